@@ -1,0 +1,85 @@
+"""Which verbs of an object store does the product use? The seam between decisions and S3.
+
+Implementations: `s3.S3Store` (boto3), `memory.MemoryStore` (tests, conformance), `faults.FaultyStore` (fails on demand).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafka_s3.model import Upload
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a listing or HEAD tells of an object; `etag` is without quotes, `modified_ms` epoch milliseconds."""
+
+    key: str
+    size: int
+    etag: str
+    modified_ms: int
+
+
+class ObjectStore(Protocol):
+    """One bucket. Keys are relative to the bucket. Every method may raise StorageUnavailable (after retries) or StorageError (refused).
+
+    Data objects are always written as multipart uploads (so they stay invisible until `complete_upload`); `put` and `put_new` are for
+    the product's own small state objects.
+    """
+
+    def put(self, key: str, data: bytes) -> str:
+        """Writes or overwrites an object; returns its ETag."""
+        ...
+
+    def put_new(self, key: str, data: bytes) -> str:
+        """Writes an object that must not exist yet (`If-None-Match: *`); returns its ETag.
+
+        Raises PreconditionFailed where one exists. A 409 (concurrent conditional put) is tried again. After a lost answer the
+        retry may meet the object that the lost request wrote: the caller settles that by reading it.
+        """
+        ...
+
+    def get(self, key: str) -> bytes:
+        """The object's bytes. Raises ObjectMissing."""
+        ...
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """What is known of an object, None where there is none."""
+        ...
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Objects below `prefix` in ascending key order, beginning after `start_after`."""
+        ...
+
+    def delete(self, key: str) -> None:
+        """Removes an object; no error where there is none."""
+        ...
+
+    def create_upload(self, key: str) -> str:
+        """Begins a multipart upload with the configured ACL and encryption; returns its id."""
+        ...
+
+    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+        """Sends part `number` (from 1); returns its ETag. Raises UploadMissing."""
+        ...
+
+    def complete_upload(self, upload: Upload) -> None:
+        """Makes the object visible. Completing again what was completed with the same parts is no error.
+
+        Raises UploadMissing where the upload is gone and no object with the upload's ETag (`etag_of`) is there.
+        """
+        ...
+
+    def upload_exists(self, key: str, upload_id: str) -> bool:
+        """Whether the multipart upload is still pending."""
+        ...
+
+    def abort_upload(self, key: str, upload_id: str) -> None:
+        """Drops a pending upload; no error where there is none."""
+        ...
+
+    def tag(self, key: str, tags: Mapping[str, str]) -> None:
+        """Replaces the object's tags."""
+        ...
