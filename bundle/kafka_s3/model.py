@@ -141,4 +141,3 @@ Frontier = Mapping[TopicPartition, int]
 __all__ = [
     "DataFile", "DeadLetterCount", "Frontier", "Gap", "OffsetRange", "Reason", "Role", "Stage", "TopicPartition", "Totals", "Upload",
 ]  # fmt: skip
-

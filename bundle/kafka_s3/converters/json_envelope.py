@@ -1,0 +1,80 @@
+"""How are JSON values with an envelope decoded (`schemas.enable=true`)? One by one: each record carries its own schema."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_s3.converters.converter import KafkaBatch, without_nulls
+from kafka_s3.converters.json_values import bad_json, parse_document
+from kafka_s3.records import Decoded, JsonText, Objects, Run
+from kafka_s3.schemas.connect import ConnectSchema, SchemaError, read_schema
+from kafka_s3.schemas.json_form import dumps, from_json
+
+ENVELOPE = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
+    "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
+)
+
+
+class JsonEnvelope:
+    """The JSON converter with `schemas.enable=true`."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, ConnectSchema] = {}
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """Runs of records of one schema; a null schema gives schemaless values, a null payload a null value."""
+        batch, nulls = without_nulls(batch)
+        decoded = Decoded(nulls=nulls)
+        good: list[tuple[int, Any, ConnectSchema | None]] = []
+        for row, raw in enumerate(batch.values.to_pylist()):
+            offset = int(batch.offsets[row])
+            try:
+                value, schema = self._value(raw)
+            except (ValueError, SchemaError, RecursionError) as error:
+                decoded.failures.append(bad_json(offset, error))
+                continue
+            if value is None:
+                decoded.nulls.append(offset)
+            else:
+                good.append((row, value, schema))
+        decoded.nulls.sort()
+        decoded.runs.extend(_runs(batch, good))
+        return decoded
+
+    def _value(self, raw: bytes) -> tuple[Any, ConnectSchema | None]:
+        envelope, _ = parse_document(raw)
+        if envelope is None:
+            return None, None
+        if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
+            raise SchemaError(ENVELOPE)
+        if envelope["schema"] is None:
+            return envelope["payload"], None
+        text = json.dumps(envelope["schema"], sort_keys=True)
+        if text not in self._schemas:
+            self._schemas[text] = read_schema(envelope["schema"])
+        schema = self._schemas[text]
+        if envelope["payload"] is None and schema.optional and schema.default is None:
+            return None, schema
+        return from_json(envelope["payload"], schema), schema
+
+
+def _runs(batch: KafkaBatch, good: list[tuple[int, Any, ConnectSchema | None]]) -> list[Run]:
+    runs = []
+    start = 0
+    for end in range(1, len(good) + 1):
+        if end == len(good) or good[end][2] != good[start][2]:
+            rows = batch.take(np.array([row for row, _, _ in good[start:end]]))
+            items, schema = [value for _, value, _ in good[start:end]], good[start][2]
+            if schema is None:
+                runs.append(
+                    rows.run(JsonText(pa.array([dumps(item).encode() for item in items], pa.binary()), None), None)
+                )
+            else:
+                runs.append(rows.run(Objects(items), schema))
+            start = end
+    return runs

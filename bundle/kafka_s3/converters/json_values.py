@@ -1,0 +1,213 @@
+"""How are schemaless JSON values decoded? Text passes through; Arrow's parser checks it and takes the fields that are wanted.
+
+The fast path parses a whole batch with `pyarrow.json`. Where that fails, the batch is halved until the offending records are alone in
+small pieces, which Python's parser judges one by one. What the original's parser takes, we take: trailing text after the document is
+ignored, the last of two members of one name wins, `null` and empty bytes are null values (SEMANTICS A7, A9.2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from kafka_s3.converters.converter import KafkaBatch, merged, without_nulls
+from kafka_s3.model import Stage
+from kafka_s3.records import Decoded, Failure, JsonText
+from kafka_s3.schemas.inference import infer_table, plain_strings
+
+ONE_BY_ONE = 64
+TOP_LEVEL_NULL = re.compile(rb"\}[ \t]*null")
+INFINITY = re.compile(rb"[:,\[][ \t]*-?Inf")
+GUESSES = (pa.int64(), pa.string(), pa.float64())
+JAVA_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+Parse = Callable[[pa.Buffer], pa.Table]
+
+
+class JsonValues:
+    """The JSON converter with `schemas.enable=false`.
+
+    `fields` are the paths that later steps look at (timestamp and partition fields); they are parsed on the way.
+    """
+
+    def __init__(self, fields: Iterable[tuple[str, ...]] = ()) -> None:
+        self._fields = sorted({path for path in fields if path})
+        self._guesses = dict.fromkeys(self._fields, 0)
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """JSON text, checked; the wanted fields parsed where they have one type throughout the batch."""
+        batch, nulls = without_nulls(batch)
+        decoded = _decode(batch, self._parse) if len(batch) else Decoded()
+        return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
+
+    def _parse(self, text: pa.Buffer) -> pa.Table:
+        guesses = dict(self._guesses)
+        for _ in range(len(GUESSES) * len(guesses) + 1):
+            try:
+                table = _read(text, pa.schema(_wanted(guesses)), others="ignore")
+            except pa.ArrowInvalid as error:
+                wrong = _wrongly_guessed(guesses, self._guesses, str(error))
+                if wrong is None:
+                    raise
+                guesses[wrong] += 1
+            else:
+                self._guesses = {path: guess % len(GUESSES) for path, guess in guesses.items()}
+                return table
+        raise pa.ArrowInvalid("the wanted fields have more than one type")
+
+
+class JsonTables:
+    """The JSON converter with `schemas.enable=false` where every field is needed, for Parquet with an inferred schema."""
+
+    def __init__(self) -> None:
+        self._known = pa.schema([])
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """JSON text and a table of all its fields; text that looks like a time stays text."""
+        batch, nulls = without_nulls(batch)
+        decoded = _decode(batch, self._parse, objects=infer_table) if len(batch) else Decoded()
+        return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
+
+    def _parse(self, text: pa.Buffer) -> pa.Table:
+        try:
+            table = _read(text, self._known, others="infer")
+        except pa.ArrowInvalid:
+            if not len(self._known):
+                raise
+            table = _read(text, pa.schema([]), others="infer")
+        strings = plain_strings(table.schema)
+        if (
+            strings != table.schema
+        ):  # Arrow's reader takes text like 2024-01-15 for a time: remember the field, read again
+            self._known = strings
+            table = _read(text, strings, others="infer")
+        return table
+
+
+def _decode(batch: KafkaBatch, parse: Parse, *, objects: Callable[[list[Any]], pa.Table] | None = None) -> Decoded:
+    text = _lines(batch.values)
+    table = None
+    if text is not None:
+        with contextlib.suppress(pa.ArrowInvalid):
+            table = parse(text)
+    if table is not None and table.num_rows == len(batch):
+        return Decoded([batch.run(JsonText(batch.values, table if table.num_columns else None), None)])
+    if len(batch) <= ONE_BY_ONE:
+        return _one_by_one(batch, objects)
+    middle = len(batch) // 2
+    halves = (batch.slice(0, middle), batch.slice(middle, len(batch)))
+    return merged([_decode(half, parse, objects=objects) for half in halves])
+
+
+def _lines(values: pa.Array) -> pa.Buffer | None:
+    """The documents joined by newlines; None where Arrow's parser must not see them (see `_unsafe`), or a line break is inside."""
+    if not pc.all(pc.starts_with(values, b"{")).as_py():
+        return None
+    text = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")[
+        0
+    ].as_buffer()
+    raw = text.to_pybytes()
+    if raw.count(b"\n") != len(values) - 1 or b"\r" in raw or _unsafe(raw):
+        return None
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+    return text
+
+
+def _unsafe(text: bytes) -> bool:
+    """Whether Arrow's reader would crash (a top-level null, seen with pyarrow 26) or take what is no JSON (NaN, Infinity)."""
+    infinite = b"Inf" in text and INFINITY.search(text) is not None
+    return infinite or b"NaN" in text or (b"null" in text and TOP_LEVEL_NULL.search(text) is not None)
+
+
+def _read(text: pa.Buffer, schema: pa.Schema, *, others: str) -> pa.Table:
+    options = pj.ReadOptions(use_threads=False, block_size=max(text.size + 1, 2))
+    parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
+    return pj.read_json(pa.BufferReader(text), read_options=options, parse_options=parsing)
+
+
+def _one_by_one(batch: KafkaBatch, objects: Callable[[list[Any]], pa.Table] | None) -> Decoded:
+    rows: list[int] = []
+    texts: list[bytes] = []
+    items: list[Any] = []
+    failures: list[Failure] = []
+    nulls: list[int] = []
+    for row, raw in enumerate(batch.values.to_pylist()):
+        offset = int(batch.offsets[row])
+        try:
+            value, text = parse_document(raw)
+        except (ValueError, RecursionError) as error:
+            failures.append(bad_json(offset, error))
+            continue
+        if value is None:
+            nulls.append(offset)
+        else:
+            rows.append(row)
+            items.append(value)
+            texts.append(text)
+    if not rows:
+        return Decoded([], failures, nulls)
+    values = JsonText(pa.array(texts, pa.binary()), objects(items) if objects else None)
+    return Decoded([batch.take(np.array(rows)).run(values, None)], failures, nulls)
+
+
+def parse_document(raw: bytes) -> tuple[Any, bytes]:
+    """The first JSON document in the bytes and its text on one line; None for empty bytes. Raises ValueError with the place."""
+    text = raw.decode("utf-8").strip(" \t\r\n")
+    if not text:
+        return None, b""
+    value, end = DECODER.raw_decode(text)
+    if end == len(text) and "\n" not in text and "\r" not in text:
+        return value, text.encode()
+    return value, json.dumps(value, separators=(",", ":")).encode()
+
+
+def bad_json(offset: int, error: Exception) -> Failure:
+    """The failure of a value that is no JSON."""
+    message = f"Converting byte[] to Kafka Connect data failed due to serialization error: {error}"
+    exception = "org.apache.kafka.connect.errors.DataException"
+    return Failure(offset, Stage.VALUE_CONVERTER, JAVA_CONVERTER, exception, message)
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON value")
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _wanted(guesses: Mapping[tuple[str, ...], int]) -> list[pa.Field]:
+    top: dict[str, pa.DataType] = {}
+    for path, guess in guesses.items():
+        kind = GUESSES[guess % len(GUESSES)]
+        for name in reversed(path[1:]):
+            kind = pa.struct([pa.field(name, kind)])
+        top[path[0]] = _united(top.get(path[0]), kind)
+    return [pa.field(name, kind) for name, kind in top.items()]
+
+
+def _wrongly_guessed(
+    guesses: Mapping[tuple[str, ...], int], begun: Mapping[tuple[str, ...], int], error: str
+) -> tuple[str, ...] | None:
+    """The path whose guessed type the error is about, as far as the error tells; None once all types were tried."""
+    named = [path for path in guesses if f"Column(/{'/'.join(path)})" in error]
+    converted = [path for path in guesses if f"to {GUESSES[guesses[path] % len(GUESSES)]}, couldn't parse" in error]
+    return next((path for path in named or converted if guesses[path] - begun[path] < len(GUESSES) - 1), None)
+
+
+def _united(known: pa.DataType | None, new: pa.DataType) -> pa.DataType:
+    if known is None or not (pa.types.is_struct(known) and pa.types.is_struct(new)):
+        return new if known is None or pa.types.is_struct(new) else known
+    fields = {field.name: field.type for field in known}
+    for field in new:
+        fields[field.name] = _united(fields.get(field.name), field.type)
+    return pa.struct([pa.field(name, kind) for name, kind in fields.items()])

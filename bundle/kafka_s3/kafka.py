@@ -1,0 +1,238 @@
+"""What do the brokers know, and how are they told? The only module that speaks to Kafka outside Spark.
+
+Metadata (topics, heads, offsets by time), the mirrored consumer group and the producer of dead letters. Client properties are given by
+their Java names, as Connect's users write them, and translated to librdkafka's here; Spark takes the Java names as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as ClientTopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+
+from kafka_s3.errors import KafkaUnavailable, SourceError
+from kafka_s3.model import TopicPartition
+
+REQUEST_SECONDS = 30.0
+TRANSLATED = {
+    "ssl.truststore.location": "ssl.ca.location",
+    "ssl.keystore.password": "ssl.keystore.password",
+    "sasl.mechanism": "sasl.mechanisms",
+    "max.partition.fetch.bytes": "fetch.message.max.bytes",
+}
+JAVA_ONLY = frozenset({
+    "max.poll.records", "sasl.jaas.config", "ssl.truststore.password", "ssl.truststore.type", "ssl.keystore.type",
+    "group.id", "auto.offset.reset", "isolation.level", "key.deserializer", "value.deserializer", "enable.auto.commit",
+    "request.timeout.ms", "default.api.timeout.ms",
+})  # fmt: skip
+JAAS_OPTION = re.compile(r"""(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;]+)""")
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as the brokers describe it; `id` changes when it is deleted and created again."""
+
+    name: str
+    id: str
+    partitions: tuple[int, ...]
+
+
+def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, str]:
+    """Java client properties as librdkafka's. Properties that only steer the Java consumer are left out."""
+    properties = {"bootstrap.servers": bootstrap_servers, "client.id": "kafka-s3"}
+    for name, value in java.items():
+        if name not in JAVA_ONLY:
+            properties[TRANSLATED.get(name, name)] = value
+    credentials = {
+        option: quoted.strip("\"'") for option, quoted in JAAS_OPTION.findall(java.get("sasl.jaas.config", ""))
+    }
+    properties.update({f"sasl.{option}": value for option, value in credentials.items()})
+    return properties
+
+
+class KafkaBrokers:
+    """A cluster's metadata and its small writes. Thread-compatible; close it when done.
+
+    Every method raises KafkaUnavailable where the brokers do not answer within 30 seconds, SourceError where they refuse.
+    """
+
+    def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self._java = dict(properties or {})
+        self._client = client_properties(bootstrap_servers, self._java)
+        self._admin = AdminClient({**self._client, "log_level": 0}, logger=_silent())
+        self._isolation = (
+            IsolationLevel.READ_COMMITTED
+            if self._java.get("isolation.level") == "read_committed"
+            else IsolationLevel.READ_UNCOMMITTED
+        )
+
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        description = self._answer(
+            self._admin.describe_cluster(request_timeout=REQUEST_SECONDS), "describe the cluster"
+        )
+        return str(description.cluster_id)
+
+    def topic_names(self) -> list[str]:
+        """All topics but the brokers' internal ones, sorted."""
+        try:
+            metadata = self._admin.list_topics(timeout=REQUEST_SECONDS)
+        except KafkaException as error:
+            raise self._error(error, "list topics") from error
+        return sorted(name for name in metadata.topics if not name.startswith("__"))
+
+    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
+        """The topics of these names that exist."""
+        if not names:
+            return {}
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_SECONDS)
+        found = {}
+        for name, future in futures.items():
+            try:
+                description = future.result()
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                raise self._error(error, f"describe topic {name}") from error
+            partitions = tuple(sorted(p.id for p in description.partitions))
+            found[name] = Topic(name, str(description.topic_id), partitions)
+        return found
+
+    def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Per topic-partition the offset after the last readable record (the last stable offset under `read_committed`)."""
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), "read the end offsets")
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Per topic-partition the first offset that Kafka still has."""
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.earliest()), "read the start offsets")
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Per topic-partition the first offset whose record timestamp (epoch ms) is at or after the given one, None where there is none."""
+        found = self._offsets({tp: OffsetSpec.for_timestamp(ms) for tp, ms in times.items()}, "look up offsets by time")
+        return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """The offsets committed by a consumer group."""
+        request = [ConsumerGroupTopicPartitions(group)]
+        (future,) = self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS).values()
+        found = self._answer(future, f"read the offsets of group {group}").topic_partitions
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Sets the committed offsets of a consumer group that has no members."""
+        if offsets:
+            wanted = [ClientTopicPartition(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+            request = [ConsumerGroupTopicPartitions(group, wanted)]
+            (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS).values()
+            self._answer(future, f"commit the offsets of group {group}")
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, replication: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Creates a topic; one that exists already is left as it is."""
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
+        (future,) = self._admin.create_topics([topic], request_timeout=REQUEST_SECONDS).values()
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise self._error(error, f"create topic {name}") from error
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic."""
+        (future,) = self._admin.delete_topics([name], request_timeout=REQUEST_SECONDS).values()
+        self._answer(future, f"delete topic {name}")
+
+    def producer(self) -> Producer:
+        """An idempotent producer with acknowledgement by all replicas."""
+        settings: dict[str, Any] = {**self._client, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+        settings.pop("fetch.message.max.bytes", None)
+        return Producer(settings, logger=_silent())
+
+    def consumer(self, group: str) -> Consumer:
+        """A consumer for reading by explicit offsets; it commits nothing."""
+        settings: dict[str, Any] = {
+            **self._client, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "error",
+            "enable.partition.eof": True, "log_level": 0,
+            "isolation.level": self._java.get("isolation.level", "read_uncommitted"),
+        }  # fmt: skip
+        return Consumer(settings, logger=_silent())
+
+    def _offsets(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
+        if not specs:
+            return {}
+        request = {ClientTopicPartition(tp.topic, tp.partition): spec for tp, spec in specs.items()}
+        futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS)
+        return {TopicPartition(tp.topic, tp.partition): int(self._answer(f, doing).offset) for tp, f in futures.items()}
+
+    def _answer(self, future: Future[Any], doing: str) -> Any:
+        try:
+            return future.result()
+        except KafkaException as error:
+            raise self._error(error, doing) from error
+
+    def _error(self, error: KafkaException, doing: str) -> SourceError:
+        cause = error.args[0]
+        text = f"Kafka at {self.bootstrap_servers} did not {doing}: {cause.str()} ({cause.name()})."
+        if cause.retriable() or cause.code() in TRANSIENT:
+            return KafkaUnavailable(
+                f"{text} Check kafka.bootstrap.servers and that the brokers can be reached from here."
+            )
+        return SourceError(f"{text} Check the client's rights and security settings (consumer.override.*).")
+
+
+TRANSIENT = frozenset({
+    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR,
+    KafkaError.BROKER_NOT_AVAILABLE,
+})  # fmt: skip
+
+
+def wait_until_ready(bootstrap_servers: str, timeout_s: float) -> None:
+    """Returns once a broker answers; raises KafkaUnavailable after `timeout_s` seconds."""
+    import time
+
+    deadline = time.monotonic() + timeout_s
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}, logger=_silent())
+    while True:
+        try:
+            if admin.list_topics(timeout=2).brokers:
+                return
+        except KafkaException:
+            pass
+        if time.monotonic() > deadline:
+            raise KafkaUnavailable(f"No Kafka broker answered at {bootstrap_servers} within {timeout_s:.0f} s.")
+        time.sleep(0.2)
+
+
+def create_topic(
+    bootstrap_servers: str, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> None:
+    """Creates a topic with one replica; one that exists already is left as it is."""
+    KafkaBrokers(bootstrap_servers).create_topic(name, partitions=partitions, config=config)
+
+
+def _silent() -> Any:
+    """A logger for librdkafka, whose own lines on standard error help nobody; failures reach the user as our errors."""
+    import logging
+
+    logger = logging.getLogger("kafka_s3.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger

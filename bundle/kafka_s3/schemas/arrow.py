@@ -1,0 +1,59 @@
+"""Which Arrow type and values does a Connect schema give? The Parquet mapping of SEMANTICS A8.3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.json_form import scale_of
+
+DECIMAL_PRECISION = 64
+SIMPLE = {
+    Kind.INT8: pa.int32(), Kind.INT16: pa.int32(), Kind.INT32: pa.int32(), Kind.INT64: pa.int64(), Kind.FLOAT32: pa.float32(),
+    Kind.FLOAT64: pa.float64(), Kind.BOOLEAN: pa.bool_(), Kind.STRING: pa.string(), Kind.BYTES: pa.binary(),
+}  # fmt: skip
+LOGICAL = {TIMESTAMP: pa.timestamp("ms", tz="UTC"), DATE: pa.date32(), TIME: pa.time32("ms")}
+
+
+def arrow_type(schema: ConnectSchema) -> pa.DataType:
+    """The Arrow type of a Connect schema."""
+    if schema.name in LOGICAL:
+        return LOGICAL[schema.name]
+    if schema.name == DECIMAL:
+        precision = int(dict(schema.parameters).get("connect.decimal.precision", DECIMAL_PRECISION))
+        return (
+            pa.decimal128(precision, scale_of(schema))
+            if precision <= 38
+            else pa.decimal256(precision, scale_of(schema))
+        )
+    match schema.kind:
+        case Kind.STRUCT:
+            return pa.struct([arrow_field(field.name, field.schema) for field in schema.fields])
+        case Kind.ARRAY:
+            assert schema.items is not None
+            return pa.list_(arrow_field("element", schema.items))
+        case Kind.MAP:
+            assert schema.keys is not None
+            assert schema.values is not None
+            return pa.map_(arrow_field("key", schema.keys).type, arrow_field("value", schema.values))
+        case _:
+            return SIMPLE[schema.kind]
+
+
+def arrow_field(name: str, schema: ConnectSchema) -> pa.Field:
+    """A column of that name; nullable where the schema is optional."""
+    return pa.field(name, arrow_type(schema), nullable=schema.optional)
+
+
+def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
+    """Structs as a table. Raises SchemaError where the schema is no struct."""
+    if schema.kind is not Kind.STRUCT:
+        raise SchemaError(f"Parquet needs structs; the value's schema is {schema.kind}.")
+    columns = []
+    for field in schema.fields:
+        kind = arrow_type(field.schema)
+        columns.append(pa.array([item.get(field.name) for item in items], kind))
+    fields = [arrow_field(field.name, field.schema) for field in schema.fields]
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))

@@ -1,0 +1,106 @@
+"""What is a Kafka Connect schema? The data model of Connect, as the JSON converter writes it in an envelope."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from kafka_s3.errors import SinkError
+
+PREFIX = "org.apache.kafka.connect.data."
+DECIMAL, DATE, TIME, TIMESTAMP = (PREFIX + name for name in ("Decimal", "Date", "Time", "Timestamp"))
+
+
+class SchemaError(SinkError):
+    """A schema is not a Connect schema, or a value does not fit its schema."""
+
+
+class Kind(StrEnum):
+    """Connect's types, by the names of the JSON converter."""
+
+    INT8 = "int8"
+    INT16 = "int16"
+    INT32 = "int32"
+    INT64 = "int64"
+    FLOAT32 = "float"
+    FLOAT64 = "double"
+    BOOLEAN = "boolean"
+    STRING = "string"
+    BYTES = "bytes"
+    ARRAY = "array"
+    MAP = "map"
+    STRUCT = "struct"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A named member of a struct."""
+
+    name: str
+    schema: ConnectSchema
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectSchema:
+    """A schema, compared by value. `default` is the JSON form of the default, `parameters` sorted pairs."""
+
+    kind: Kind
+    optional: bool = False
+    name: str | None = None
+    version: int | None = None
+    doc: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
+    default: str | None = None
+    fields: tuple[Field, ...] = ()
+    items: ConnectSchema | None = None
+    keys: ConnectSchema | None = None
+    values: ConnectSchema | None = None
+
+    def field(self, name: str) -> Field | None:
+        """The struct's member of that name."""
+        return next((field for field in self.fields if field.name == name), None)
+
+    def at(self, path: tuple[str, ...]) -> ConnectSchema | None:
+        """The schema of a nested member, None where there is no such member."""
+        found: ConnectSchema | None = self
+        for name in path:
+            member = found.field(name) if found is not None else None
+            found = member.schema if member is not None else None
+        return found
+
+
+def read_schema(document: Any, *, where: str = "schema") -> ConnectSchema:
+    """A schema from its JSON form. Raises SchemaError with the place in the document."""
+    if not isinstance(document, Mapping):
+        raise SchemaError(
+            f'{where} is {json.dumps(document)[:80]}, not a schema object like {{"type": "struct", ...}}.'
+        )
+    try:
+        kind = Kind(document.get("type", ""))
+    except ValueError:
+        known = ", ".join(Kind)
+        raise SchemaError(f"{where}: type {document.get('type')!r} is unknown; the types are {known}.") from None
+    fields = document.get("fields") or [] if kind is Kind.STRUCT else []
+    return ConnectSchema(
+        kind=kind,
+        optional=bool(document.get("optional", False)),
+        name=document.get("name"),
+        version=document.get("version"),
+        doc=document.get("doc"),
+        parameters=tuple(sorted((str(k), str(v)) for k, v in (document.get("parameters") or {}).items())),
+        default=json.dumps(document["default"]) if document.get("default") is not None else None,
+        fields=tuple(_field(field, where) for field in fields),
+        items=read_schema(document.get("items"), where=f"{where}.items") if kind is Kind.ARRAY else None,
+        keys=read_schema(document.get("keys"), where=f"{where}.keys") if kind is Kind.MAP else None,
+        values=read_schema(document.get("values"), where=f"{where}.values") if kind is Kind.MAP else None,
+    )
+
+
+def _field(document: Any, where: str) -> Field:
+    name = document.get("field") if isinstance(document, Mapping) else None
+    if not isinstance(name, str):
+        raise SchemaError(f'{where}.fields: {json.dumps(document)[:80]} has no member "field" with the field\'s name.')
+    return Field(name, read_schema(document, where=f"{where}.{name}"))

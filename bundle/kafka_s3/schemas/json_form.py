@@ -1,0 +1,148 @@
+"""How do Connect values read from and written as JSON? The JSON converter's rules in, the JSON format's rules out (SEMANTICS A8.1).
+
+Python forms of Connect values: int, float, bool, str, bytes, `Decimal`; dict for struct, list for array, list of pairs for map;
+Timestamp as epoch ms, Date as days since 1970, Time as ms of the day.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from decimal import Decimal
+from typing import Any
+
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind, SchemaError
+
+BOUNDS = {Kind.INT8: 7, Kind.INT16: 15, Kind.INT32: 31, Kind.INT64: 63}
+MARK = "\ue000"
+DIGITS = re.compile(f'"{MARK}(-?[0-9]+(?:[.][0-9]+)?){MARK}"')
+FLOATS = (Kind.FLOAT32, Kind.FLOAT64)
+
+
+def from_json(value: Any, schema: ConnectSchema, *, where: str = "value") -> Any:
+    """The Connect value that a JSON payload means under a schema. Raises SchemaError with the place."""
+    if value is None:
+        if schema.default is not None:
+            return from_json(json.loads(schema.default), schema, where=where)
+        if schema.optional:
+            return None
+        raise SchemaError(f"Invalid null value for required {schema.kind} field at {where}.")
+    if schema.name == DECIMAL:
+        return _decimal(value, schema, where)
+    match schema.kind:
+        case Kind.STRUCT:
+            members = _expect(value, dict, schema, where)
+            return {f.name: from_json(members.get(f.name), f.schema, where=f"{where}.{f.name}") for f in schema.fields}
+        case Kind.ARRAY:
+            assert schema.items is not None
+            return [from_json(item, schema.items, where=f"{where}[]") for item in _expect(value, list, schema, where)]
+        case Kind.MAP:
+            return _map(value, schema, where)
+        case Kind.BYTES:
+            return _bytes(value, schema, where)
+        case _:
+            return _scalar(value, schema, where)
+
+
+def to_json(value: Any, schema: ConnectSchema, *, decimals: str = "BASE64") -> Any:
+    """The JSON form of a Connect value; `decimals` is BASE64 or NUMERIC (`json.decimal.format`)."""
+    if value is None:
+        return None
+    if schema.name == DECIMAL:
+        return value if decimals == "NUMERIC" else base64.b64encode(unscaled(value, schema)).decode()
+    match schema.kind:
+        case Kind.STRUCT:
+            return {
+                field.name: to_json(value.get(field.name), field.schema, decimals=decimals) for field in schema.fields
+            }
+        case Kind.ARRAY:
+            assert schema.items is not None
+            return [to_json(item, schema.items, decimals=decimals) for item in value]
+        case Kind.MAP:
+            assert schema.keys is not None
+            assert schema.values is not None
+            keys, values = schema.keys, schema.values
+            pairs = [(to_json(k, keys, decimals=decimals), to_json(v, values, decimals=decimals)) for k, v in value]
+            return dict(pairs) if keys.kind is Kind.STRING and not keys.optional else [list(pair) for pair in pairs]
+        case Kind.BYTES:
+            return base64.b64encode(value).decode()
+        case _:
+            return value
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON text on one line, decimals with all their digits."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_digits)
+    text = DIGITS.sub(r"\1", text) if MARK in text else text
+    return text if _encodable(text) else json.dumps(value, separators=(",", ":"), default=_digits)
+
+
+def _digits(value: Any) -> str:
+    return f"{MARK}{value:f}{MARK}"
+
+
+def unscaled(value: Decimal, schema: ConnectSchema) -> bytes:
+    """A decimal's unscaled integer, big-endian two's complement, as Connect's Decimal stores it."""
+    number = int(value.scaleb(scale_of(schema)))
+    return number.to_bytes((number.bit_length() // 8) + 1, "big", signed=True)
+
+
+def scale_of(schema: ConnectSchema) -> int:
+    """The scale of a Decimal schema."""
+    try:
+        return int(dict(schema.parameters)["scale"])
+    except (KeyError, ValueError):
+        raise SchemaError("A Decimal schema needs the parameter scale, a whole number.") from None
+
+
+def _decimal(value: Any, schema: ConnectSchema, where: str) -> Decimal:
+    if isinstance(value, str):
+        raw = _bytes(value, schema, where)
+        return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale_of(schema))
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise SchemaError(f"Invalid type for Decimal at {where}: {type(value).__name__}.")
+    return Decimal(str(value))
+
+
+def _map(value: Any, schema: ConnectSchema, where: str) -> list[tuple[Any, Any]]:
+    assert schema.keys is not None
+    assert schema.values is not None
+    pairs = value.items() if isinstance(value, dict) else _expect(value, list, schema, where)
+    return [
+        (from_json(k, schema.keys, where=f"{where}.key"), from_json(v, schema.values, where=where)) for k, v in pairs
+    ]
+
+
+def _bytes(value: Any, schema: ConnectSchema, where: str) -> bytes:
+    try:
+        return base64.b64decode(_expect(value, str, schema, where), validate=True)
+    except binascii.Error as error:
+        raise SchemaError(f"Invalid bytes field at {where}: {error}.") from None
+
+
+def _scalar(value: Any, schema: ConnectSchema, where: str) -> Any:
+    kind = schema.kind
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind in BOUNDS and number and -(2 ** BOUNDS[kind]) <= value < 2 ** BOUNDS[kind]:
+        return int(value)
+    if kind in FLOATS and number:
+        return float(value)
+    if (kind is Kind.BOOLEAN and isinstance(value, bool)) or (kind is Kind.STRING and isinstance(value, str)):
+        return value
+    raise SchemaError(f"Invalid value for {kind} at {where}: {json.dumps(value)[:60]}.")
+
+
+def _expect(value: Any, kind: type, schema: ConnectSchema, where: str) -> Any:
+    if not isinstance(value, kind):
+        raise SchemaError(f"Invalid value for {schema.kind} at {where}: {json.dumps(value)[:60]}.")
+    return value
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

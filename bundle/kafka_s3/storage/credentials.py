@@ -1,0 +1,163 @@
+"""Whose credentials sign the requests, and how does boto3 find them?
+
+Provider names are the canonical ones; Java class names are mapped to them by `kafka_s3.config.classes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import boto3
+import botocore.session
+from botocore.config import Config
+from botocore.credentials import CredentialResolver, DeferredRefreshableCredentials
+from botocore.credentials import Credentials as BotoCredentials
+
+from kafka_s3.config.secret import Secret
+from kafka_s3.errors import Problem
+
+PREFIX = "s3.credentials.provider."
+
+
+class Provider(StrEnum):
+    """Where credentials come from."""
+
+    DEFAULT = "default"
+    STATIC = "static"
+    ENVIRONMENT = "environment"
+    PROFILE = "profile"
+    INSTANCE = "instance"
+    CONTAINER = "container"
+    WEB_IDENTITY = "web_identity"
+    ANONYMOUS = "anonymous"
+    ASSUME_ROLE = "assume_role"
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedRole:
+    """The role to assume; `region` is that of STS (empty: the bucket's)."""
+
+    arn: str
+    session_name: str
+    external_id: Secret
+    region: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """A provider with what it needs: keys for `static`, a role (and perhaps base keys) for `assume_role`."""
+
+    provider: Provider = Provider.DEFAULT
+    access_key_id: str = ""
+    secret_access_key: Secret | None = None
+    role: AssumedRole | None = None
+
+    def secrets(self) -> tuple[str, ...]:
+        """The texts that must not show in errors or logs."""
+        held = (self.secret_access_key, self.role.external_id if self.role else None)
+        return tuple(secret.reveal() for secret in held if secret)
+
+
+_METHODS: Mapping[Provider, frozenset[str]] = {
+    Provider.ENVIRONMENT: frozenset({"env"}),
+    Provider.PROFILE: frozenset(
+        {"shared-credentials-file", "config-file", "custom-process", "assume-role", "sso", "login"}
+    ),
+    Provider.INSTANCE: frozenset({"iam-role"}),
+    Provider.CONTAINER: frozenset({"container-role"}),
+    Provider.WEB_IDENTITY: frozenset({"assume-role-with-web-identity"}),
+}
+
+
+def credentials_of(
+    provider: str, settings: Mapping[str, str | Secret], *, access_key_id: str, secret_access_key: Secret | None
+) -> Credentials | tuple[Problem, ...]:
+    """The credentials of a configuration, or what is wrong with it.
+
+    `settings` are those below `s3.credentials.provider.`, with or without that prefix. Static keys count only if both are
+    non-blank; they win over every provider except `assume_role`, which signs its STS request with them (SEMANTICS A1.3).
+    """
+    known = [name.value for name in Provider]
+    if provider not in known:
+        return (Problem(f"{PREFIX}class", provider, "is not a known provider.", f"Known: {', '.join(known)}."),)
+    blank = not access_key_id.strip() or not (secret_access_key and secret_access_key.reveal().strip())
+    keys = ("", None) if blank else (access_key_id, secret_access_key)
+    if provider == Provider.ASSUME_ROLE:
+        role = _role({key.removeprefix(PREFIX): value for key, value in settings.items()})
+        return Credentials(Provider.ASSUME_ROLE, *keys, role) if isinstance(role, AssumedRole) else role
+    if not blank:
+        return Credentials(Provider.STATIC, *keys)
+    if provider == Provider.STATIC:
+        return (
+            Problem(f"{PREFIX}class", provider, "needs both aws.access.key.id and aws.secret.access.key.", "Set both."),
+        )
+    return Credentials(Provider(provider))
+
+
+def _role(settings: Mapping[str, str | Secret]) -> AssumedRole | tuple[Problem, ...]:
+    required = ("sts.role.arn", "sts.role.session.name", "sts.role.external.id")
+    texts = {key: value.reveal() if isinstance(value, Secret) else value for key, value in settings.items()}
+    missing = [key for key in required if not texts.get(key, "").strip()]
+    if missing:
+        rule = "is required by the provider that assumes a role."
+        return tuple(Problem(f"{PREFIX}{key}", None, rule, "Set it.") for key in missing)
+    arn, session_name, external_id = (texts[key] for key in required)
+    return AssumedRole(arn, session_name, Secret(external_id), texts.get("sts.region", "").strip())
+
+
+def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
+    """A boto3 session that signs with these credentials; `config` (timeouts, proxies) is for its requests to STS.
+
+    No request is sent before credentials are needed.
+    """
+    inner = botocore.session.Session()
+    inner.set_config_variable("region", region)
+    if credentials.role:
+        renew = _renewal(credentials, credentials.role, region=region, config=config)
+        _only(inner, _Held(lambda: DeferredRefreshableCredentials(renew, method="sts-assume-role")))
+    elif credentials.secret_access_key:
+        pair = (credentials.access_key_id, credentials.secret_access_key.reveal())
+        _only(inner, _Held(lambda: BotoCredentials(*pair)))
+    elif credentials.provider in _METHODS:
+        wanted = _METHODS[credentials.provider]
+        chain = inner.get_component("credential_provider").providers
+        _only(inner, *(provider for provider in chain if provider.METHOD in wanted))
+    return boto3.Session(botocore_session=inner)
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A provider, as botocore's resolver wants it, of credentials that are known already."""
+
+    load: Callable[[], Any]
+    METHOD = "kafka-s3"
+
+
+def _only(session: Any, *providers: Any) -> None:
+    session.register_component("credential_provider", CredentialResolver(list(providers)))
+
+
+def _renewal(
+    credentials: Credentials, role: AssumedRole, *, region: str, config: Config
+) -> Callable[[], dict[str, str]]:
+    base = Credentials(access_key_id=credentials.access_key_id, secret_access_key=credentials.secret_access_key)
+
+    def renew() -> dict[str, str]:
+        sts = session_of(base, region=role.region or region, config=config).client("sts", config=config)
+        try:
+            answer = sts.assume_role(
+                RoleArn=role.arn, RoleSessionName=role.session_name, ExternalId=role.external_id.reveal()
+            )["Credentials"]
+        finally:
+            sts.close()
+        return {
+            "access_key": answer["AccessKeyId"],
+            "secret_key": answer["SecretAccessKey"],
+            "token": answer["SessionToken"],
+            "expiry_time": answer["Expiration"].isoformat(),
+        }
+
+    return renew
