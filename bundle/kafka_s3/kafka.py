@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import (
@@ -26,6 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from kafka_s3.errors import KafkaUnavailable, SourceError
 from kafka_s3.model import TopicPartition
+from kafka_s3.source import Message, Topic
 
 REQUEST_SECONDS = 30.0
 TRANSLATED = {
@@ -40,15 +40,6 @@ JAVA_ONLY = frozenset({
     "request.timeout.ms", "default.api.timeout.ms",
 })  # fmt: skip
 JAAS_OPTION = re.compile(r"""(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;]+)""")
-
-
-@dataclass(frozen=True, slots=True)
-class Topic:
-    """A topic as the brokers describe it; `id` changes when it is deleted and created again."""
-
-    name: str
-    id: str
-    partitions: tuple[int, ...]
 
 
 def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, str]:
@@ -157,6 +148,37 @@ class KafkaBrokers:
         """Deletes a topic."""
         (future,) = self._admin.delete_topics([name], request_timeout=REQUEST_SECONDS).values()
         self._answer(future, f"delete topic {name}")
+
+    def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> None:
+        """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged."""
+        if topic not in self.describe([topic]):
+            self.create_topic(topic, replication=replication)
+        failed: list[KafkaError] = []
+        producer = self.producer()
+        for message in messages:
+            self._enqueue(producer, topic, message, failed)
+        if producer.flush(REQUEST_SECONDS) or failed:
+            reason = failed[0].str() if failed else "no acknowledgement in time"
+            raise KafkaUnavailable(
+                f"Kafka at {self.bootstrap_servers} did not take records for topic {topic}: {reason}."
+            )
+
+    def _enqueue(self, producer: Producer, topic: str, message: Message, failed: list[KafkaError]) -> None:
+        def done(error: KafkaError | None, _: Any) -> None:
+            if error is not None:
+                failed.append(error)
+
+        while True:
+            try:
+                producer.produce(
+                    topic, message.value, message.key, headers=list(message.headers), on_delivery=done,
+                    timestamp=max(message.timestamp or 0, 0),
+                )  # fmt: skip
+            except BufferError:
+                producer.poll(0.1)  # the queue is full: let deliveries make room
+            else:
+                producer.poll(0)
+                return
 
     def producer(self) -> Producer:
         """An idempotent producer with acknowledgement by all replicas."""

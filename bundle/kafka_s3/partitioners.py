@@ -22,6 +22,7 @@ from kafka_s3.schemas.connect import DATE, ConnectSchema, Kind
 from kafka_s3.timestamps import SINK_TASK
 
 ENTRY_POINTS: Final = "kafka_s3.partitioners"
+PLAIN_TYPES = frozenset({pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.null()})
 INTEGERS = frozenset({Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64})
 
 
@@ -121,7 +122,7 @@ class FieldPartitioner:
         if problem is not None:
             return [problem(int(offset)) for offset in run.offsets]
         column = run.values.column(path)
-        if isinstance(column, pa.Array) and not pa.types.is_floating(column.type):
+        if isinstance(column, pa.Array) and column.type in PLAIN_TYPES:
             encoded = pc.dictionary_encode(column)
             texts = [self._text(item, name) for item in encoded.dictionary.to_pylist()]
             return ["null" if code is None else texts[code] for code in encoded.indices.to_pylist()]

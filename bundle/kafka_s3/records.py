@@ -115,6 +115,34 @@ class Objects:
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """Structs with a schema, in Arrow columns."""
+
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def take(self, rows: Longs) -> Columns:
+        """The rows at these positions."""
+        return Columns(self.table.take(pa.array(rows)))
+
+    def slice(self, start: int, stop: int) -> Columns:
+        """The rows `[start, stop)`."""
+        return Columns(self.table.slice(start, stop - start))
+
+    def column(self, path: Sequence[str]) -> Column:
+        """The field of every row."""
+        if path[0] not in self.table.column_names:
+            return [MISSING] * len(self)
+        return _descend(self.table.column(path[0]).combine_chunks(), path[1:])
+
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        return int(self.table.nbytes)
+
+
+@dataclass(frozen=True, slots=True)
 class Plain:
     """Whole values that have no fields: strings of the string converter or bytes of the byte-array converter."""
 

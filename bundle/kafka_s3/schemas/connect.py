@@ -63,6 +63,10 @@ class ConnectSchema:
         """The struct's member of that name."""
         return next((field for field in self.fields if field.name == name), None)
 
+    def label(self) -> str:
+        """The schema's name and version for people: `orders v3`, or its type."""
+        return (self.name or str(self.kind)) + (f" v{self.version}" if self.version is not None else "")
+
     def at(self, path: tuple[str, ...]) -> ConnectSchema | None:
         """The schema of a nested member, None where there is no such member."""
         found: ConnectSchema | None = self

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from botocore import UNSIGNED
 from botocore.config import Config
+from botocore.utils import determine_content_length
 
 from kafka_s3 import __version__
 from kafka_s3.storage.credentials import Provider, session_of
@@ -26,8 +27,9 @@ def s3_client(options: StoreOptions) -> Any:
     config = _config(options)
     session = session_of(options.credentials, region=options.region, config=_plain_config(options))
     client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
-    if options.expect_continue:
-        client.meta.events.register("before-call.s3.UploadPart", _ask_first)
+    client.meta.events.register(
+        "request-created.s3", _ask_first_if_large if options.expect_continue else _never_ask_first
+    )
     return client
 
 
@@ -67,9 +69,14 @@ def _proxies(proxy: Proxy | None) -> dict[str, str] | None:
     return {name: f"{scheme}://{address}" for name in ("http", "https")}
 
 
-def _ask_first(params: dict[str, Any], **_: Any) -> None:
-    if len(params["body"]) >= EXPECT_FROM_BYTES:
-        params["headers"]["Expect"] = "100-continue"
+def _never_ask_first(request: Any, **_: Any) -> None:
+    # botocore asks with every body, and has no option against it
+    del request.headers["Expect"]
+
+
+def _ask_first_if_large(request: Any, **_: Any) -> None:
+    if (determine_content_length(request.data) or 0) < EXPECT_FROM_BYTES:
+        _never_ask_first(request)
 
 
 def creation_fields(options: StoreOptions) -> dict[str, Any]:

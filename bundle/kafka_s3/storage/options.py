@@ -66,8 +66,8 @@ class Proxy:
 class StoreOptions:
     """All that S3Store needs. The defaults are the connector's (SEMANTICS A1.3); its text form shows no secret.
 
-    `attempts` counts all attempts of one request, `backoff_ms` is the first wait's upper bound; `max_connections` bounds the
-    connections of one process.
+    `part_retries` counts all attempts of one request, the first included; `retry_backoff_ms` is the first wait's upper bound;
+    `max_connections` bounds the connections of one process.
     """
 
     bucket: str
@@ -79,8 +79,8 @@ class StoreOptions:
     encryption: Encryption = field(default_factory=Encryption)
     acl: str | None = None
     proxy: Proxy | None = None
-    attempts: int = 3
-    backoff_ms: int = 200
+    part_retries: int = 3
+    retry_backoff_ms: int = 200
     send_digest: bool = False
     expect_continue: bool = True
     max_connections: int = 50
@@ -99,8 +99,8 @@ def store_options(settings: StoreSettings) -> StoreOptions:
         encryption=_encryption(settings, problems),
         acl=settings.optional_text("s3.acl.canned") or None,
         proxy=_proxy(settings, problems),
-        attempts=max(1, settings.number("s3.part.retries")),
-        backoff_ms=settings.number("s3.retry.backoff.ms"),
+        part_retries=max(1, settings.number("s3.part.retries")),
+        retry_backoff_ms=settings.number("s3.retry.backoff.ms"),
         send_digest=settings.flag("s3.send.digest"),
         expect_continue=settings.flag("s3.http.send.expect.continue"),
     )
@@ -179,8 +179,12 @@ def _proxy(settings: StoreSettings, problems: list[Problem]) -> Proxy | None:
         return None
     parts = urlsplit(full)
     in_url = Secret(unquote(parts.password)) if parts.password else None
-    return Proxy(
-        url=f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}",
-        user=settings.optional_text("s3.proxy.user") or unquote(parts.username or ""),
-        password=settings.secret("s3.proxy.password") or in_url,
-    )
+    user = settings.optional_text("s3.proxy.user") or unquote(parts.username or "")
+    separate = settings.secret("s3.proxy.password")
+    password = separate if separate and separate.reveal() else in_url
+    if not (user + (password.reveal() if password else "")).isascii():
+        # HTTP's basic authentication names no character set, and urllib3 refuses to guess one at the first request
+        problems.append(
+            Problem("s3.proxy.password", "****", "and s3.proxy.user must be plain ASCII.", "Change them at the proxy.")
+        )
+    return Proxy(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", user, password)

@@ -38,8 +38,8 @@ class S3Store:
         dice: Callable[[], float] = random.random,
     ) -> None:
         self.options = options
-        self._retrier = Retrier(options.attempts, options.backoff_ms, sleep, dice)
-        self._patient = replace(self._retrier, attempts=max(options.attempts, CONFLICT_ATTEMPTS))
+        self._retrier = Retrier(options.part_retries, options.retry_backoff_ms, sleep, dice)
+        self._patient = replace(self._retrier, attempts=max(options.part_retries, CONFLICT_ATTEMPTS))
         self._customer_key = customer_key_fields(options.encryption)
         self._creation = creation_fields(options)
         self._secrets = secrets_of(options)

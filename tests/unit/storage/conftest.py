@@ -13,9 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import boto3
 import pytest
+from kafka_s3.config.secret import Secret
 from moto.server import ThreadedMotoServer
 
-from kafka_s3.config.secret import Secret
 from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
@@ -46,7 +46,9 @@ def moto_url() -> Iterator[str]:
 @pytest.fixture
 def bucket(moto_url: str) -> str:
     name = f"bucket-{uuid.uuid4().hex}"
-    client = boto3.client("s3", endpoint_url=moto_url, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b")
+    client = boto3.client(
+        "s3", endpoint_url=moto_url, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b"
+    )
     client.create_bucket(Bucket=name)
     client.close()
     return name
@@ -111,14 +113,16 @@ class Handler(BaseHTTPRequestHandler):
     relay: Relay
 
     def handle_any(self) -> None:
-        seen = Seen(self.command, self.path, self.headers, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        seen = Seen(
+            self.command, self.path, self.headers, self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        )
         self.relay.seen.append(seen)
         if self.relay.script:
             self.relay.script.popleft()(self, seen)
         else:
             self.reply(*self.forward(seen))
 
-    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # noqa: N815
 
     def forward(self, seen: Seen) -> tuple[int, bytes, dict[str, str]]:
         connection = http.client.HTTPConnection(self.relay.target.removeprefix("http://"))
@@ -166,7 +170,9 @@ def open_store() -> Iterator[Callable[..., S3Store]]:
     """Makes stores with static keys (unless told otherwise) and closes them."""
     opened: list[S3Store] = []
 
-    def open_one(bucket: str, url: str | None, *, sleep: Callable[[float], None] = lambda _: None, **changes) -> S3Store:
+    def open_one(
+        bucket: str, url: str | None, *, sleep: Callable[[float], None] = lambda _: None, **changes
+    ) -> S3Store:
         options = StoreOptions(**{"bucket": bucket, "endpoint_url": url, "credentials": KEYS} | changes)
         opened.append(S3Store(options, sleep=sleep, dice=lambda: 1.0))
         return opened[-1]

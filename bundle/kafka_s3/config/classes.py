@@ -1,0 +1,117 @@
+"""Which Java class names do configurations carry, and what are they called here?
+
+Names are resolved by value, never by loading: a configuration cannot make the product run foreign code, except for partitioners
+that an installed package registers under the entry point group `kafka_s3.partitioners`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Final
+
+PARTITIONER_GROUP: Final = "kafka_s3.partitioners"
+SELF_MANAGED: Final = "io.confluent.connect.s3.S3SinkConnector"
+MANAGED_CLOUD: Final = "S3_SINK"
+BLOCK_GZIP_PACKAGES: Final = ("com.deviantart.", "com.spredfast.")
+
+_CONNECT = "org.apache.kafka.connect."
+_STORAGE = "io.confluent.connect.storage.partitioner."
+_TIME = _STORAGE + "TimeBasedPartitioner$"
+_SDK_1 = "com.amazonaws.auth."
+_SDK_2 = "software.amazon.awssdk.auth.credentials."
+
+CONNECTORS: Final[Mapping[str, str]] = {
+    SELF_MANAGED: "self_managed",
+    "S3SinkConnector": "self_managed",  # Connect takes a class's simple name, and that without its suffix
+    "S3Sink": "self_managed",
+    MANAGED_CLOUD: "managed_cloud",
+}
+
+FORMATS: Final[Mapping[str, str]] = {
+    "io.confluent.connect.s3.format.json.JsonFormat": "json",
+    "io.confluent.connect.s3.format.parquet.ParquetFormat": "parquet",
+    "io.confluent.connect.s3.format.avro.AvroFormat": "avro",
+    "io.confluent.connect.s3.format.bytearray.ByteArrayFormat": "bytearray",
+}
+
+STORAGES: Final[Mapping[str, str]] = {"io.confluent.connect.s3.storage.S3Storage": "s3"}
+
+PARTITIONERS: Final[Mapping[str, str]] = {
+    _STORAGE + "DefaultPartitioner": "default",
+    _STORAGE + "FieldPartitioner": "field",
+    _STORAGE + "TimeBasedPartitioner": "time",
+    _STORAGE + "DailyPartitioner": "daily",
+    _STORAGE + "HourlyPartitioner": "hourly",
+}
+TIME_PARTITIONERS: Final = frozenset({"time", "daily", "hourly"})
+
+EXTRACTORS: Final[Mapping[str, str]] = {
+    "Wallclock": "Wallclock",
+    "Record": "Record",
+    "RecordField": "RecordField",
+    _TIME + "WallclockTimestampExtractor": "Wallclock",
+    _TIME + "RecordTimestampExtractor": "Record",
+    _TIME + "RecordFieldTimestampExtractor": "RecordField",
+}
+
+CONVERTERS: Final[Mapping[str, str]] = {
+    _CONNECT + "json.JsonConverter": "json",
+    _CONNECT + "storage.StringConverter": "string",
+    _CONNECT + "converters.ByteArrayConverter": "bytes",
+    "io.confluent.connect.avro.AvroConverter": "avro",
+    "io.confluent.connect.json.JsonSchemaConverter": "json_schema",
+    "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
+    _CONNECT + "converters.ShortConverter": "short",
+    _CONNECT + "converters.IntegerConverter": "integer",
+    _CONNECT + "converters.LongConverter": "long",
+    _CONNECT + "converters.FloatConverter": "float",
+    _CONNECT + "converters.DoubleConverter": "double",
+    _CONNECT + "converters.BooleanConverter": "boolean",
+}
+HEADER_CONVERTERS: Final[Mapping[str, str]] = {_CONNECT + "storage.SimpleHeaderConverter": "simple", **CONVERTERS}
+
+_REGISTRY = (
+    "schema.registry.url", "basic.auth.credentials.source", "basic.auth.user.info", "use.latest.version",
+    "latest.compatibility.strict", "schemas.cache.config", "auto.register.schemas", "scrub.invalid.names",
+    "key.subject.name.strategy", "value.subject.name.strategy", "enhanced.avro.schema.support", "connect.meta.data",
+    "optional.for.nullables", "wrapper.for.nullables", "generate.index.for.unions", "enhanced.protobuf.schema.support",
+    "json.fail.invalid.schema", "use.optional.for.nonrequired", "decimal.format",
+)  # fmt: skip
+CONVERTER_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "json": ("schemas.enable", "schemas.cache.size", "decimal.format", "replace.null.with.default"),
+    "string": ("encoding", "schemas.enable"),  # many configurations switch schemas off for every converter they use
+    "bytes": ("schemas.enable",),
+    "avro": _REGISTRY,
+    "json_schema": _REGISTRY,
+    "protobuf": _REGISTRY,
+}
+
+CREDENTIALS: Final[Mapping[str, str]] = {
+    _SDK_1 + "DefaultAWSCredentialsProviderChain": "default",
+    _SDK_1 + "EnvironmentVariableCredentialsProvider": "environment",
+    _SDK_1 + "profile.ProfileCredentialsProvider": "profile",
+    _SDK_1 + "InstanceProfileCredentialsProvider": "instance",
+    _SDK_1 + "ContainerCredentialsProvider": "container",
+    # container or instance, whichever there is: of ours only the default chain asks both
+    _SDK_1 + "EC2ContainerCredentialsProviderWrapper": "default",
+    _SDK_1 + "WebIdentityTokenCredentialsProvider": "web_identity",
+    _SDK_1 + "AWSStaticCredentialsProvider": "static",
+    _SDK_1 + "BasicAWSCredentials": "static",
+    _SDK_1 + "AnonymousAWSCredentials": "anonymous",
+    _SDK_2 + "DefaultCredentialsProvider": "default",
+    _SDK_2 + "EnvironmentVariableCredentialsProvider": "environment",
+    _SDK_2 + "ProfileCredentialsProvider": "profile",
+    _SDK_2 + "InstanceProfileCredentialsProvider": "instance",
+    _SDK_2 + "ContainerCredentialsProvider": "container",
+    _SDK_2 + "WebIdentityTokenFileCredentialsProvider": "web_identity",
+    _SDK_2 + "StaticCredentialsProvider": "static",
+    _SDK_2 + "AwsBasicCredentials": "static",
+    _SDK_2 + "AnonymousCredentialsProvider": "anonymous",
+    "io.confluent.connect.s3.auth.AwsAssumeRoleCredentialsProvider": "assume_role",
+}
+
+
+def registered_partitioners() -> tuple[str, ...]:
+    """The partitioners that installed packages offer."""
+    return tuple(sorted(entry_points(group=PARTITIONER_GROUP).names))

@@ -1,0 +1,76 @@
+"""Which settings follow from others? What the user leaves out and a fixed default cannot give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from kafka_s3.config.option import INT_MAX, Value
+from kafka_s3.config.rule import may_use_time, problem
+from kafka_s3.config.settings import Settings
+from kafka_s3.errors import Problem
+
+NO_COUNT: Final = INT_MAX
+"""The flush.size in effect where only other rules close files."""
+ROTATION_KEYS: Final = (
+    "flush.size", "flush.bytes", "flush.idle.ms", "rotate.interval.ms", "rotate.schedule.interval.ms", "partitioner.class",
+    "s3.part.size", "compatibility.strict",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Derivation:
+    """Values to put in place, and what the user should know or mend."""
+
+    values: Mapping[str, Value] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+
+
+def with_derived(settings: Settings, unsettled: frozenset[str]) -> tuple[Settings, Derivation]:
+    """The settings with their derived values, as far as the keys they follow from are settled."""
+    found = [_tail_check(settings)] if not {"tail.check.interval.ms", "compatibility.strict"} & unsettled else []
+    if not unsettled.intersection(ROTATION_KEYS):
+        found.append(_rotation(settings))
+    whole = Derivation(
+        {key: value for one in found for key, value in one.values.items()},
+        tuple(p for one in found for p in one.problems),
+        tuple(p for one in found for p in one.warnings),
+    )
+    return replace(settings, values={**settings.values, **whole.values}), whole
+
+
+def _tail_check(settings: Settings) -> Derivation:
+    if settings.strict and not settings.given("tail.check.interval.ms"):
+        return Derivation({"tail.check.interval.ms": 0})
+    return Derivation()
+
+
+def _rotation(settings: Settings) -> Derivation:
+    if settings.given("flush.size"):
+        if settings.number("flush.size") >= 1:
+            return Derivation()
+        rule = "acts like 1: every record becomes an object of its own."
+        return Derivation({"flush.size": 1}, warnings=(problem("flush.size", rule, "Set the records per object."),))
+    if settings.strict:
+        return Derivation(
+            problems=(problem("flush.size", "is required.", "Set the records per Kafka partition and commit."),)
+        )
+    if _closes_otherwise(settings):
+        return Derivation({"flush.size": NO_COUNT})
+    if settings.given("s3.part.size"):
+        rule = "closes files here, because no rotation rule is set; in the original it never does."
+        warning = problem("s3.part.size", rule, "Set flush.size or flush.bytes to say what is meant.")
+        return Derivation({"flush.size": NO_COUNT, "flush.bytes": settings.number("s3.part.size")}, warnings=(warning,))
+    others = "rotate.interval.ms with a time partitioner, rotate.schedule.interval.ms, flush.bytes or flush.idle.ms"
+    return Derivation(
+        problems=(problem("flush.size", "is required, or nothing would ever close a file.", f"Set it, or {others}."),)
+    )
+
+
+def _closes_otherwise(settings: Settings) -> bool:
+    by_time = settings.number("rotate.interval.ms") > 0 and may_use_time(settings)
+    return by_time or any(
+        settings.number(key) > 0 for key in ("rotate.schedule.interval.ms", "flush.bytes", "flush.idle.ms")
+    )

@@ -1,0 +1,41 @@
+"""Which keys are there? The one table that validation, the reference page and `describe` are made from."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_s3.config import (
+    options_cloud,
+    options_connector,
+    options_framework,
+    options_ours,
+    options_partitioner,
+    options_storage,
+)
+from kafka_s3.config.option import Option, did_you_mean
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    *options_framework.ROWS,
+    *options_connector.ROWS,
+    *options_partitioner.ROWS,
+    *options_storage.ROWS,
+    *options_ours.ROWS,
+)
+CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_cloud.ROWS
+
+EXACT: Final = {option.key: option for option in OPTIONS if not option.family}
+_FAMILIES: Final = {option.key.removesuffix("*"): option for option in OPTIONS if option.family}
+CLOUD: Final = {option.key: option for option in CLOUD_OPTIONS}
+
+
+def option_of(key: str) -> Option | None:
+    """The row of a key: its own, else that of the longest prefix above it."""
+    if key in EXACT:
+        return EXACT[key]
+    prefixes = [prefix for prefix in _FAMILIES if key.startswith(prefix) and key != prefix]
+    return _FAMILIES[max(prefixes, key=len)] if prefixes else None
+
+
+def similar_key(key: str) -> str:
+    """A sentence that names the known key nearest to a misspelt one, or nothing."""
+    return did_you_mean(key, (*EXACT, *CLOUD))

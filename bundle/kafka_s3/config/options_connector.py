@@ -1,0 +1,94 @@
+"""Which keys decide when files close, what they are called and what is in them? (SEMANTICS A1.1, and A1.3 on formats and records)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_s3.config.classes import FORMATS
+from kafka_s3.config.option import Group, Known, OneOf, OneOfAnyCase, Option, Range, Status, Type
+
+_INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
+_AVRO_ONLY = "Acts only on Avro objects, which this version does not write yet."
+_BYTES_ONLY = "Acts only on byte-array objects, which this version does not write yet."
+_COMPANIONS = "Keys and headers are not stored yet; leave store.kafka.keys and store.kafka.headers false."
+_COMMIT_LOG = "The commit log replaces it: a replay can neither overwrite nor duplicate an object."
+_IDLE = Status.INFORMATIONAL
+AVRO_FORMAT: Final = "io.confluent.connect.s3.format.avro.AvroFormat"
+PARQUET_CODECS: Final = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_raw", "zstd")
+
+ROTATION: Final = (
+    Option("flush.size", _INT, None, "Records per Kafka partition after which all its open files are closed; 0 and negatives act "
+           "like 1. Required, unless another rotation rule is set.", Group.ROTATION),
+    Option("rotate.interval.ms", _LONG, "-1", "Record time, from the first record since the last commit, after which the next "
+           "record starts new files; 0 and less is off. Acts with time partitioners only.", Group.ROTATION),
+    Option("rotate.schedule.interval.ms", _LONG, "-1", "Wall-clock time, aligned to midnight in `timezone`, at which open files "
+           "are closed; 0 and less is off.", Group.ROTATION),
+    Option("rotate.file.on.partition.change", _FLAG, "true", "With rotate.interval.ms: close the open files when the directory "
+           "of the records changes.", Group.ROTATION),
+    Option("partitioner.max.open.files", _INT, "-1", "Close all open files of a Kafka partition when a record needs one more "
+           "directory than this; 0 and less is off.", Group.ROTATION),
+    Option("topics.dir", _TEXT, "topics", "First part of every object's key; blank leaves it out.", Group.ROTATION),
+    Option("directory.delim", _TEXT, "/", "Text between directories.", Group.ROTATION),
+    Option("file.delim", _TEXT, "+", "Text between topic, partition and offset in an object's name.", Group.ROTATION),
+    Option("filename.offset.zero.pad.width", _INT, "10", "Least number of digits of the start offset in an object's name. The "
+           "original also takes 0, and fails at its first file.", Group.ROTATION, valid=Range(1, 2**31 - 1)),
+    Option("schema.compatibility", _TEXT, "NONE", "What happens when the schema of the records changes: NONE closes the files. "
+           "The original takes any other text as NONE; here that is an error, under compatibility.strict a warning.",
+           Group.ROTATION, not_yet=("BACKWARD", "FORWARD", "FULL"), note="NONE closes the files at every change of schema."),
+    Option("enable.conditional.writes", _FLAG, "true", "Do not overwrite objects that exist.", Group.ROTATION,
+           status=_IDLE, note=_COMMIT_LOG),
+    Option("max.files.scan.limit", _INT, "100", "How many names conditional writes try.", Group.ROTATION,
+           status=_IDLE, note=_COMMIT_LOG),
+    Option("max.write.duration.ms", _LONG, str(2**63 - 1), "Time after which a delivery is left half-processed.", Group.ROTATION,
+           status=_IDLE, note="There are no deliveries with a deadline: a consumer group's time limits do not apply."),
+    Option("shutdown.timeout.ms", _LONG, "3000", "Time to stop.", Group.ROTATION,
+           status=_IDLE, note="Without effect in the original, too."),
+)  # fmt: skip
+
+FORMAT: Final = (
+    Option("format.class", Type.CLASS, None, "Format of the objects.", Group.FORMAT, valid=Known(FORMATS), required=True,
+           not_yet=("avro", "bytearray"), note="Use JsonFormat or ParquetFormat."),
+    Option("parquet.codec", _TEXT, "snappy", "Compression of Parquet objects; part of their extension.", Group.FORMAT,
+           valid=OneOf(PARQUET_CODECS), not_yet=("lzo",), note="Use another codec, for example zstd."),
+    Option("s3.compression.type", _TEXT, "none", "Compression of whole JSON objects.", Group.FORMAT, valid=OneOf(("none", "gzip"))),
+    Option("s3.compression.level", _INT, "-1", "Level of gzip; -1 is the library's own (6).", Group.FORMAT, valid=Range(-1, 9)),
+    Option("json.decimal.format", _TEXT, "BASE64", "How JSON objects show decimals.", Group.FORMAT,
+           valid=OneOfAnyCase(("BASE64", "NUMERIC"))),
+    Option("format.bytearray.extension", _TEXT, ".bin", "Extension of byte-array objects.", Group.FORMAT,
+           status=_IDLE, note=_BYTES_ONLY),
+    Option("format.bytearray.separator", _TEXT, "\n", "Written after every record, taken exactly as given.", Group.FORMAT,
+           status=_IDLE, note=_BYTES_ONLY, trimmed=False),
+    Option("avro.codec", _TEXT, "null", "Compression inside Avro objects.", Group.FORMAT,
+           valid=OneOf(("null", "deflate", "snappy", "bzip2")), status=_IDLE, note=_AVRO_ONLY),
+    Option("enhanced.avro.schema.support", _FLAG, "true", "Keep enum symbols and package names in Avro.", Group.FORMAT,
+           status=_IDLE, note=_AVRO_ONLY),
+    Option("connect.meta.data", _FLAG, "true", "Add Connect's properties to the Avro schema.", Group.FORMAT,
+           status=_IDLE, note=_AVRO_ONLY),
+    Option("allow.optional.map.keys", _FLAG, "false", "Treat optional string keys of maps as plain ones.", Group.FORMAT,
+           status=Status.NOT_YET, note="It changes how maps are laid out."),
+    Option("schemas.cache.config", _INT, "1000", "Size of the schema cache.", Group.FORMAT,
+           status=_IDLE, note="A tuning value of the original."),
+    Option("schema.cache.size", _INT, "1000", "Older name of schemas.cache.config.", Group.FORMAT,
+           status=_IDLE, note="A tuning value of the original."),
+    Option("schema.generator.class", _TEXT, None, "Key of old releases.", Group.FORMAT,
+           status=_IDLE, note="Later releases of the original dropped it."),
+)  # fmt: skip
+
+RECORDS: Final = (
+    Option("behavior.on.null.values", _TEXT, "fail", "What happens to a record without a value: stop, leave it out, or write its "
+           "key as tombstone.", Group.RECORDS, valid=OneOfAnyCase(("fail", "ignore", "write")), not_yet=("write",),
+           note="Use fail or ignore; write also needs store.kafka.keys=true."),
+    Option("report.null.values.to.dlq", _FLAG, "true", "With ignore: report null values as dead letters.", Group.RECORDS),
+    Option("tombstone.encoded.partition", _TEXT, "tombstone", "Directory of tombstones.", Group.RECORDS,
+           status=_IDLE, note="Acts only with behavior.on.null.values=write."),
+    Option("store.kafka.keys", _FLAG, "false", "Store record keys in objects of their own.", Group.RECORDS,
+           not_yet=("true",), note="Leave it false."),
+    Option("store.kafka.headers", _FLAG, "false", "Store record headers in objects of their own.", Group.RECORDS,
+           not_yet=("true",), note="Leave it false."),
+    Option("keys.format.class", Type.CLASS, AVRO_FORMAT, "Format of key objects.", Group.RECORDS, valid=Known(FORMATS),
+           status=_IDLE, note=_COMPANIONS),
+    Option("headers.format.class", Type.CLASS, AVRO_FORMAT, "Format of header objects.", Group.RECORDS, valid=Known(FORMATS),
+           status=_IDLE, note=_COMPANIONS),
+)  # fmt: skip
+
+ROWS: Final = (*ROTATION, *FORMAT, *RECORDS)

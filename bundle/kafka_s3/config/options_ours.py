@@ -1,0 +1,35 @@
+"""Which keys does kafka-s3 add to the original's?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_s3.config.option import Group, OneOf, Option, Range, Type
+
+_INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
+_GROUP = Group.OURS
+STATE_PREFIX: Final = "_kafka_s3"
+
+ROWS: Final = (
+    Option("kafka.bootstrap.servers", _TEXT, None, "The brokers, `host:port,host:port`. Taken from bootstrap.servers of Connect's worker "
+           "file if that is given.", _GROUP, required=True),
+    Option("compatibility.strict", _FLAG, "false", "Behave as the original in every respect, failures included.", _GROUP),
+    Option("state.prefix", _TEXT, STATE_PREFIX, "Folder of the commit log in the bucket.", _GROUP),
+    Option("flush.bytes", _LONG, "-1", "Encoded bytes of a Kafka partition's open files at which they are closed; 0 and less is off.",
+           _GROUP),
+    Option("flush.idle.ms", _LONG, "-1", "Close open files when no new record has arrived for this long; 0 and less is off.", _GROUP),
+    Option("poll.interval.ms", _LONG, "1000", "Pause between looks at the brokers.", _GROUP, valid=Range(10)),
+    Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
+           _GROUP, valid=Range(0)),
+    Option("topics.refresh.interval.ms", _LONG, "30000", "How often topics and partitions are looked up.", _GROUP, valid=Range(1)),
+    Option("behavior.on.lost.offsets", _TEXT, "fail", "What happens when records that must be read are no longer in Kafka: stop, or record "
+           "a gap and go on.", _GROUP, valid=OneOf(("fail", "gap"))),
+    Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
+           "written as Parquet.", _GROUP),
+    Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),
+    Option("partition.value.encoding", _TEXT, "none", "How FieldPartitioner writes values: as they are, or percent-encoded.", _GROUP,
+           valid=OneOf(("none", "url"))),
+    Option("consumer.group.mirror.enable", _FLAG, "true", "Commit the objects' offsets to the consumer group, for monitoring.", _GROUP),
+    Option("writer.memory.bytes", _LONG, "134217728", "Memory for open files, per task.", _GROUP, valid=Range(1048576)),
+    Option("s3.upload.threads", _INT, "4", "Parts that one task sends at the same time.", _GROUP, valid=Range(1, 64)),
+)  # fmt: skip

@@ -1,0 +1,149 @@
+"""What does a configuration file say? JSON and Java properties become plain texts by key; nothing is judged here but the form."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from kafka_s3.config.option import did_you_mean
+from kafka_s3.errors import ConfigError, Problem
+
+_ENVELOPE: Final = frozenset({"name", "config", "tasks", "type"})  # what Connect's REST interface answers
+_ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_KEY_END = re.compile(r"(?<!\\)(?:\\\\)*([=:\s])")
+_BROKEN_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+
+
+def read_config(path: Path) -> dict[str, str]:
+    """The settings of a file: `.properties`, or JSON as a plain map or as `{"name": ..., "config": {...}}`.
+
+    Booleans become `true` and `false`, numbers keep their spelling, null counts as absent. Raises ConfigError with the place of every
+    fault, also where there is no such file.
+    """
+    text = read_text(path)
+    if path.suffix == ".properties" or (path.suffix != ".json" and not text.lstrip().startswith("{")):
+        return read_properties(text, path)
+    return _read_json(text, path)
+
+
+def read_text(path: Path) -> str:
+    """The file's text in UTF-8, else in Java's older default, ISO 8859-1. Raises ConfigError where it cannot be read."""
+    try:
+        content = path.read_bytes()
+    except IsADirectoryError:
+        raise _fault(path, None, "is a directory.", "Name the configuration file in it.") from None
+    except FileNotFoundError:
+        raise _fault(path, None, "does not exist.", _neighbour(path)) from None
+    except OSError as error:
+        raise _fault(path, None, f"cannot be read: {error.strerror}.", "Check the file's rights.") from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("iso-8859-1")
+
+
+def read_properties(text: str, path: Path) -> dict[str, str]:
+    """The settings of a Java properties text: comments, `=`, `:` or blanks after the key, continued lines, `\\uXXXX`.
+
+    The last of several equal keys counts, as in Java. Raises ConfigError with the line of a broken escape.
+    """
+    settings: dict[str, str] = {}
+    for number, line in _logical_lines(text):
+        if _BROKEN_UNICODE.search(line):
+            raise _fault(
+                path, f"line {number}", "holds \\u without four hexadecimal digits.", "Write a backslash as \\\\."
+            )
+        end = _KEY_END.search(line)
+        key, rest = (line[: end.start(1)], line[end.start(1) :]) if end else (line, "")
+        value = re.sub(r"^[ \t\f]*[=:]?[ \t\f]*", "", rest)
+        settings[_unescaped(key)] = _unescaped(value)
+    return settings
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    held, first = "", 0
+    for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
+        line = raw.lstrip(" \t\f")
+        if not held and (not line or line[0] in "#!"):
+            continue
+        first = first if held else number
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            held += line[:-1]
+            continue
+        yield first, held + line
+        held = ""
+    if held:
+        yield first, held
+
+
+def _unescaped(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        escape = match[1]
+        return chr(int(escape[1:], 16)) if len(escape) == 5 else _ESCAPES.get(escape, escape)
+
+    return _ESCAPED.sub(plain, text)
+
+
+def _read_json(text: str, path: Path) -> dict[str, str]:
+    problems: list[Problem] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                problems.append(
+                    Problem(key, "given twice", f"occurs more than once in {path.name}.", "Keep one of them.")
+                )
+            found[key] = value
+        return found
+
+    try:
+        document = json.loads(text, object_pairs_hook=members, parse_int=str, parse_float=str, parse_constant=str)
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, column {error.colno}"
+        raise _fault(path, place, f"is not valid JSON: {error.msg}.", "Mend the file there.") from None
+    except RecursionError:
+        raise _fault(path, None, "is nested too deeply.", "Write keys and values only.") from None
+    settings = dict(_flat(document, path, problems))
+    if problems:
+        raise ConfigError(problems)
+    return settings
+
+
+def _flat(document: Any, path: Path, problems: list[Problem]) -> Iterator[tuple[str, str]]:
+    if not isinstance(document, dict):
+        raise _fault(path, None, "must hold a JSON object.", 'Write {"name": ..., "config": {...}}.')
+    inner = document.get("config")
+    if isinstance(inner, dict) and set(document) <= _ENVELOPE:
+        name = document.get("name")
+        if name is not None and inner.get("name", name) != name:
+            rule = f"differs from the name outside of config in {path.name}."
+            problems.append(Problem("name", str(inner["name"]), rule, "Give one name."))
+        document = inner if name is None else {"name": name, **inner}
+    for key, value in document.items():
+        if isinstance(value, bool):
+            yield key, "true" if value else "false"
+        elif isinstance(value, str):
+            yield key, value
+        elif value is not None:
+            kind = "an object" if isinstance(value, dict) else "an array"
+            problems.append(
+                Problem(key, kind, "must be a text, a number or a boolean.", "Write lists as a,b,c in one text.")
+            )
+
+
+def _fault(path: Path, place: str | None, rule: str, suggestion: str = "") -> ConfigError:
+    return ConfigError([Problem(str(path), place or "configuration file", rule, suggestion)])
+
+
+def _neighbour(path: Path) -> str:
+    try:
+        near = did_you_mean(path.name, [entry.name for entry in path.parent.iterdir()])
+    except OSError:
+        near = ""
+    return near or "Check the path."

@@ -1,0 +1,137 @@
+"""What does a checked configuration say? Typed access to every key, with defaults; nothing secret shows in its text form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kafka_s3.config.option import Type, Value, default_of, masked, shown
+from kafka_s3.config.options import OPTIONS, option_of
+from kafka_s3.config.secret import MASK, Secret
+from kafka_s3.errors import ConfigError, Problem
+
+if TYPE_CHECKING:
+    from kafka_s3.config.references import SecretSource
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Settings:
+    """An immutable, picklable configuration under the self-managed keys, whatever its spelling was.
+
+    Class names are given by our names (`format.class` is `json`, `partitioner.class` is `time`). Asking for an unknown key, or for
+    a key by a type it does not have, is a programming error: KeyError and TypeError. Asking for a value that still holds an
+    unresolved reference raises ConfigError.
+    """
+
+    values: Mapping[str, Value]
+    given_keys: frozenset[str]
+    pending: frozenset[str]
+    concealed: frozenset[str]
+    source: Mapping[str, str]
+    worker: Mapping[str, str]
+
+    def text(self, key: str) -> str:
+        """The text of a key, blank where it has no value."""
+        return self.optional_text(key) or ""
+
+    def optional_text(self, key: str) -> str | None:
+        """The text of a key, None where it has no value."""
+        value = self._value(key)
+        if isinstance(value, Secret) and key in self.concealed and not _is_password(key):
+            return value.reveal()
+        if value is None or isinstance(value, str):
+            return value
+        raise TypeError(f"{key} is not a text.")
+
+    def number(self, key: str) -> int:
+        """The number of a key."""
+        value = self._value(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise TypeError(f"{key} is not a number.")
+
+    def flag(self, key: str) -> bool:
+        """Whether a switch is on."""
+        value = self._value(key)
+        if isinstance(value, bool):
+            return value
+        raise TypeError(f"{key} is not a boolean.")
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """The parts of a list."""
+        value = self._value(key)
+        if isinstance(value, tuple):
+            return value
+        raise TypeError(f"{key} is not a list.")
+
+    def secret(self, key: str) -> Secret | None:
+        """The password of a key, None where it has none."""
+        value = self._value(key)
+        if value is None or isinstance(value, Secret):
+            return value
+        raise TypeError(f"{key} is not a password.")
+
+    def given(self, key: str) -> bool:
+        """Whether the connector's or the worker's file sets the key."""
+        return key in self.given_keys
+
+    def prefixed(self, prefix: str) -> dict[str, str | Secret]:
+        """The given settings below a prefix that ends in a dot, by the rest of their keys."""
+        keys = sorted(key for key in self.given_keys if key.startswith(prefix) and key != prefix)
+        return {key.removeprefix(prefix): _as_text(self._value(key)) for key in keys if self._value(key) is not None}
+
+    @property
+    def strict(self) -> bool:
+        """Whether the original's behaviour is asked for, failures included."""
+        return self.flag("compatibility.strict")
+
+    @property
+    def name(self) -> str:
+        """The connector's name."""
+        return self.text("name")
+
+    def masked(self) -> dict[str, str]:
+        """Every setting in effect, defaults included, as a user would write it; secrets and resolved references are masked."""
+        keys = sorted({*self.values, *self.pending})
+        return {key: self._shown(key) for key in keys if key in self.pending or self.values[key] is not None}
+
+    def resolved(self, sources: Sequence[SecretSource] = ()) -> Settings:
+        """The settings with their references resolved, checked again. Raises ConfigError with every problem."""
+        from kafka_s3.config.validate import settle_resolved
+
+        return settle_resolved(self, sources)
+
+    def _shown(self, key: str) -> str:
+        if key in self.pending or key in self.concealed:
+            return MASK
+        option = option_of(key)
+        return masked(key, shown(self.values[key]), option.type if option else Type.STRING)
+
+    def _value(self, key: str) -> Value:
+        if key in self.pending:
+            rule = "holds a reference that has not been resolved."
+            raise ConfigError([Problem(key, MASK, rule, "Resolve the settings before they are used.")])
+        if key in self.values:
+            return self.values[key]
+        option = option_of(key)
+        if option is None:
+            raise KeyError(key)
+        return default_of(option)
+
+    def __repr__(self) -> str:
+        return f"Settings({self.masked()})"
+
+
+def defaults() -> dict[str, Value]:
+    """The default of every key that has a row of its own."""
+    return {option.key: default_of(option) for option in OPTIONS if not option.family}
+
+
+def _is_password(key: str) -> bool:
+    option = option_of(key)
+    return option is not None and option.type is Type.PASSWORD
+
+
+def _as_text(value: Value) -> str | Secret:
+    return value if isinstance(value, Secret) else shown(value)

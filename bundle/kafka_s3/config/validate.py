@@ -1,0 +1,215 @@
+"""Is a configuration usable? Every problem at once, before anything is read from Kafka or S3."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kafka_s3.config import rules_delivery, rules_objects
+from kafka_s3.config.classes import CONVERTER_SETTINGS, CONVERTERS
+from kafka_s3.config.derived import with_derived
+from kafka_s3.config.dialects import Dialect, Translation, dialect_of, translated
+from kafka_s3.config.option import Option, Status, Unfit, Value, default_of, did_you_mean, masked, parse, unsupported
+from kafka_s3.config.options import OPTIONS, option_of, similar_key
+from kafka_s3.config.read import read_config
+from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
+from kafka_s3.config.rule import Rule, problem
+from kafka_s3.config.secret import MASK
+from kafka_s3.config.settings import Settings, defaults
+from kafka_s3.config.worker import is_setting, read_worker, suggestion, under
+from kafka_s3.errors import ConfigError, Problem
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A configuration with everything that is wrong or odd about it. `settings` are fit for use only where there are no problems."""
+
+    settings: Settings
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+
+    def usable(self) -> Settings:
+        """The settings. Raises ConfigError with every problem where there are some; warnings go to the log."""
+        if self.problems:
+            raise ConfigError(self.problems)
+        for warning in self.warnings:
+            _log.warning("%s", warning)
+        return self.settings
+
+
+@dataclass(slots=True)
+class _Values:
+    """What the keys say one by one."""
+
+    settled: dict[str, Value] = field(default_factory=dict)
+    pending: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+
+def validate(raw: Mapping[str, str], *, worker: Mapping[str, str] | None = None) -> Checked:
+    """Checks a connector's configuration in any spelling, with the settings of `read_worker` as defaults.
+
+    Values that hold references are checked as far as they can be seen; `Settings.resolved` checks the rest.
+    """
+    return _settle(raw, worker or {}, concealed=None)
+
+
+def load(path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
+    """Reads and checks a file. `overrides` win over the file. Raises ConfigError with all problems at once."""
+    worker = read_worker(worker_path) if worker_path else {}
+    return validate({**read_config(path), **(overrides or {})}, worker=worker).usable()
+
+
+def settle_resolved(settings: Settings, sources: Sequence[SecretSource]) -> Settings:
+    """The settings with references resolved. Raises ConfigError, whose problems name keys and references, never values."""
+    raw, worker = resolve_texts(settings.source, sources), resolve_texts(settings.worker, sources)
+    concealed = settings.concealed | raw.concealed | worker.concealed
+    missing = {*raw.problems, *worker.problems}
+    if missing:
+        raise ConfigError([p for p in (*raw.problems, *worker.problems) if p in missing])
+    checked = _settle(raw.texts, worker.texts, concealed=concealed)
+    if checked.problems:
+        raise ConfigError(checked.problems)
+    return checked.settings
+
+
+def _settle(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: frozenset[str] | None) -> Checked:
+    """Everything in order: spelling, keys one by one, required keys, derived values, rules. `concealed` is None before resolution."""
+    translation = translated(raw)
+    texts = under(translation.texts, worker)
+    values = _Values(
+        failed=set(translation.failed), problems=list(translation.problems), warnings=list(_unknown_of_worker(worker))
+    )
+    for key, text in texts.items():
+        if concealed is None and has_reference(text):
+            values.pending.add(key)
+            values.problems += malformed(key, text)
+        else:
+            _take(key, text, values)
+    settings = _settings(values, texts, raw=raw, worker=worker, concealed=concealed or frozenset())
+    if dialect_of(raw) is not Dialect.BLOCK_GZIP:
+        values.problems += _missing(values, texts)
+        unsettled = frozenset({*values.pending, *values.failed})
+        settings, derivation = with_derived(settings, unsettled)
+        values.problems += [
+            *derivation.problems,
+            *_broken((*rules_delivery.PROBLEMS, *rules_objects.PROBLEMS), settings, unsettled),
+        ]
+        values.warnings += [
+            *derivation.warnings,
+            *_broken((*rules_delivery.WARNINGS, *rules_objects.WARNINGS), settings, unsettled),
+        ]
+        values.warnings += _unknown_of_converters(texts)
+    finish = _Finish(translation, {**worker, **raw}, settings.concealed)
+    return Checked(settings, finish.all(values.problems), finish.all(values.warnings))
+
+
+def _take(key: str, text: str, values: _Values) -> None:
+    option = option_of(key)
+    if option is None:
+        values.warnings.append(problem(key, "is not a known key and is ignored.", similar_key(key)))
+        return
+    try:
+        value = parse(option, text)
+    except Unfit as unfit:
+        values.failed.add(key)
+        values.problems.append(problem(key, unfit.rule, unfit.suggestion or option.note))
+        return
+    values.settled[key] = value
+    refusal = unsupported(option, value)
+    if refusal:
+        near = similar_key(key) if option.family else ""
+        values.problems.append(problem(key, refusal.rule, f"{near} {refusal.suggestion}".strip()))
+    elif option.status is Status.INFORMATIONAL and not _is_quiet(option, value):
+        values.warnings.append(problem(key, "has no effect.", option.note))
+
+
+def _is_quiet(option: Option, value: Value) -> bool:
+    # converters of keys and headers are in nearly every configuration; whoever sets a default asks for nothing
+    return option.key.startswith(("key.converter", "header.converter", "value.converter.*")) or value == default_of(
+        option
+    )
+
+
+def _settings(
+    values: _Values,
+    texts: Mapping[str, str],
+    *,
+    raw: Mapping[str, str],
+    worker: Mapping[str, str],
+    concealed: frozenset[str],
+) -> Settings:
+    return Settings(
+        values={**defaults(), **values.settled},
+        given_keys=frozenset(texts),
+        pending=frozenset(values.pending),
+        concealed=concealed,
+        source=dict(raw),
+        worker=dict(worker),
+    )
+
+
+def _missing(values: _Values, texts: Mapping[str, str]) -> Iterator[Problem]:
+    for option in OPTIONS:
+        if option.required and option.key not in texts and option.key not in values.failed:
+            yield problem(option.key, "is required.", option.doc)
+
+
+def _broken(rules: Iterable[Rule], settings: Settings, unsettled: frozenset[str]) -> Iterator[Problem]:
+    for rule in rules:
+        if not unsettled.intersection(rule.reads):
+            yield from rule.check(settings)
+
+
+def _unknown_of_worker(worker: Mapping[str, str]) -> Iterator[Problem]:
+    for key in worker:
+        if not is_setting(key):
+            yield problem(key, "of the worker file is not a known key and is ignored.", suggestion(key))
+
+
+def _unknown_of_converters(texts: Mapping[str, str]) -> Iterator[Problem]:
+    for converter in ("key.converter", "value.converter"):
+        name = texts.get(converter, "").strip()
+        known = (*CONVERTER_SETTINGS.get(CONVERTERS.get(name, name), ()), "converter.type")
+        below = [key.removeprefix(f"{converter}.") for key in texts if key.startswith(f"{converter}.")]
+        for setting in below:
+            if setting not in known:
+                near = did_you_mean(f"{converter}.{setting}", [f"{converter}.{one}" for one in known])
+                yield problem(f"{converter}.{setting}", "is not a setting of that converter and is ignored.", near)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finish:
+    """Gives problems the key of the user's own spelling and the value as the user wrote it, masked where it must not show."""
+
+    translation: Translation
+    written: Mapping[str, str]
+    concealed: frozenset[str]
+
+    def all(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
+        """The problems, each once."""
+        return tuple(dict.fromkeys(self._one(p) for p in problems))
+
+    def _one(self, found: Problem) -> Problem:
+        key = self.translation.spelled.get(found.key, found.key) if found.key not in self.written else found.key
+        text = self.written.get(key)
+        if found.value is not None or text is None:
+            return replace(found, key=key)
+        option = option_of(key)
+        shown = MASK if key in self.concealed else masked(key, text, option.type) if option else masked(key, text)
+        hidden = replace(found, key=key, value=shown)
+        return (
+            replace(hidden, rule=_without(text, hidden.rule), suggestion=_without(text, hidden.suggestion))
+            if shown == MASK
+            else hidden
+        )
+
+
+def _without(text: str, words: str) -> str:
+    return words.replace(text.strip(), MASK) if len(text.strip()) > 3 else words

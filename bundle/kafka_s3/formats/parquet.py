@@ -1,0 +1,169 @@
+"""How are records written as Parquet? Connect's mapping for values with a schema (SEMANTICS A8.3), inference for schemaless JSON.
+
+Rows wait as Arrow tables until a row group is full; a file with an inferred schema takes its columns from its first row group, and
+`fits` tells the writer when later rows need other columns, so that it rolls the file.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_s3.formats.format import Format, FormatError
+from kafka_s3.records import Columns, JsonText, Objects, Run, Values
+from kafka_s3.schemas.arrow import arrow_table
+from kafka_s3.schemas.connect import ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.inference import conform, unify, wider
+
+ROW_GROUP_BYTES: Final = 64 << 20
+PAGE_BYTES: Final = 64 << 10
+OBJECT_BYTES: Final = 512  # what an Arrow column costs beside its data; counts where a file gets a few rows at a time
+COMPRESSED_SHARE: Final = 0.25
+CODECS: Final = {
+    "none": ("NONE", ".parquet"),
+    "snappy": ("SNAPPY", ".snappy.parquet"),
+    "gzip": ("GZIP", ".gz.parquet"),
+    "brotli": ("BROTLI", ".br.parquet"),
+    "lz4": ("LZ4", ".lz4.parquet"),
+    "lz4_raw": ("LZ4", ".lz4raw.parquet"),
+    "zstd": ("ZSTD", ".zstd.parquet"),
+}
+
+
+def parquet_format(codec: str) -> Format:
+    """Parquet with one of Connect's codec names."""
+    arrow_codec, extension = CODECS[codec]
+    return Format("parquet", extension, partial(ParquetFile, codec=arrow_codec), _refuses)
+
+
+def _refuses(run: Run) -> str | None:
+    if isinstance(run.values, JsonText):
+        return (
+            None
+            if run.values.table is not None
+            else "Parquet cannot hold schemaless values (see value.schema.inference)."
+        )
+    if run.schema is None or run.schema.kind is not Kind.STRUCT:
+        return "Parquet needs values with a struct schema."
+    return None
+
+
+class Tap:
+    """A file object that keeps what is written until it is taken."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self.position = 0
+
+    def write(self, data: bytes) -> int:
+        """Appends bytes."""
+        self._bytes += data
+        self.position += len(data)
+        return len(data)
+
+    def take(self) -> bytes:
+        """What was written since the last take."""
+        taken = bytes(self._bytes)
+        self._bytes = bytearray()
+        return taken
+
+    def tell(self) -> int:
+        """Bytes written in all."""
+        return self.position
+
+    def flush(self) -> None:
+        """Nothing to do: the writer's bytes are already here."""
+
+    def close(self) -> None:
+        """Nothing to do: the bytes stay until they are taken."""
+
+
+class ParquetFile:
+    """An open Parquet file."""
+
+    def __init__(self, schema: ConnectSchema | None, *, codec: str) -> None:
+        self._schema = schema
+        self._codec = codec
+        self._tables: list[pa.Table] = []
+        self._waiting = 0
+        self._share = COMPRESSED_SHARE
+        self._tap = Tap()
+        self._writer: pq.ParquetWriter | None = None
+
+    def fits(self, values: Values) -> bool:
+        """Whether the values can join this file, whose columns are settled once a row group is written."""
+        if self._writer is None or self._schema is not None or not isinstance(values, JsonText) or values.table is None:
+            return True
+        settled = {field.name: field.type for field in self._writer.schema}
+        return all(
+            field.name in settled and wider(settled[field.name], field.type) == settled[field.name]
+            for field in values.table.schema
+            if values.table.column(field.name).null_count < values.table.num_rows
+        )
+
+    def append(self, values: Values) -> None:
+        """Adds rows; a full row group is encoded."""
+        table = self._table(values)
+        self._tables.append(table)
+        self._waiting += table.nbytes + OBJECT_BYTES * table.num_columns
+        if self._waiting >= ROW_GROUP_BYTES:
+            self.compact()
+
+    def size(self) -> int:
+        """Encoded bytes, and an estimate of the waiting rows by the compression seen so far."""
+        return self._tap.position + int(self._waiting * self._share)
+
+    def pending(self) -> int:
+        """Bytes of the rows that wait for their row group."""
+        return self._waiting
+
+    def compact(self) -> None:
+        """Writes the waiting rows as a row group."""
+        if not self._tables:
+            return
+        table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
+        if self._writer is None:
+            self._writer = self._opened(table.schema)
+        before = self._tap.position
+        self._writer.write_table(conform(table, self._writer.schema), row_group_size=max(table.num_rows, 1))
+        self._share = max((self._tap.position - before) / max(self._waiting, 1), 0.01)
+        self._tables, self._waiting = [], 0
+
+    def take(self) -> bytes:
+        """The encoded bytes since the last take."""
+        return self._tap.take()
+
+    def finish(self) -> None:
+        """Writes the last row group and the footer."""
+        self.compact()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _table(self, values: Values) -> pa.Table:
+        if isinstance(values, Columns):
+            return values.table
+        if isinstance(values, JsonText) and values.table is not None:
+            return values.table
+        if isinstance(values, Objects) and self._schema is not None:
+            try:
+                return arrow_table(values.items, self._schema)
+            except (SchemaError, pa.ArrowException) as error:
+                raise FormatError(f"Parquet cannot hold the values: {error}") from error
+        raise FormatError("Parquet needs values with a struct schema.")
+
+    def _opened(self, schema: pa.Schema) -> pq.ParquetWriter:
+        strings = [field.name for field in schema if pa.types.is_string(field.type)]
+        return pq.ParquetWriter(
+            pa.PythonFile(self._tap, mode="w"),
+            schema,
+            compression=self._codec,
+            data_page_size=PAGE_BYTES,
+            use_dictionary=strings or False,
+            store_schema=False,
+            write_statistics=True,
+        )

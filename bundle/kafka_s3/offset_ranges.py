@@ -1,0 +1,50 @@
+"""How are many offsets noted in little space? As sorted, disjoint ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSet:
+    """A set of offsets as ranges `(first, last)`, both inclusive, ascending and disjoint."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, offsets: Iterable[int]) -> OffsetSet:
+        """The set of these offsets, in any order."""
+        return cls().plus(OffsetSet(tuple((offset, offset) for offset in sorted(offsets))))
+
+    def plus(self, other: OffsetSet) -> OffsetSet:
+        """The union."""
+        joined: list[tuple[int, int]] = []
+        for first, last in sorted(self.ranges + other.ranges):
+            if joined and first <= joined[-1][1] + 1:
+                joined[-1] = (joined[-1][0], max(joined[-1][1], last))
+            else:
+                joined.append((first, last))
+        return OffsetSet(tuple(joined))
+
+    def since(self, offset: int) -> OffsetSet:
+        """The offsets at or after `offset`."""
+        return OffsetSet(tuple((max(first, offset), last) for first, last in self.ranges if last >= offset))
+
+    def before(self, offset: int) -> OffsetSet:
+        """The offsets before `offset`."""
+        return OffsetSet(tuple((first, min(last, offset - 1)) for first, last in self.ranges if first < offset))
+
+    def mask(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of these ascending offsets are in the set."""
+        inside = np.zeros(len(offsets), bool)
+        for first, last in self.ranges:
+            inside[np.searchsorted(offsets, first) : np.searchsorted(offsets, last, side="right")] = True
+        return inside
+
+    def __len__(self) -> int:
+        """How many offsets there are."""
+        return sum(last - first + 1 for first, last in self.ranges)

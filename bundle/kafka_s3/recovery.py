@@ -1,0 +1,41 @@
+"""How is a committed file made again whose upload is gone? From Kafka, by the offsets that the log records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka_s3.commit_entry import CommitEntry
+from kafka_s3.errors import OffsetsLost
+from kafka_s3.model import DataFile
+from kafka_s3.source import Brokers, Source
+from kafka_s3.worker import Assignment, Delivery
+
+
+def rewrite_from_kafka(entry: CommitEntry, gone: list[DataFile], *, brokers: Brokers, source: Source) -> list[DataFile]:
+    """New uploads of the files `gone`, with the records that the entry gives them.
+
+    A whole range is read again as the entry's task read it, for all files of a topic-partition in the entry; files that are not
+    gone are dropped. Raises OffsetsLost, naming files and offsets, where Kafka no longer has the records.
+    """
+    starts = brokers.starts({file.topic_partition for file in gone})
+    lost = [file for file in gone if starts[file.topic_partition] > file.first_offset]
+    if lost:
+        names = "; ".join(f"{file.key} (offsets {file.first_offset} to {file.last_offset})" for file in lost)
+        raise OffsetsLost(
+            f"Commit entry {entry.version} counts files whose uploads are gone from the bucket, and Kafka no longer has their records: "
+            f"{names}. Restore them from a copy, or record a gap by moving the position."
+        )
+    made: list[DataFile] = []
+    for file in gone:
+        wanted = Assignment(
+            file.topic_partition,
+            file.first_offset,
+            file.last_offset + 1,
+            (Delivery(0, file.last_offset + 1),),
+            close=file.reason,
+            only=file,
+        )
+        (report,) = source.read([wanted])
+        (again,) = report.files
+        made.append(replace(file, upload=again.upload, bytes=again.bytes))
+    return made

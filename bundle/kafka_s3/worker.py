@@ -1,0 +1,323 @@
+"""What does one task do? It reads one offset range of one topic-partition and leaves closed, unpublished files and a report.
+
+No Spark and no Kafka client here: Arrow batches come in, a `TaskReport` goes out. The task starts at the committed frontier, goes through
+the deliveries that the planner has noted, and stops at the last one; what is still open then is dropped and read again next time.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_s3.converters.converter import Converter, KafkaBatch
+from kafka_s3.dead_letters import DeadLetter, dead_letter, write_lines
+from kafka_s3.formats.format import Format
+from kafka_s3.model import DataFile, Reason, Role, Stage, TopicPartition
+from kafka_s3.naming import Naming, StatePaths
+from kafka_s3.offset_ranges import OffsetSet
+from kafka_s3.partitioners import Partitioner
+from kafka_s3.policy import NULL_FAILS, NULL_SKIPPED, ErrorPolicy, Verdict
+from kafka_s3.records import NO_TIMESTAMP, Failure, Longs, Run
+from kafka_s3.rotation import RotationRules
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.timestamps import SINK_TASK, TimestampExtractor
+from kafka_s3.uploads import FileUpload
+from kafka_s3.writer import Output, Partitioned, TopicPartitionWriter
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """All offsets below `until` had arrived at `now_ms`: one poll, in Connect's words."""
+
+    now_ms: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a task shall read: offsets `[start, until)` and the deliveries in which they arrived.
+
+    `next_rotation_ms` is the schedule's mark at `start`; `recorded` are offsets at or after `start` that are dead letters already;
+    `close` closes what is open at the end, for that reason.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    until: int
+    deliveries: tuple[Delivery, ...]
+    next_rotation_ms: int | None = None
+    recorded: OffsetSet = field(default_factory=OffsetSet)
+    close: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What was pending at the end of a task: how many records, encoded bytes, base timestamp (epoch ms) and open directories."""
+
+    records: int = 0
+    bytes: int = 0
+    base_ms: int | None = None
+    open_files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What a task did; all the driver gets to see. `rows` counts the records between the old and the new frontier as read from Kafka.
+
+    `dead` are the offsets of new dead letters, `failure` says why the sink has to stop, `letter` is the record it stops at.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    until: int
+    frontier: int
+    rows: int = 0
+    read: int = 0
+    files: tuple[DataFile, ...] = ()
+    dead: OffsetSet = field(default_factory=OffsetSet)
+    stages: Mapping[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    next_rotation_ms: int | None = None
+    tail: Tail = field(default_factory=Tail)
+    failure: str | None = None
+    letter: DeadLetter | None = None
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """How records become files under one configuration. Made once per process from the settings; `folder` is for spilled parts."""
+
+    converter: Callable[[], Converter]
+    extractor: TimestampExtractor | None
+    partitioner: Partitioner
+    rules: RotationRules
+    naming: Naming
+    state: StatePaths
+    format: Format
+    policy: ErrorPolicy
+    part_size: int
+    memory: int
+    threads: int
+
+    def process(self, assignment: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore) -> TaskReport:
+        """Runs a task over Arrow batches with the columns `offset, value, timestamp` and, for dead letters, `key, headers`.
+
+        Offsets ascend over all batches. Errors of the store are raised; errors of records are in the report.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="kafka-s3-"))
+        try:
+            return _Task(self, assignment, store, folder).run(batches)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Stopped(Exception):
+    def __init__(self, letter: DeadLetter) -> None:
+        self.letter = letter
+
+
+class _Task:
+    def __init__(self, pipeline: Pipeline, assignment: Assignment, store: ObjectStore, folder: Path) -> None:
+        self._pipeline = pipeline
+        self._assignment = assignment
+        self._store = store
+        self._folder = folder
+        self._converter = pipeline.converter()
+        self._letters: list[DeadLetter] = []
+        self._read = 0
+        self._seen: list[Longs] = []
+        self._settled = 0
+        self._skipped: list[int] = []
+        self._writer = TopicPartitionWriter(
+            assignment.topic_partition,
+            pipeline.rules,
+            Output(
+                store, pipeline.naming, pipeline.format, pipeline.part_size, pipeline.memory, pipeline.threads, folder
+            ),
+            frontier=assignment.start,
+            next_rotation_ms=assignment.next_rotation_ms,
+        )
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
+        try:
+            self._deliver(iter(batches))
+            if self._assignment.close is not None:
+                self._writer.close(self._assignment.close)
+            return self._report()
+        except _Stopped as stopped:
+            self._writer.abort()
+            start, until = self._assignment.start, self._assignment.until
+            text = f"{stopped.letter}"
+            return TaskReport(
+                self._assignment.topic_partition,
+                start,
+                until,
+                start,
+                read=self._read,
+                failure=text,
+                letter=stopped.letter,
+            )
+        except BaseException:
+            self._writer.abort()
+            raise
+
+    def _deliver(self, batches: Iterator[pa.RecordBatch]) -> None:
+        batch: pa.RecordBatch | None = None
+        for delivery in self._assignment.deliveries:
+            self._writer.begin_delivery(delivery.now_ms)
+            while (batch := batch or next(batches, None)) is not None:
+                offsets = batch.column("offset").to_numpy()
+                inside = int(np.searchsorted(offsets, delivery.until))
+                if inside:
+                    self._take(batch.slice(0, inside), delivery.now_ms)
+                if inside < len(offsets):
+                    batch = batch.slice(inside)
+                    break
+                batch = None
+            if delivery.until <= self._assignment.until:
+                self._writer.end_delivery(delivery.now_ms)
+
+    def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
+        self._read += len(batch)
+        offsets = batch.column("offset").to_numpy()
+        self._see(offsets)
+        recorded = self._assignment.recorded.mask(offsets)
+        if recorded.any():
+            batch = batch.filter(pa.array(~recorded))
+            offsets = batch.column("offset").to_numpy()
+        if not len(offsets):
+            return
+        times = pc.fill_null(batch.column("timestamp"), NO_TIMESTAMP).to_numpy(zero_copy_only=False)
+        decoded = self._converter.decode(KafkaBatch(offsets, times, batch.column("value")))
+        self._nulls(decoded.nulls, batch)
+        self._failures(decoded.failures, batch)
+        for run in decoded.runs:
+            self._write(run, batch, now_ms)
+
+    def _write(self, run: Run, batch: pa.RecordBatch, now_ms: int) -> None:
+        refused = self._pipeline.format.refuses(run)
+        if refused is not None:
+            failures = [
+                Failure(int(offset), Stage.TASK_PUT, SINK_TASK, DATA_EXCEPTION, refused, stops_original=True)
+                for offset in run.offsets
+            ]
+            self._failures(failures, batch)
+            return
+        times: Longs | None = None
+        if self._pipeline.extractor is not None:
+            stamped = self._pipeline.extractor.extract(run, now_ms)
+            self._failures(stamped.failures, batch)
+            times = stamped.times
+            if not stamped.valid.all():
+                rows = np.flatnonzero(stamped.valid)
+                run, times = run.take(rows), times[rows]
+        if not len(run):
+            return
+        zeros = times if times is not None else np.zeros(len(run), np.int64)
+        encoded = self._pipeline.partitioner.encode(self._assignment.topic_partition, run, zeros)
+        codes = encoded.codes
+        if encoded.failures:
+            self._failures(encoded.failures, batch)
+            rows = np.flatnonzero(codes >= 0)
+            run, codes, times = run.take(rows), codes[rows], None if times is None else times[rows]
+        if len(run):
+            self._writer.write(Partitioned(run, codes, encoded.names, times))
+
+    def _nulls(self, offsets: list[int], batch: pa.RecordBatch) -> None:
+        if not offsets:
+            return
+        verdict = self._pipeline.policy.null()
+        if verdict is Verdict.SKIP:
+            self._skipped += offsets
+            return
+        text = NULL_FAILS if self._pipeline.policy.nulls == "fail" else NULL_SKIPPED
+        failures = [Failure(offset, Stage.TASK_PUT, SINK_TASK, DATA_EXCEPTION, text) for offset in offsets]
+        self._bury(failures, batch, lambda _: verdict)
+
+    def _failures(self, failures: list[Failure], batch: pa.RecordBatch) -> None:
+        if failures:
+            self._bury(failures, batch, self._pipeline.policy.failure)
+
+    def _bury(self, failures: list[Failure], batch: pa.RecordBatch, verdict: Callable[[Failure], Verdict]) -> None:
+        offsets = batch.column("offset").to_numpy()
+        for failure in failures:
+            at = int(np.searchsorted(offsets, failure.offset))
+            row: dict[str, Any] = {name: batch.column(name)[at].as_py() for name in batch.schema.names}
+            letter = dead_letter(failure, self._assignment.topic_partition, row)
+            if verdict(failure) is Verdict.STOP:
+                raise _Stopped(letter)
+            self._letters.append(letter)
+
+    def _see(self, offsets: Longs) -> None:
+        """Counts records independently of what becomes of them; offsets are kept only while the frontier may still cut among them."""
+        self._seen.append(offsets)
+        while self._seen and self._seen[0][-1] < self._writer.frontier:
+            self._settled += len(self._seen.pop(0))
+
+    def _report(self) -> TaskReport:
+        writer, assignment = self._writer, self._assignment
+        tail = Tail(writer.records, writer.encoded_bytes(), writer.base_ms, writer.open_files)
+        if writer.records:
+            writer.discard_open()
+            frontier = writer.frontier
+        else:
+            frontier = max(assignment.until, writer.frontier)
+        files = [*writer.closed, *self._dead_letter_file()]
+        stages: dict[str, int] = {}
+        for letter in self._letters:
+            stages[letter.stage] = stages.get(letter.stage, 0) + 1
+        return TaskReport(
+            assignment.topic_partition,
+            assignment.start,
+            assignment.until,
+            frontier,
+            rows=self._settled + sum(int(np.searchsorted(offsets, frontier)) for offsets in self._seen),
+            read=self._read,
+            files=tuple(files),
+            dead=OffsetSet.of(letter.offset for letter in self._letters),
+            stages=stages,
+            skipped=sum(1 for offset in self._skipped if offset < frontier),
+            next_rotation_ms=writer.next_rotation_ms,
+            tail=tail,
+        )
+
+    def _dead_letter_file(self) -> list[DataFile]:
+        if not self._letters:
+            return []
+        self._letters.sort(key=lambda letter: letter.offset)
+        first, last = self._letters[0], self._letters[-1]
+        key = self._pipeline.state.dead_letters(first.topic_partition, first.offset)
+        upload = FileUpload(self._store, key, part_size=self._pipeline.part_size, folder=self._folder)
+        upload.add(write_lines(self._letters))
+        sent = upload.finish()
+        times = [letter.timestamp for letter in self._letters if letter.timestamp is not None]
+        return [
+            DataFile(
+                key,
+                first.topic,
+                first.partition,
+                first.offset,
+                last.offset,
+                len(self._letters),
+                sent.size,
+                min(times, default=None),
+                max(times, default=None),
+                "",
+                "",
+                "dead_letters",
+                Reason.DEAD_LETTER,
+                sent,
+                Role.DEAD_LETTER,
+            )
+        ]
+
+
+DATA_EXCEPTION = "org.apache.kafka.connect.errors.DataException"

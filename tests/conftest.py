@@ -1,0 +1,102 @@
+"""Services that tests share: one broker, one S3 server, one Spark session for the whole run, started by the first test that asks.
+
+Nothing is imported or started for unit tests, which ask for none of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_s3.embedded.kafka import EmbeddedKafka
+    from kafka_s3.embedded.s3 import EmbeddedS3
+
+# Before anything starts a JVM or an AWS client: every process of the run sees the same time zone, and never the user's own AWS account.
+os.environ |= {
+    "TZ": "UTC",
+    "AWS_ACCESS_KEY_ID": "kafka-s3-local",
+    "AWS_SECRET_ACCESS_KEY": "kafka-s3-local-secret",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_CONFIG_FILE": os.devnull,
+    "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
+for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+    os.environ.pop(name, None)
+time.tzset()
+
+numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[EmbeddedKafka]:
+    """A real broker, shared by all tests: use the topics of `topic`."""
+    from kafka_s3.embedded.kafka import EmbeddedKafka
+
+    with EmbeddedKafka() as broker:
+        yield broker
+
+
+@pytest.fixture
+def topic(kafka: EmbeddedKafka) -> Callable[..., str]:
+    """Creates topics with names of their own: `topic("orders", partitions=3, config={...})` gives the name."""
+
+    def create(prefix: str = "topic", partitions: int = 1, *, config: dict[str, str] | None = None) -> str:
+        name = f"{prefix}-{next(numbers)}"
+        kafka.create_topic(name, partitions, config=config)
+        return name
+
+    return create
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[EmbeddedS3]:
+    """An S3 server, shared by all tests: use the bucket of `bucket`."""
+    from kafka_s3.embedded.s3 import EmbeddedS3
+
+    with EmbeddedS3() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: EmbeddedS3) -> str:
+    """The name of a new, empty bucket."""
+    name = f"bucket-{next(numbers)}"
+    s3.create_bucket(name)
+    return name
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A local Spark with two cores and the Kafka source."""
+    from kafka_s3.embedded.jars import spark_kafka_jars
+    from kafka_s3.embedded.java import java_environment
+
+    os.environ |= java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.jars": ",".join(map(str, spark_kafka_jars())),
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1",
+    }
+    builder = SparkSession.builder.master("local[2]").appName("kafka-s3 tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
