@@ -36,6 +36,11 @@ time.tzset()
 numbers = itertools.count(1)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """pyspark leaves the sockets to its JVM to the garbage collector, which may come in any later test."""
+    config.addinivalue_line("filterwarnings", "ignore:unclosed <socket:ResourceWarning")
+
+
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
     """A real broker, shared by all tests: use the topics of `topic`."""
@@ -86,6 +91,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = {
         "spark.jars": ",".join(map(str, spark_kafka_jars())),
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.execution.arrow.pyspark.enabled": "true",

@@ -115,7 +115,7 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
         committed_at=document["committed_at"],
         cluster_id=document["cluster_id"],
         progress=progress,
-        files=tuple(_file(file) for file in document["files"]),
+        files=tuple(file_of(file) for file in document["files"]),
         dead_letters={parse_name(name): DeadLetterCount(**count) for name, count in document["dead_letters"].items()},
         skipped={parse_name(name): count for name, count in document["skipped"].items()},
         gaps=tuple(Gap(g["topic"], g["partition"], g["from"], g["to"], g["cause"]) for g in document["gaps"]),
@@ -125,7 +125,8 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
     )
 
 
-def _file(document: dict[str, Any]) -> DataFile:
+def file_of(document: dict[str, Any]) -> DataFile:
+    """A file from its JSON form."""
     upload = document["upload"]
     return DataFile(
         **{

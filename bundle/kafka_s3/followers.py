@@ -1,4 +1,7 @@
-"""What follows the commit log? The mirrored consumer group and the dead letter topic: after publication, idempotent by entry, catching up."""
+"""What follows the commit log? The mirrored consumer group and the dead letter topic.
+
+They come after publication, are idempotent by entry, and catch up.
+"""
 
 from __future__ import annotations
 
@@ -81,6 +84,7 @@ class DeadLetterTopic:
                 letter.value,
                 letter.headers + (tuple(context_headers(letter, connector=self.paths.sink)) if self.context else ()),
                 letter.timestamp,
+                origin=(letter.topic, letter.partition, letter.offset),
             )
             for letter in letters
         ]

@@ -7,9 +7,10 @@ their Java names, as Connect's users write them, and translated to librdkafka's 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 from confluent_kafka import (
     Consumer,
@@ -48,11 +49,21 @@ def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[s
     for name, value in java.items():
         if name not in JAVA_ONLY:
             properties[TRANSLATED.get(name, name)] = value
-    credentials = {
-        option: quoted.strip("\"'") for option, quoted in JAAS_OPTION.findall(java.get("sasl.jaas.config", ""))
-    }
-    properties.update({f"sasl.{option}": value for option, value in credentials.items()})
+    for option, quoted in JAAS_OPTION.findall(java.get("sasl.jaas.config", "")):
+        properties[f"sasl.{option}"] = _unquoted(quoted)
     return properties
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1]) if text[:1] in ("'", '"') else text
+
+
+class Send(Protocol):
+    """Hands a message to the producer; partition -1 leaves the choice to it."""
+
+    def __call__(self, topic: str, message: Message, *, partition: int = -1) -> None:
+        """Sends one message."""
+        ...
 
 
 class KafkaBrokers:
@@ -153,32 +164,37 @@ class KafkaBrokers:
         """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged."""
         if topic not in self.describe([topic]):
             self.create_topic(topic, replication=replication)
+        with self.sending() as send:
+            for message in messages:
+                send(topic, message)
+
+    @contextmanager
+    def sending(self) -> Iterator[Send]:
+        """A function that sends messages; leaving the block waits until all are acknowledged. Raises KafkaUnavailable."""
         failed: list[KafkaError] = []
         producer = self.producer()
-        for message in messages:
-            self._enqueue(producer, topic, message, failed)
-        if producer.flush(REQUEST_SECONDS) or failed:
-            reason = failed[0].str() if failed else "no acknowledgement in time"
-            raise KafkaUnavailable(
-                f"Kafka at {self.bootstrap_servers} did not take records for topic {topic}: {reason}."
-            )
 
-    def _enqueue(self, producer: Producer, topic: str, message: Message, failed: list[KafkaError]) -> None:
         def done(error: KafkaError | None, _: Any) -> None:
             if error is not None:
                 failed.append(error)
 
-        while True:
-            try:
-                producer.produce(
-                    topic, message.value, message.key, headers=list(message.headers), on_delivery=done,
-                    timestamp=max(message.timestamp or 0, 0),
-                )  # fmt: skip
-            except BufferError:
-                producer.poll(0.1)  # the queue is full: let deliveries make room
-            else:
-                producer.poll(0)
-                return
+        def send(topic: str, message: Message, *, partition: int = -1) -> None:
+            while True:
+                try:
+                    producer.produce(
+                        topic, message.value, message.key, partition=partition, headers=list(message.headers), on_delivery=done,
+                        timestamp=max(message.timestamp or 0, 0),
+                    )  # fmt: skip
+                except BufferError:
+                    producer.poll(0.1)  # the queue is full: let deliveries make room
+                else:
+                    producer.poll(0)
+                    return
+
+        yield send
+        if producer.flush(REQUEST_SECONDS) or failed:
+            reason = failed[0].str() if failed else "no acknowledgement in time"
+            raise KafkaUnavailable(f"Kafka at {self.bootstrap_servers} did not take records: {reason}.")
 
     def producer(self) -> Producer:
         """An idempotent producer with acknowledgement by all replicas."""

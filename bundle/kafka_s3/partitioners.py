@@ -26,7 +26,7 @@ PLAIN_TYPES = frozenset({pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.nul
 INTEGERS = frozenset({Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64})
 
 
-class Missing(StrEnum):
+class Schemaless(StrEnum):
     """What a field partitioner does with schemaless values: refuse them as the original does, or look the field up in the map."""
 
     REFUSE = "refuse"
@@ -84,7 +84,7 @@ class FieldPartitioner:
 
     uses_time = False
 
-    def __init__(self, names: Sequence[str], *, delimiter: str, schemaless: Missing, encoding: str) -> None:
+    def __init__(self, names: Sequence[str], *, delimiter: str, schemaless: Schemaless, encoding: str) -> None:
         self._names = [(name, tuple(name.split("."))) for name in names]
         self._delimiter = delimiter
         self._schemaless = schemaless
@@ -113,7 +113,7 @@ class FieldPartitioner:
 
     def _refused(self, run: Run) -> str | None:
         if run.schema is None:
-            return "Value is not Struct type." if self._schemaless is Missing.REFUSE else None
+            return "Value is not Struct type." if self._schemaless is Schemaless.REFUSE else None
         return None if run.schema.kind is Kind.STRUCT else "Value is not Struct type."
 
     def _texts(self, run: Run, name: str, path: tuple[str, ...]) -> list[Any]:

@@ -38,6 +38,10 @@ class ErrorPolicy:
             return Verdict.STOP
         return Verdict.DEAD_LETTER
 
+    def reports(self, failure: Failure) -> bool:
+        """Whether a record at which the sink stops goes to the dead letter topic first, as in the original (SEMANTICS A9.1)."""
+        return self.reporter and not failure.stops_original and failure.message != NULL_FAILS
+
     def null(self) -> Verdict:
         """`fail` stops; `ignore` skips, and reports where there is a reporter and the user did not switch that off."""
         if self.nulls == "fail":

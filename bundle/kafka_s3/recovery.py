@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_s3.commit_entry import CommitEntry
-from kafka_s3.errors import OffsetsLost
+from kafka_s3.errors import CommitError, OffsetsLost
 from kafka_s3.model import DataFile
 from kafka_s3.source import Brokers, Source
 from kafka_s3.worker import Assignment, Delivery
@@ -36,6 +36,11 @@ def rewrite_from_kafka(entry: CommitEntry, gone: list[DataFile], *, brokers: Bro
             only=file,
         )
         (report,) = source.read([wanted])
+        if [again.records for again in report.files] != [file.records]:
+            raise CommitError(
+                f"{file.key} cannot be made again from Kafka: offsets {file.first_offset} to {file.last_offset} give other records than "
+                "the log counts. Was the configuration changed? Restore the earlier one, restart, then change it."
+            )
         (again,) = report.files
         made.append(replace(file, upload=again.upload, bytes=again.bytes))
     return made

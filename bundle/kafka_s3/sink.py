@@ -9,7 +9,15 @@ from typing import Protocol
 
 from kafka_s3.commit_entry import CommitEntry, Kind, Progress
 from kafka_s3.commit_log import CommitLog
-from kafka_s3.errors import CommitError, KafkaUnavailable, OffsetsLost, RecordError, SourceError, TopicRecreated
+from kafka_s3.errors import (
+    CommitError,
+    KafkaUnavailable,
+    OffsetsLost,
+    RecordError,
+    SourceError,
+    StorageUnavailable,
+    TopicRecreated,
+)
 from kafka_s3.followers import DeadLetterTopic, Follower
 from kafka_s3.model import DataFile, DeadLetterCount, Gap, Reason, Role, TopicPartition, Totals
 from kafka_s3.planner import Readiness, Standing, assignment, committed, delivered, in_turns, plan
@@ -33,7 +41,6 @@ class Behaviour:
     lost: str
     refresh_ms: int
     record_timestamps: bool
-    reporter: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +101,7 @@ class Sink:
     observer: Observer = field(default_factory=Silent)
     standings: dict[TopicPartition, Standing] = field(default_factory=dict)
     _refreshed_ms: int | None = None
+    _unpublished: CommitEntry | None = None
 
     def open(self) -> None:
         """Claims the log, publishes what the last driver left, finds the topics. Raises CommitError, SourceError, StorageError."""
@@ -133,6 +141,20 @@ class Sink:
                 )
         self._refreshed_ms = now
 
+    def cycle(self) -> bool:
+        """Looks and works off what is due. False where Kafka or the bucket did not answer; the next cycle goes on from there."""
+
+        def look_and_work() -> None:
+            self.look()
+            while self.step():
+                pass
+
+        return self._tried(look_and_work)
+
+    def try_drain(self, *, close: Reason | None = None) -> bool:
+        """Drains; False where Kafka or the bucket did not answer and it has to be called again."""
+        return self._tried(lambda: self.drain(close=close))
+
     def look(self) -> None:
         """One delivery: notes the heads of all topic-partitions."""
         now = self.clock_ms()
@@ -147,6 +169,7 @@ class Sink:
 
     def step(self) -> bool:
         """Plans and works off what is due; returns whether anything was."""
+        self._publish()
         now = self.clock_ms()
         due = []
         reached = self._intervals_reached()
@@ -175,16 +198,26 @@ class Sink:
             self._stop_at_failures(reports)
             entry = self._entry(reports)
             if entry is not None:
-                self._commit(entry)
+                self.log.append(entry)
+                self._unpublished = entry
             for report in reports:
                 standing = self.standings[report.topic_partition]
                 self.standings[report.topic_partition] = committed(standing, report, self.clock_ms())
+            self._publish()
             self._tell(started, reports, entry)
         return bool(due)
 
     def lag(self) -> dict[TopicPartition, int]:
         """Per topic-partition the records between the frontier and the newest known head."""
         return {tp: max(standing.head - standing.frontier, 0) for tp, standing in self.standings.items()}
+
+    def _tried(self, work: Callable[[], None]) -> bool:
+        try:
+            work()
+        except (KafkaUnavailable, StorageUnavailable) as error:
+            self.observer.warned(str(error))
+            return False
+        return True
 
     # ------------------------------------------------------------ commit
 
@@ -225,7 +258,16 @@ class Sink:
 
     def _commit(self, entry: CommitEntry) -> None:
         self.log.append(entry)
+        self._unpublished = entry
+        self._publish()
+
+    def _publish(self) -> None:
+        """Publishes the last entry, if that is still to be done: no entry is written behind an unpublished one."""
+        entry = self._unpublished
+        if entry is None:
+            return
         self.log.publish(entry, rewrite=self._rewrite)
+        self._unpublished = None
         if self.tagging is not None:
             self.tagging.tag(entry.files, self.store)
         self.log.checkpoint()
@@ -263,9 +305,8 @@ class Sink:
                 self.store.abort_upload(file.upload.key, file.upload.id)
         letters = [report.letter for report in failed if report.letter is not None]
         topics = [follower for follower in self.followers if isinstance(follower, DeadLetterTopic)]
-        if self.behaviour.reporter:
-            for topic in topics:
-                topic.send(letters)
+        for topic in topics if letters else []:
+            topic.send(letters)
         first = failed[0]
         raise RecordError(
             f"Sink {self.behaviour.sink} stops at {first.failure} Nothing of this batch was committed; the sink stands at "

@@ -24,12 +24,13 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A record to be produced; `timestamp` is epoch ms."""
+    """A record to be produced; `timestamp` is epoch ms. `origin` is the record it was made from: topic, partition, offset."""
 
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: int | None
+    origin: tuple[str, int, int] | None = None
 
 
 class Brokers(Protocol):

@@ -46,7 +46,8 @@ class Assignment:
     """What a task shall read: offsets `[start, until)` and the deliveries in which they arrived.
 
     `next_rotation_ms` is the schedule's mark at `start`; `recorded` are offsets at or after `start` that are dead letters already;
-    `close` closes what is open at the end, for that reason.
+    `close` closes what is open at the end, for that reason. With `only` the task makes that one file again: no rule closes anything, and
+    records of other directories are left out.
     """
 
     topic_partition: TopicPartition
@@ -56,6 +57,7 @@ class Assignment:
     next_rotation_ms: int | None = None
     recorded: OffsetSet = field(default_factory=OffsetSet)
     close: Reason | None = None
+    only: DataFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class Tail:
 class TaskReport:
     """What a task did; all the driver gets to see. `rows` counts the records between the old and the new frontier as read from Kafka.
 
-    `dead` are the offsets of new dead letters, `failure` says why the sink has to stop, `letter` is the record it stops at.
+    `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why; `letter` is that
+    record, where it goes to the dead letter topic first.
     """
 
     topic_partition: TopicPartition
@@ -120,8 +123,9 @@ class Pipeline:
 
 
 class _Stopped(Exception):
-    def __init__(self, letter: DeadLetter) -> None:
+    def __init__(self, letter: DeadLetter, reported: bool) -> None:
         self.letter = letter
+        self.reported = reported
 
 
 class _Task:
@@ -138,7 +142,7 @@ class _Task:
         self._skipped: list[int] = []
         self._writer = TopicPartitionWriter(
             assignment.topic_partition,
-            pipeline.rules,
+            pipeline.rules if assignment.only is None else RotationRules(),
             Output(
                 store, pipeline.naming, pipeline.format, pipeline.part_size, pipeline.memory, pipeline.threads, folder
             ),
@@ -154,16 +158,14 @@ class _Task:
             return self._report()
         except _Stopped as stopped:
             self._writer.abort()
-            start, until = self._assignment.start, self._assignment.until
-            text = f"{stopped.letter}"
             return TaskReport(
                 self._assignment.topic_partition,
-                start,
-                until,
-                start,
+                self._assignment.start,
+                self._assignment.until,
+                self._assignment.start,
                 read=self._read,
-                failure=text,
-                letter=stopped.letter,
+                failure=str(stopped.letter),
+                letter=stopped.letter if stopped.reported else None,
             )
         except BaseException:
             self._writer.abort()
@@ -228,8 +230,19 @@ class _Task:
             self._failures(encoded.failures, batch)
             rows = np.flatnonzero(codes >= 0)
             run, codes, times = run.take(rows), codes[rows], None if times is None else times[rows]
-        if len(run):
-            self._writer.write(Partitioned(run, codes, encoded.names, times))
+        part = Partitioned(run, codes, encoded.names, times)
+        if self._assignment.only is not None:
+            part = self._only(part, self._assignment.only)
+        if len(part.run):
+            self._writer.write(part)
+
+    def _only(self, part: Partitioned, file: DataFile) -> Partitioned:
+        """The records that belong into the file that is made again. By wall clock a file's offsets are contiguous: all of them do."""
+        if self._pipeline.extractor is not None and self._pipeline.extractor.needs_now:
+            return Partitioned(part.run, np.zeros(len(part.run), np.int32), [file.encoded_partition], None)
+        code = part.names.index(file.encoded_partition) if file.encoded_partition in part.names else -1
+        rows = np.flatnonzero(part.codes == code)
+        return Partitioned(part.run.take(rows), np.zeros(len(rows), np.int32), [file.encoded_partition], None)
 
     def _nulls(self, offsets: list[int], batch: pa.RecordBatch) -> None:
         if not offsets:
@@ -253,7 +266,7 @@ class _Task:
             row: dict[str, Any] = {name: batch.column(name)[at].as_py() for name in batch.schema.names}
             letter = dead_letter(failure, self._assignment.topic_partition, row)
             if verdict(failure) is Verdict.STOP:
-                raise _Stopped(letter)
+                raise _Stopped(letter, self._pipeline.policy.reports(failure))
             self._letters.append(letter)
 
     def _see(self, offsets: Longs) -> None:
@@ -271,6 +284,8 @@ class _Task:
         else:
             frontier = max(assignment.until, writer.frontier)
         files = [*writer.closed, *self._dead_letter_file()]
+        if assignment.only is not None:
+            files = [file for file in files if file.role is assignment.only.role]
         stages: dict[str, int] = {}
         for letter in self._letters:
             stages[letter.stage] = stages.get(letter.stage, 0) + 1

@@ -74,7 +74,7 @@ def test_records_of_the_past_and_of_the_future_are_read_by_spark(
     kafka: EmbeddedKafka, topic: Callable[..., str], spark: SparkSession
 ) -> None:
     name = topic("times")
-    timestamps = [0, 1_000_000_000_000, 4_102_444_800_000]
+    timestamps = [1, 1_000_000_000_000, 4_102_444_800_000]
     _send(kafka, name, timestamps)
     frame = (
         spark.read.format("kafka")

@@ -22,10 +22,9 @@ _SDK_1 = "com.amazonaws.auth."
 _SDK_2 = "software.amazon.awssdk.auth.credentials."
 
 CONNECTORS: Final[Mapping[str, str]] = {
-    SELF_MANAGED: "self_managed",
-    "S3SinkConnector": "self_managed",  # Connect takes a class's simple name, and that without its suffix
-    "S3Sink": "self_managed",
-    MANAGED_CLOUD: "managed_cloud",
+    SELF_MANAGED: SELF_MANAGED,
+    "S3Sink": SELF_MANAGED,  # Connect takes a connector's simple name also without its suffix
+    MANAGED_CLOUD: MANAGED_CLOUD,
 }
 
 FORMATS: Final[Mapping[str, str]] = {

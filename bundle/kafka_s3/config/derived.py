@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_s3.config.option import INT_MAX, Value
-from kafka_s3.config.rule import may_use_time, problem
+from kafka_s3.config.rule import is_time_partitioner, problem
 from kafka_s3.config.settings import Settings
 from kafka_s3.errors import Problem
 
@@ -70,7 +70,7 @@ def _rotation(settings: Settings) -> Derivation:
 
 
 def _closes_otherwise(settings: Settings) -> bool:
-    by_time = settings.number("rotate.interval.ms") > 0 and may_use_time(settings)
+    by_time = settings.number("rotate.interval.ms") > 0 and is_time_partitioner(settings)
     return by_time or any(
         settings.number(key) > 0 for key in ("rotate.schedule.interval.ms", "flush.bytes", "flush.idle.ms")
     )

@@ -16,7 +16,9 @@ INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_SENSITIVE = re.compile(r"password|secret|token|jaas|user\.info|external\.id|keystore\.key|private", re.IGNORECASE)
+_SENSITIVE = re.compile(
+    r"passw|passphrase|pwd|secret|token|jaas|user\.info|external\.id|keystore\.key|private", re.IGNORECASE
+)
 _USER_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)")
 
 
@@ -89,6 +91,17 @@ class Anything:
 
 
 @dataclass(frozen=True, slots=True)
+class Distinct:
+    """A list whose blank and repeated parts do not count."""
+
+    text: str = ""
+
+    def settle(self, value: Value) -> Value:
+        """Each part once."""
+        return tuple(dict.fromkeys(part for part in value if part)) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """Integers from `low` to `high`, both included."""
 
@@ -146,7 +159,7 @@ class OneOfAnyCase:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Java class names and our names for them; `registered` gives names that are looked up when asked for."""
+    """Java class names, whole or simple, and our names for them; `registered` gives names that are looked up when asked for."""
 
     names: Mapping[str, str]
     registered: Callable[[], Iterable[str]] = tuple
@@ -163,9 +176,10 @@ class Known:
         """Our name of the class."""
         given = str(value)
         ours = [*self._ours(), *self.registered()]
-        if given in self.names or given in ours:
-            return self.names.get(given, given)
-        known = [*self.names, *ours]
+        simple = {java.rpartition(".")[2]: name for java, name in self.names.items()}
+        if given in self.names or given in simple or given in ours:
+            return self.names.get(given) or simple.get(given, given)
+        known = list(dict.fromkeys((*self.names, *ours)))
         raise Unfit(f"is not a known class. Known: {', '.join(known)}.", did_you_mean(given, known))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Final
 
 from kafka_s3.config import (
@@ -12,7 +13,8 @@ from kafka_s3.config import (
     options_partitioner,
     options_storage,
 )
-from kafka_s3.config.option import Option, did_you_mean
+from kafka_s3.config.option import Option, Type, did_you_mean, masked, sensitive
+from kafka_s3.config.secret import MASK
 
 OPTIONS: Final[tuple[Option, ...]] = (
     *options_framework.ROWS,
@@ -39,3 +41,17 @@ def option_of(key: str) -> Option | None:
 def similar_key(key: str) -> str:
     """A sentence that names the known key nearest to a misspelt one, or nothing."""
     return did_you_mean(key, (*EXACT, *CLOUD))
+
+
+def presentable(key: str, text: str) -> str:
+    """What may be shown of a key's value. A key without a row of its own may be a misspelt secret: then nothing."""
+    option = EXACT.get(key) or CLOUD.get(key)
+    if option is not None:
+        return masked(key, text, option.type)
+    near = difflib.get_close_matches(key, _SECRETS, n=1, cutoff=0.7)
+    return MASK if near else masked(key, text)
+
+
+_SECRETS: Final = tuple(
+    row.key for row in (*OPTIONS, *CLOUD_OPTIONS) if sensitive(row.key, row.type) or row.type is Type.PASSWORD
+)

@@ -9,6 +9,7 @@ from typing import Final
 from kafka_s3.config.classes import CONNECTORS, CONVERTERS, HEADER_CONVERTERS
 from kafka_s3.config.option import (
     Anything,
+    Distinct,
     Group,
     Known,
     OneOf,
@@ -65,7 +66,7 @@ CONNECTOR: Final = (
     Option("name", _TEXT, None, "The connector's name; its commit log and consumer group carry it.", _MAIN, required=True),
     Option("connector.class", _CLASS, None, "The connector.", _MAIN, valid=Known(CONNECTORS), required=True),
     Option("tasks.max", _INT, "1", "Kafka partitions that are read at the same time, at most.", _MAIN, valid=Range(1, 2147483647)),
-    Option("topics", Type.LIST, "", "The topics. Exactly one of topics and topics.regex is set.", _MAIN),
+    Option("topics", Type.LIST, "", "The topics. Exactly one of topics and topics.regex is set.", _MAIN, valid=Distinct()),
     Option("topics.regex", _TEXT, "", "Pattern of whole topic names.", _MAIN),
     Option("key.converter", _CLASS, None, "Converter of record keys.", _MAIN, valid=Known(CONVERTERS), status=_IDLE, note=_KEYS),
     Option("key.converter.*", _TEXT, None, "Settings of the key converter.", _MAIN, status=_IDLE, note=_KEYS),

@@ -47,7 +47,7 @@ def read_text(path: Path) -> str:
 
 
 def read_properties(text: str, path: Path) -> dict[str, str]:
-    """The settings of a Java properties text: comments, `=`, `:` or blanks after the key, continued lines, `\\uXXXX`.
+    """The settings of a Java properties text: comments, `=`, `:` or blanks after the key, continued lines, escapes.
 
     The last of several equal keys counts, as in Java. Raises ConfigError with the line of a broken escape.
     """

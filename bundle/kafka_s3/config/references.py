@@ -100,10 +100,10 @@ def directory_source(environment: Mapping[str, str]) -> SecretSource:
     """Secrets in files `<scope>/<key>` below the directory that `KAFKA_S3_SECRETS_DIR` names."""
 
     def source(scope: str, key: str) -> str | None:
-        root = environment.get(DIRECTORY)
-        if not root or ".." in (scope, *key.split("/")):
+        root = Path(environment[DIRECTORY]).resolve() if environment.get(DIRECTORY) else None
+        path = Path(root, scope, key) if root else None
+        if root is None or path is None or not path.resolve().is_relative_to(root):
             return None
-        path = Path(root) / scope / key
         return path.read_text(encoding="utf-8").strip() if path.is_file() else None
 
     return source
@@ -155,6 +155,6 @@ def _way_out(provider: str) -> str:
         case "env":
             return "Set the variable for the process that runs the sink."
         case "secrets" | "secret":
-            return f"Set {variable('<scope>', '<key>').replace('__', '_')}, or put a file <scope>/<key> below ${DIRECTORY}."
+            return f"Set KAFKA_S3_SECRET_<SCOPE>_<KEY>, or put a file <scope>/<key> below ${DIRECTORY}."
         case _:
             return "Check the reference and the file's rights."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kafka_s3.config.classes import PARTITIONERS, TIME_PARTITIONERS
+from kafka_s3.config.classes import TIME_PARTITIONERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.errors import Problem
 
@@ -26,8 +26,3 @@ def problem(key: str, rule: str, suggestion: str = "") -> Problem:
 def is_time_partitioner(settings: Settings) -> bool:
     """Whether one of the partitioners by time is configured."""
     return settings.text("partitioner.class") in TIME_PARTITIONERS
-
-
-def may_use_time(settings: Settings) -> bool:
-    """Whether record time can rotate files: a partitioner by time, or an own one, which may be."""
-    return is_time_partitioner(settings) or settings.text("partitioner.class") not in PARTITIONERS.values()

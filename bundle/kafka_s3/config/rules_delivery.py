@@ -17,12 +17,8 @@ _ROLE = tuple(f"s3.credentials.provider.sts.role.{part}" for part in ("arn", "se
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 
 
-def _topics(settings: Settings) -> list[str]:
-    return [topic for topic in settings.names("topics") if topic]
-
-
 def _one_way_to_name_topics(settings: Settings) -> Iterator[Problem]:
-    by_name, by_pattern = bool(_topics(settings)), bool(settings.text("topics.regex"))
+    by_name, by_pattern = bool(settings.names("topics")), bool(settings.text("topics.regex"))
     if by_name and by_pattern:
         yield problem("topics.regex", "must not be set beside topics.", "Keep one of the two.")
     elif not by_name and not by_pattern:
@@ -42,7 +38,7 @@ def _dead_letters_go_elsewhere(settings: Settings) -> Iterator[Problem]:
     topic, pattern = settings.text(_DEAD_LETTERS), settings.text("topics.regex")
     if not topic:
         return
-    if topic in _topics(settings):
+    if topic in settings.names("topics"):
         yield problem(_DEAD_LETTERS, "must not be one of the connector's own topics.", "Name another topic.")
     elif pattern and _matches(pattern, topic):
         yield problem(
@@ -55,7 +51,7 @@ def _dead_letters_go_elsewhere(settings: Settings) -> Iterator[Problem]:
 def _matches(pattern: str, topic: str) -> bool:
     try:
         return re.fullmatch(pattern, topic) is not None
-    except re.error:
+    except (re.error, OverflowError):
         return False  # reported by the rule for the pattern
 
 

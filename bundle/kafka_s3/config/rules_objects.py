@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 from zoneinfo import available_timezones
 
-from kafka_s3.config.rule import Rule, is_time_partitioner, may_use_time, problem
+from kafka_s3.config.rule import Rule, is_time_partitioner, problem
 from kafka_s3.config.settings import Settings
 from kafka_s3.errors import Problem
 
@@ -184,7 +184,7 @@ def _unknown_compatibility(settings: Settings, rule: str) -> Iterator[Problem]:
 
 
 def _interval_without_time(settings: Settings) -> Iterator[Problem]:
-    if settings.number("rotate.interval.ms") > 0 and not may_use_time(settings):
+    if settings.number("rotate.interval.ms") > 0 and not is_time_partitioner(settings):
         yield problem(
             "rotate.interval.ms",
             "is ignored, because the partitioner does not use time.",

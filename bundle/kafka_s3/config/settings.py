@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kafka_s3.config.option import Type, Value, default_of, masked, shown
-from kafka_s3.config.options import OPTIONS, option_of
+from kafka_s3.config.option import Value, default_of, shown
+from kafka_s3.config.options import OPTIONS, option_of, presentable
 from kafka_s3.config.secret import MASK, Secret
 from kafka_s3.errors import ConfigError, Problem
 
@@ -38,8 +38,6 @@ class Settings:
     def optional_text(self, key: str) -> str | None:
         """The text of a key, None where it has no value."""
         value = self._value(key)
-        if isinstance(value, Secret) and key in self.concealed and not _is_password(key):
-            return value.reveal()
         if value is None or isinstance(value, str):
             return value
         raise TypeError(f"{key} is not a text.")
@@ -77,9 +75,15 @@ class Settings:
         return key in self.given_keys
 
     def prefixed(self, prefix: str) -> dict[str, str | Secret]:
-        """The given settings below a prefix that ends in a dot, by the rest of their keys."""
+        """The given settings below a prefix that ends in a dot, by the rest of their keys; what came from a reference is a Secret."""
         keys = sorted(key for key in self.given_keys if key.startswith(prefix) and key != prefix)
-        return {key.removeprefix(prefix): _as_text(self._value(key)) for key in keys if self._value(key) is not None}
+        return {key.removeprefix(prefix): self._guarded(key) for key in keys if self._value(key) is not None}
+
+    def _guarded(self, key: str) -> str | Secret:
+        value = self._value(key)
+        if isinstance(value, Secret):
+            return value
+        return Secret(shown(value)) if key in self.concealed else shown(value)
 
     @property
     def strict(self) -> bool:
@@ -105,8 +109,7 @@ class Settings:
     def _shown(self, key: str) -> str:
         if key in self.pending or key in self.concealed:
             return MASK
-        option = option_of(key)
-        return masked(key, shown(self.values[key]), option.type if option else Type.STRING)
+        return presentable(key, shown(self.values[key]))
 
     def _value(self, key: str) -> Value:
         if key in self.pending:
@@ -126,12 +129,3 @@ class Settings:
 def defaults() -> dict[str, Value]:
     """The default of every key that has a row of its own."""
     return {option.key: default_of(option) for option in OPTIONS if not option.family}
-
-
-def _is_password(key: str) -> bool:
-    option = option_of(key)
-    return option is not None and option.type is Type.PASSWORD
-
-
-def _as_text(value: Value) -> str | Secret:
-    return value if isinstance(value, Secret) else shown(value)

@@ -6,13 +6,14 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from kafka_s3.config import rules_delivery, rules_objects
-from kafka_s3.config.classes import CONVERTER_SETTINGS, CONVERTERS
+from kafka_s3.config.classes import CONVERTER_SETTINGS
 from kafka_s3.config.derived import with_derived
-from kafka_s3.config.dialects import Dialect, Translation, dialect_of, translated
-from kafka_s3.config.option import Option, Status, Unfit, Value, default_of, did_you_mean, masked, parse, unsupported
-from kafka_s3.config.options import OPTIONS, option_of, similar_key
+from kafka_s3.config.dialects import AFFECTS, Dialect, Translation, dialect_of, translated
+from kafka_s3.config.option import Option, Status, Unfit, Value, default_of, did_you_mean, parse, unsupported
+from kafka_s3.config.options import OPTIONS, option_of, presentable, similar_key
 from kafka_s3.config.read import read_config
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
 from kafka_s3.config.rule import Rule, problem
@@ -21,6 +22,8 @@ from kafka_s3.config.settings import Settings, defaults
 from kafka_s3.config.worker import is_setting, read_worker, suggestion, under
 from kafka_s3.errors import ConfigError, Problem
 
+PROBLEMS: Final = (*rules_delivery.PROBLEMS, *rules_objects.PROBLEMS)
+WARNINGS: Final = (*rules_delivery.WARNINGS, *rules_objects.WARNINGS)
 _log = logging.getLogger(__name__)
 
 
@@ -82,32 +85,42 @@ def settle_resolved(settings: Settings, sources: Sequence[SecretSource]) -> Sett
 def _settle(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: frozenset[str] | None) -> Checked:
     """Everything in order: spelling, keys one by one, required keys, derived values, rules. `concealed` is None before resolution."""
     translation = translated(raw)
+    if dialect_of(raw) is Dialect.BLOCK_GZIP:
+        return Checked(
+            Settings(defaults(), frozenset(), frozenset(), frozenset(), raw, worker), translation.problems, ()
+        )
     texts = under(translation.texts, worker)
-    values = _Values(
-        failed=set(translation.failed), problems=list(translation.problems), warnings=list(_unknown_of_worker(worker))
+    values = _one_by_one(texts, translation, resolved=concealed is not None)
+    settings = Settings(
+        values={**defaults(), **values.settled},
+        given_keys=frozenset(texts),
+        pending=frozenset(values.pending),
+        concealed=_with_their_translations(concealed or frozenset()),
+        source=dict(raw),
+        worker=dict(worker),
     )
+    unsettled = frozenset({*values.pending, *values.failed})
+    settings, derivation = with_derived(settings, unsettled)
+    problems = (*values.problems, *derivation.problems, *_broken(PROBLEMS, settings, unsettled))
+    warnings = (*_unknown_of_worker(worker), *values.warnings, *_unknown_of_converters(settings), *derivation.warnings)
+    finish = _Finish(translation, {**worker, **raw}, settings.concealed)
+    return Checked(settings, finish.all(problems), finish.all((*warnings, *_broken(WARNINGS, settings, unsettled))))
+
+
+def _with_their_translations(concealed: frozenset[str]) -> frozenset[str]:
+    return concealed.union(*(AFFECTS.get(key, ()) for key in concealed))
+
+
+def _one_by_one(texts: Mapping[str, str], translation: Translation, *, resolved: bool) -> _Values:
+    values = _Values(failed=set(translation.failed), problems=list(translation.problems))
     for key, text in texts.items():
-        if concealed is None and has_reference(text):
+        if not resolved and has_reference(text):
             values.pending.add(key)
             values.problems += malformed(key, text)
         else:
             _take(key, text, values)
-    settings = _settings(values, texts, raw=raw, worker=worker, concealed=concealed or frozenset())
-    if dialect_of(raw) is not Dialect.BLOCK_GZIP:
-        values.problems += _missing(values, texts)
-        unsettled = frozenset({*values.pending, *values.failed})
-        settings, derivation = with_derived(settings, unsettled)
-        values.problems += [
-            *derivation.problems,
-            *_broken((*rules_delivery.PROBLEMS, *rules_objects.PROBLEMS), settings, unsettled),
-        ]
-        values.warnings += [
-            *derivation.warnings,
-            *_broken((*rules_delivery.WARNINGS, *rules_objects.WARNINGS), settings, unsettled),
-        ]
-        values.warnings += _unknown_of_converters(texts)
-    finish = _Finish(translation, {**worker, **raw}, settings.concealed)
-    return Checked(settings, finish.all(values.problems), finish.all(values.warnings))
+    values.problems += _missing(values, texts)
+    return values
 
 
 def _take(key: str, text: str, values: _Values) -> None:
@@ -137,24 +150,6 @@ def _is_quiet(option: Option, value: Value) -> bool:
     )
 
 
-def _settings(
-    values: _Values,
-    texts: Mapping[str, str],
-    *,
-    raw: Mapping[str, str],
-    worker: Mapping[str, str],
-    concealed: frozenset[str],
-) -> Settings:
-    return Settings(
-        values={**defaults(), **values.settled},
-        given_keys=frozenset(texts),
-        pending=frozenset(values.pending),
-        concealed=concealed,
-        source=dict(raw),
-        worker=dict(worker),
-    )
-
-
 def _missing(values: _Values, texts: Mapping[str, str]) -> Iterator[Problem]:
     for option in OPTIONS:
         if option.required and option.key not in texts and option.key not in values.failed:
@@ -173,15 +168,13 @@ def _unknown_of_worker(worker: Mapping[str, str]) -> Iterator[Problem]:
             yield problem(key, "of the worker file is not a known key and is ignored.", suggestion(key))
 
 
-def _unknown_of_converters(texts: Mapping[str, str]) -> Iterator[Problem]:
+def _unknown_of_converters(settings: Settings) -> Iterator[Problem]:
     for converter in ("key.converter", "value.converter"):
-        name = texts.get(converter, "").strip()
-        known = (*CONVERTER_SETTINGS.get(CONVERTERS.get(name, name), ()), "converter.type")
-        below = [key.removeprefix(f"{converter}.") for key in texts if key.startswith(f"{converter}.")]
-        for setting in below:
-            if setting not in known:
-                near = did_you_mean(f"{converter}.{setting}", [f"{converter}.{one}" for one in known])
-                yield problem(f"{converter}.{setting}", "is not a setting of that converter and is ignored.", near)
+        name = settings.values.get(converter)
+        known = [f"{converter}.{one}" for one in (*CONVERTER_SETTINGS.get(str(name), ()), "converter.type")]
+        for key in sorted(settings.given_keys):
+            if key.startswith(f"{converter}.") and key not in known:
+                yield problem(key, "is not a setting of that converter and is ignored.", did_you_mean(key, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +194,7 @@ class _Finish:
         text = self.written.get(key)
         if found.value is not None or text is None:
             return replace(found, key=key)
-        option = option_of(key)
-        shown = MASK if key in self.concealed else masked(key, text, option.type) if option else masked(key, text)
+        shown = MASK if key in self.concealed else presentable(key, text)
         hidden = replace(found, key=key, value=shown)
         return (
             replace(hidden, rule=_without(text, hidden.rule), suggestion=_without(text, hidden.suggestion))

@@ -65,7 +65,7 @@ def suggestion(key: str) -> str:
 
 
 def under(connector: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, str]:
-    """The connector's settings with the worker's as defaults. A connector that names a converter gets none of the worker's settings of it."""
+    """The connector's settings with the worker's as defaults. Who names a converter gets none of the worker's settings of it."""
     own = {converter for converter in CONVERTERS if converter in connector}
     defaults = {
         key: value

@@ -91,6 +91,18 @@ class JsonTables:
         return table
 
 
+def read_known(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
+    """The fields of a schema of every document; None where a document is malformed or does not fit."""
+    text = _lines(values)
+    if text is None:
+        return None
+    try:
+        table = _read(text, schema, others="ignore")
+    except pa.ArrowInvalid:
+        return None
+    return table if table.num_rows == len(values) else None
+
+
 def _decode(batch: KafkaBatch, parse: Parse, *, objects: Callable[[list[Any]], pa.Table] | None = None) -> Decoded:
     text = _lines(batch.values)
     table = None

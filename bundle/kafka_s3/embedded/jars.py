@@ -173,3 +173,13 @@ def _modules_of_pyspark() -> list[str]:
 def module_name(jar: str) -> str:
     """The artifact of a jar's file name: `chill_2.13` of `chill_2.13-0.10.0.jar`."""
     return re.sub(r"-\d[^-]*(-[^-]*)?\.jar$|\.jar$", "", jar)
+
+
+def main() -> None:
+    """Fetches everything now that the demo and the tests would fetch when they need it."""
+    for jars in (spark_kafka_jars(), kafka_jars()):
+        announce(f"{len(jars)} jars in {jars[0].parent}")
+
+
+if __name__ == "__main__":
+    main()

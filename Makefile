@@ -1,0 +1,78 @@
+# Everything a developer does. The first run sets up .venv and fetches Kafka's jars into the user's cache; the next ones start at once.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+UV ?= uv
+BIN := .venv/bin
+READY := .venv/.ready
+CONFORMANCE_DIR ?= ../shared/conformance
+CONFORMANCE_ARGS ?=
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup jars demo test lint fmt types contracts conformance unit bench docs requirements clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## install everything into .venv
+
+# requirements-dev.txt names everything, hence no dependencies to look up; compiling all of it would cost more than it saves.
+$(READY): requirements-dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Python 3.11 or later is needed; name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
+	@echo "Setting up .venv (once; about two minutes with an empty pip cache)"
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $(READY)
+
+jars: $(READY)
+	@$(BIN)/python -m kafka_s3.embedded.jars
+
+demo: $(READY) ## a real broker, an S3 and the sink on this machine
+	@$(BIN)/kafka-s3 demo
+
+test: lint types contracts conformance jars ## everything that CI checks
+	$(BIN)/python -m pytest -m "not soak and not benchmark" $(PYTEST_ARGS)
+
+unit: $(READY) ## the tests that start no service
+	$(BIN)/python -m pytest tests/unit $(PYTEST_ARGS)
+
+lint: $(READY) ## ruff: rules and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+fmt: $(READY) ## let ruff mend what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(READY) ## mypy, strict
+	$(BIN)/mypy
+
+contracts: $(READY) ## which module may import which
+	$(BIN)/lint-imports
+
+conformance: $(READY) ## the cases of the connectors that the sink replaces
+ifneq ($(wildcard $(CONFORMANCE_DIR)/judge.py),)
+	$(BIN)/python $(CONFORMANCE_DIR)/judge.py $(CONFORMANCE_DIR)/cases $(CONFORMANCE_DIR)/vectors \
+	  --adapter tests/conformance/adapter.py $(CONFORMANCE_ARGS)
+else
+	@echo "conformance: skipped, no cases in $(CONFORMANCE_DIR) (set CONFORMANCE_DIR to where they are)"
+endif
+
+bench: $(READY) ## measurements; takes minutes
+	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks $(PYTEST_ARGS)
+
+docs: $(READY) ## write docs/configuration.md anew from the option table
+	$(BIN)/python -m kafka_s3.config.docs > docs/configuration.md.new
+	mv docs/configuration.md.new docs/configuration.md
+
+requirements: ## resolve requirements-dev.txt anew (needs uv)
+	$(UV) pip compile pyproject.toml --extra dev --constraint constraints.txt --universal --python-version 3.11 --upgrade \
+	  --generate-hashes --no-emit-index-url --custom-compile-command "make requirements" --quiet --output-file requirements-dev.txt
+
+clean: ## remove what the other targets made in this folder
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse artifacts
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf bundle/*.egg-info

@@ -1,0 +1,80 @@
+"""How is a sink put together? From settings and the seams: brokers, source, store, clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.config.settings import Settings
+from kafka_s3.followers import DeadLetterTopic, Follower, GroupOffsets
+from kafka_s3.pipeline import readiness, state_paths
+from kafka_s3.sink import Behaviour, Observer, Silent, Sink
+from kafka_s3.source import Brokers, Source
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tagging import Tagging
+
+
+def build_sink(
+    settings: Settings,
+    brokers: Brokers,
+    *,
+    source: Source,
+    store: ObjectStore,
+    clock_ms: Callable[[], int],
+    observer: Observer | None = None,
+) -> Sink:
+    """A sink, ready to be opened. `settings` are resolved."""
+    return Sink(
+        behaviour=behaviour(settings),
+        brokers=brokers,
+        source=source,
+        store=store,
+        log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
+        clock_ms=clock_ms,
+        followers=_followers(settings, brokers, store),
+        tagging=_tagging(settings),
+        observer=observer or Silent(),
+    )
+
+
+def behaviour(settings: Settings) -> Behaviour:
+    """What the loop needs of the settings."""
+    record_time = settings.text("timestamp.extractor") == "Record"
+    return Behaviour(
+        sink=settings.name,
+        topics=settings.names("topics"),
+        topics_regex=settings.optional_text("topics.regex") or None,
+        readiness=readiness(settings),
+        tasks_max=settings.number("tasks.max"),
+        reset=settings.optional_text("consumer.override.auto.offset.reset") or "earliest",
+        lost=settings.text("behavior.on.lost.offsets"),
+        refresh_ms=settings.number("topics.refresh.interval.ms"),
+        record_timestamps=record_time,
+    )
+
+
+def _followers(settings: Settings, brokers: Brokers, store: ObjectStore) -> list[Follower]:
+    followers: list[Follower] = []
+    if settings.flag("consumer.group.mirror.enable"):
+        group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
+        followers.append(GroupOffsets(brokers, group, settings.strict))
+    topic = settings.text("errors.deadletterqueue.topic.name")
+    if topic:
+        followers.append(
+            DeadLetterTopic(
+                brokers,
+                store,
+                state_paths(settings),
+                topic,
+                replication=settings.number("errors.deadletterqueue.topic.replication.factor"),
+                context=settings.flag("errors.deadletterqueue.context.headers.enable"),
+            )
+        )
+    return followers
+
+
+def _tagging(settings: Settings) -> Tagging | None:
+    if not settings.flag("s3.object.tagging") or settings.number("s3.part.retries") == 0:
+        return None  # no attempt at all with s3.part.retries=0, as in the original (SEMANTICS A1.3)
+    pairs = dict(pair.split(":", 1) for pair in settings.names("s3.object.tagging.key.value.pairs"))
+    return Tagging(pairs, settings.text("s3.object.behavior.on.tagging.error") == "fail")

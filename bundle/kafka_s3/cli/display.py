@@ -1,0 +1,116 @@
+"""What does a person see while a sink works? Progress while it runs, then the bucket as a tree and totals that add up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.tree import Tree
+
+from kafka_s3.commit_log import LogState
+from kafka_s3.sink import Round, Sink
+from kafka_s3.storage.store import ObjectInfo
+
+SHOWN_PER_FOLDER = 4
+
+
+@dataclass
+class ProgressObserver:
+    """A progress bar over the records that were there at the start: records per second, files, lag."""
+
+    console: Console
+    _began: float = 0.0
+    _done: int = 0
+    _files: int = 0
+    _bar: Progress = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Prepares the bar."""
+        self._bar = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[rate]} records/s"), TextColumn("{task.fields[files]} files"),
+            TextColumn("lag {task.fields[lag]}"), TimeElapsedColumn(), console=self.console,
+        )  # fmt: skip
+        self._task = self._bar.add_task("reading", total=None, rate="0", files=0, lag="?")
+
+    def __enter__(self) -> ProgressObserver:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def started(self, sink: Sink) -> None:
+        """The clock starts."""
+        self._began = time.monotonic()
+        heads = sink.brokers.heads(sink.standings)
+        total = sum(max(head - sink.standings[tp].frontier, 0) for tp, head in heads.items())
+        self._bar.update(self._task, total=total or None, lag=f"{total:,}", description=sink.behaviour.sink)
+
+    def round_done(self, done: Round) -> None:
+        """The bar moves by what was committed."""
+        self._done += done.totals.read
+        self._files += done.totals.files
+        rate = self._done / max(time.monotonic() - self._began, 0.001)
+        lag = f"{sum(done.lag.values()):,}"
+        self._bar.update(self._task, completed=self._done, rate=f"{rate:,.0f}", files=self._files, lag=lag)
+
+    def warned(self, text: str) -> None:
+        """Shown above the bar."""
+        self._bar.console.print(f"[yellow]trying again:[/] {text}", highlight=False)
+
+
+def bucket_tree(bucket: str, objects: Iterable[ObjectInfo]) -> Tree:
+    """The objects as a tree; long folders are cut, with the number left out."""
+    root = Tree(f"[bold]s3://{bucket}[/]")
+    folders: dict[str, Tree] = {"": root}
+    files: dict[str, list[ObjectInfo]] = {}
+    for info in objects:
+        folder, _, _ = info.key.rpartition("/")
+        files.setdefault(folder, []).append(info)
+    for folder in sorted(files):
+        branch = _branch(folder, folders)
+        for info in files[folder][:SHOWN_PER_FOLDER]:
+            branch.add(f"{info.key.rpartition('/')[2]} [dim]{size_text(info.size)}[/]", highlight=False)
+        if len(files[folder]) > SHOWN_PER_FOLDER:
+            branch.add(f"[dim]... and {len(files[folder]) - SHOWN_PER_FOLDER} more[/]", highlight=False)
+    return root
+
+
+def totals_table(state: LogState) -> Table:
+    """The log's totals: what was read is what was written, dead-lettered and skipped."""
+    totals = state.totals
+    table = Table(title="Totals of the commit log", title_justify="left")
+    table.add_column("records")
+    table.add_column("", justify="right")
+    for name, number in (
+        ("read from Kafka", totals.read),
+        ("written to objects", totals.written),
+        ("dead letters", totals.dead_letters),
+        ("skipped by a rule", totals.skipped),
+    ):
+        table.add_row(name, f"{number:,}")
+    adds_up = totals.read == totals.written + totals.dead_letters + totals.skipped
+    verdict = "[green]read = written + dead letters + skipped[/]" if adds_up else "[red]the totals do not add up[/]"
+    table.caption = f"{verdict}   {totals.files:,} objects, {size_text(totals.bytes)}"
+    return table
+
+
+def size_text(size: float) -> str:
+    """A size for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def _branch(folder: str, folders: dict[str, Tree]) -> Tree:
+    if folder not in folders:
+        parent, _, name = folder.rpartition("/")
+        folders[folder] = _branch(parent, folders).add(f"[blue]{name}/[/]", highlight=False)
+    return folders[folder]

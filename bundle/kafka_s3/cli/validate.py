@@ -1,0 +1,68 @@
+"""`kafka-s3 validate CONFIG`: is this configuration good? Every problem at once, before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kafka_s3.config.read import read_config
+from kafka_s3.config.validate import validate
+from kafka_s3.config.worker import read_worker
+from kafka_s3.errors import ConfigError, Problem
+
+ConfigPath = Annotated[Path, typer.Argument(help="The connector's configuration: Connect JSON or .properties.")]
+WorkerPath = Annotated[
+    Path | None,
+    typer.Option("--worker", help="Connect's worker.properties: brokers, default converters, consumer settings."),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a key over the file; may be given more than once."),
+]
+
+
+def validate_command(
+    config: ConfigPath,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    effective: Annotated[
+        bool, typer.Option("--effective", help="Also show every setting in effect, secrets masked.")
+    ] = False,
+) -> None:
+    """Report everything that is wrong with a configuration, and nothing else: no broker and no bucket is asked."""
+    checked = validate({**read_config(config), **pairs(overrides)}, worker=read_worker(worker) if worker else {})
+    out = Console(stderr=bool(checked.problems))
+    _show(out, checked.problems, title=f"{config}: {len(checked.problems)} to correct", colour="red")
+    _show(out, checked.warnings, title=f"{config}: {len(checked.warnings)} to look at", colour="yellow")
+    if checked.problems:
+        raise typer.Exit(2)
+    if effective:
+        for key, value in checked.settings.masked().items():
+            out.print(f"{key} = {value}", markup=False, highlight=False, soft_wrap=True)
+    out.print(f"[green]{config} is valid[/]: sink {checked.settings.name}", highlight=False)
+
+
+def pairs(overrides: list[str] | None) -> dict[str, str]:
+    """`KEY=VALUE` texts as a map. Raises ConfigError where there is no `=`."""
+    wrong = [text for text in overrides or [] if "=" not in text]
+    if wrong:
+        raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.") for text in wrong])
+    return dict(text.split("=", 1) for text in overrides or [])
+
+
+def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str) -> None:
+    if not problems:
+        return
+    table = Table(title=title, title_style=colour, title_justify="left", show_lines=True)
+    for name in ("key", "value", "rule", "way out"):
+        table.add_column(name, overflow="fold")
+    for problem in problems:
+        table.add_row(
+            problem.key, "not set" if problem.value is None else problem.value, problem.rule, problem.suggestion
+        )
+    out.print(table, markup=False)

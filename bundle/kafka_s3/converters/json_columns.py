@@ -1,0 +1,67 @@
+"""How is schemaless JSON read under a schema that the user gives (`value.schema`)? Straight into Arrow columns; our extension.
+
+A record that does not fit (a wrong type, a required field that is missing) is a failure of that record. Fields that the schema does not
+name are left out, by the user's choice of schema.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_s3.converters.converter import KafkaBatch, merged, without_nulls
+from kafka_s3.converters.json_values import ONE_BY_ONE, bad_json, parse_document, read_known
+from kafka_s3.records import Columns, Decoded, Failure
+from kafka_s3.schemas.arrow import arrow_table, arrow_type
+from kafka_s3.schemas.connect import ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.json_form import from_json
+
+AS_THEY_ARE = frozenset({Kind.INT32, Kind.INT64, Kind.FLOAT32, Kind.FLOAT64, Kind.BOOLEAN, Kind.STRING})
+
+
+class JsonColumns:
+    """The JSON converter with `schemas.enable=false` and a schema of ours."""
+
+    def __init__(self, schema: ConnectSchema) -> None:
+        self._schema = schema
+        plain = all(field.schema.kind in AS_THEY_ARE and field.schema.name is None for field in schema.fields)
+        simple = plain and all(field.schema.default is None for field in schema.fields)
+        self._arrow = pa.schema([(field.name, arrow_type(field.schema)) for field in schema.fields]) if simple else None
+        self._required = [field.name for field in schema.fields if not field.schema.optional]
+        self._empty = arrow_table([], schema).schema
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """Columns of the schema; flat schemas of plain types are read a whole batch at a time, others record by record."""
+        batch, nulls = without_nulls(batch)
+        decoded = self._decode(batch) if len(batch) else Decoded()
+        return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
+
+    def _decode(self, batch: KafkaBatch) -> Decoded:
+        table = read_known(batch.values, self._arrow) if self._arrow is not None else None
+        if table is not None and not any(table.column(name).null_count for name in self._required):
+            return Decoded([batch.run(Columns(table.cast(self._empty)), self._schema)])
+        if len(batch) <= ONE_BY_ONE or self._arrow is None:
+            return self._one_by_one(batch)
+        middle = len(batch) // 2
+        return merged([self._decode(batch.slice(0, middle)), self._decode(batch.slice(middle, len(batch)))])
+
+    def _one_by_one(self, batch: KafkaBatch) -> Decoded:
+        rows, items, nulls = [], [], []
+        failures: list[Failure] = []
+        for row, raw in enumerate(batch.values.to_pylist()):
+            offset = int(batch.offsets[row])
+            try:
+                document, _ = parse_document(raw)
+                value = None if document is None else from_json(document, self._schema)
+            except (ValueError, SchemaError, RecursionError) as error:
+                failures.append(bad_json(offset, error))
+                continue
+            if value is None:
+                nulls.append(offset)
+            else:
+                rows.append(row)
+                items.append(value)
+        if not rows:
+            return Decoded([], failures, nulls)
+        values = Columns(arrow_table(items, self._schema))
+        return Decoded([batch.take(np.array(rows)).run(values, self._schema)], failures, nulls)

@@ -1,0 +1,192 @@
+"""Which objects does a configuration stand for? The composition: settings in, pipeline, rules and followers out.
+
+`make_pipeline` is called in every worker process; everything it makes is free of Spark and Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, tzinfo
+from functools import partial
+from typing import Final
+
+from kafka_s3.config.settings import Settings
+from kafka_s3.converters.converter import Converter
+from kafka_s3.converters.json_columns import JsonColumns
+from kafka_s3.converters.json_envelope import JsonEnvelope
+from kafka_s3.converters.json_values import JsonTables, JsonValues
+from kafka_s3.converters.plain import ByteArrays, Strings
+from kafka_s3.formats.format import Format
+from kafka_s3.formats.json_lines import json_format
+from kafka_s3.formats.parquet import parquet_format
+from kafka_s3.joda import BucketNames, Pattern, zone
+from kafka_s3.naming import Naming, StatePaths
+from kafka_s3.partitioners import (
+    DefaultPartitioner,
+    FieldPartitioner,
+    Partitioner,
+    Schemaless,
+    TimePartitioner,
+    custom,
+)
+from kafka_s3.planner import Readiness
+from kafka_s3.policy import ErrorPolicy
+from kafka_s3.rotation import OFF, RotationRules
+from kafka_s3.schemas.connect import read_schema
+from kafka_s3.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
+from kafka_s3.worker import Pipeline
+
+HOUR_MS: Final = 3_600_000
+TIME_PARTITIONERS: Final = {
+    "hourly": (HOUR_MS, "'year'=YYYY{d}'month'=MM{d}'day'=dd{d}'hour'=HH"),
+    "daily": (24 * HOUR_MS, "'year'=YYYY{d}'month'=MM{d}'day'=dd"),
+    "time": (OFF, ""),
+}
+
+
+def make_pipeline(settings: Settings) -> Pipeline:
+    """The worker's pipeline of a validated configuration."""
+    return Pipeline(
+        converter=_converter(settings),
+        extractor=_extractor(settings),
+        partitioner=_partitioner(settings),
+        rules=rotation_rules(settings),
+        naming=Naming(
+            settings.text("topics.dir"),
+            settings.text("directory.delim"),
+            settings.text("file.delim"),
+            settings.number("filename.offset.zero.pad.width"),
+        ),
+        state=state_paths(settings),
+        format=_format(settings),
+        policy=error_policy(settings),
+        part_size=settings.number("s3.part.size"),
+        memory=settings.number("writer.memory.bytes"),
+        threads=settings.number("s3.upload.threads"),
+    )
+
+
+def state_paths(settings: Settings) -> StatePaths:
+    """Where the sink keeps its log."""
+    return StatePaths(settings.text("state.prefix"), settings.name)
+
+
+def rotation_rules(settings: Settings) -> RotationRules:
+    """The rotation settings; `rotate.interval.ms` acts under a time partitioner only."""
+    by_time = _uses_time(settings)
+    return RotationRules(
+        flush_size=settings.number("flush.size") if settings.given("flush.size") else OFF,
+        flush_bytes=settings.number("flush.bytes"),
+        idle_ms=settings.number("flush.idle.ms"),
+        interval_ms=settings.number("rotate.interval.ms") if by_time else OFF,
+        on_partition_change=settings.flag("rotate.file.on.partition.change"),
+        schedule_ms=settings.number("rotate.schedule.interval.ms"),
+        zone=_zone(settings),
+        max_open_files=settings.number("partitioner.max.open.files"),
+    )
+
+
+def readiness(settings: Settings) -> Readiness:
+    """How eagerly the planner reads; strict examines every delivery at once, as the original does."""
+    by_time = _uses_time(settings)
+    wall_clock = by_time and settings.text("timestamp.extractor") == "Wallclock"
+    check_ms = 0 if settings.strict else settings.number("tail.check.interval.ms")
+    rules = rotation_rules(settings)
+    return Readiness(rules, by_record_time=by_time and rules.interval_ms > 0, wall_clock=wall_clock, check_ms=check_ms)
+
+
+def error_policy(settings: Settings) -> ErrorPolicy:
+    """The error policy."""
+    return ErrorPolicy(
+        tolerant=settings.text("errors.tolerance") == "all",
+        reporter=has_reporter(settings),
+        nulls=settings.text("behavior.on.null.values").lower(),
+        report_nulls=settings.flag("report.null.values.to.dlq"),
+        strict=settings.strict,
+    )
+
+
+def has_reporter(settings: Settings) -> bool:
+    """Whether the original's sink could skip a record (SEMANTICS A9.1)."""
+    return bool(settings.text("errors.deadletterqueue.topic.name")) or settings.flag("errors.log.enable")
+
+
+def _uses_time(settings: Settings) -> bool:
+    return settings.text("partitioner.class") in TIME_PARTITIONERS
+
+
+def _zone(settings: Settings) -> tzinfo | None:
+    name = settings.text("timezone")
+    return zone(name) if name else None
+
+
+def _converter(settings: Settings) -> Callable[[], Converter]:
+    match settings.text("value.converter"):
+        case "string":
+            return Strings
+        case "bytes":
+            return ByteArrays
+    if settings.flag("value.converter.schemas.enable"):
+        return JsonEnvelope
+    if settings.text("format.class") == "parquet":
+        given = settings.text("value.schema")
+        return partial(JsonColumns, read_schema(json.loads(given))) if given else JsonTables
+    return partial(JsonValues, _fields(settings))
+
+
+def _fields(settings: Settings) -> list[tuple[str, ...]]:
+    """The paths that extractor and partitioner look at."""
+    names: list[str] = []
+    if settings.text("partitioner.class") == "field":
+        names += settings.names("partition.field.name")
+    if _uses_time(settings) and settings.text("timestamp.extractor") == "RecordField":
+        names.append(settings.text("timestamp.field"))
+    return [tuple(name.split(".")) for name in names]
+
+
+def _extractor(settings: Settings) -> TimestampExtractor | None:
+    if not _uses_time(settings):
+        return None
+    match settings.text("timestamp.extractor"):
+        case "Record":
+            return RecordTimestamp()
+        case "RecordField":
+            return RecordField(settings.text("timestamp.field").split("."), default_zone=UTC)
+        case _:
+            return Wallclock()
+
+
+def _partitioner(settings: Settings) -> Partitioner:
+    name, delimiter = settings.text("partitioner.class"), settings.text("directory.delim")
+    if name == "default":
+        return DefaultPartitioner()
+    if name == "field":
+        return FieldPartitioner(
+            settings.names("partition.field.name"),
+            delimiter=delimiter,
+            schemaless=Schemaless.REFUSE if settings.strict else Schemaless.LOOK_UP,
+            encoding=settings.text("partition.value.encoding"),
+        )
+    if name not in TIME_PARTITIONERS:
+        return custom(name, settings)
+    duration, path = TIME_PARTITIONERS[name]
+    if name == "time":
+        duration, path = settings.number("partition.duration.ms"), settings.text("path.format")
+    where = zone(settings.text("timezone"))
+    pattern = Pattern(
+        path.format(d=delimiter) if name != "time" else path.removesuffix(delimiter),
+        locale=settings.text("locale"),
+        zone=where,
+    )
+    return TimePartitioner(BucketNames(pattern, duration_ms=duration, zone=where))
+
+
+def _format(settings: Settings) -> Format:
+    if settings.text("format.class") == "parquet":
+        return parquet_format(settings.text("parquet.codec"))
+    return json_format(
+        compression=settings.text("s3.compression.type"),
+        level=settings.number("s3.compression.level"),
+        decimals=settings.text("json.decimal.format").upper(),
+    )

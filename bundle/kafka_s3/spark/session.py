@@ -1,0 +1,53 @@
+"""Which Spark session does the sink run on? The one that is there, else a local one with the Kafka connector.
+
+On Databricks and under spark-submit a session exists and the connector is part of the runtime or of `--packages`; nothing is added there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LOCAL: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+    "spark.python.worker.reuse": "true",
+    "spark.log.level": "ERROR",
+}
+
+
+def spark_session(*, name: str, cores: str = "*") -> SparkSession:
+    """The active session, or a new local one on `cores` cores with the Kafka connector's jars from the cache."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if "SPARK_REMOTE" in os.environ or "SPARK_ENV_LOADED" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        return SparkSession.builder.appName(name).getOrCreate()
+    return local_session(name=name, cores=cores)
+
+
+def local_session(*, name: str, cores: str = "*") -> SparkSession:
+    """A new local session; finds Java, fetches the connector once."""
+    from pyspark.sql import SparkSession
+
+    from kafka_s3.embedded.jars import spark_kafka_jars
+    from kafka_s3.embedded.java import java_environment
+
+    os.environ.update(java_environment())
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python must be the one that has the product
+    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
+    for key, value in LOCAL.items():
+        builder = builder.config(key, value)
+    jars = ",".join(str(path) for path in spark_kafka_jars())
+    session: SparkSession = builder.config("spark.jars", jars).getOrCreate()
+    return session

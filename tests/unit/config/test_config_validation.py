@@ -1,0 +1,312 @@
+"""Validation: every rule, by the keys it reports."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+import pytest
+
+from kafka_s3.config.validate import Checked, validate
+
+FORMAT = "io.confluent.connect.s3.format."
+PARTITIONER = "io.confluent.connect.storage.partitioner."
+MINIMAL = {
+    "name": "s3-sink",
+    "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+    "topics": "events",
+    "kafka.bootstrap.servers": "localhost:9092",
+    "s3.bucket.name": "bucket",
+    "storage.class": "io.confluent.connect.s3.storage.S3Storage",
+    "format.class": f"{FORMAT}json.JsonFormat",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+    "flush.size": "3",
+}
+TIME: dict[str, str | None] = {
+    "partitioner.class": f"{PARTITIONER}TimeBasedPartitioner",
+    "partition.duration.ms": "3600000",
+    "path.format": "'year'=YYYY",
+    "locale": "en",
+    "timezone": "UTC",
+}
+PARQUET: dict[str, str | None] = {"format.class": f"{FORMAT}parquet.ParquetFormat"}
+STRICT: dict[str, str | None] = {"compatibility.strict": "true"}
+
+
+def checked(changes: Mapping[str, str | None] | None = None) -> Checked:
+    merged = {**MINIMAL, **(changes or {})}
+    return validate({key: text for key, text in merged.items() if text is not None})
+
+
+def problem_keys(changes: Mapping[str, str | None]) -> list[str]:
+    return [problem.key for problem in checked(changes).problems]
+
+
+def warning_keys(changes: Mapping[str, str | None]) -> list[str]:
+    return [warning.key for warning in checked(changes).warnings]
+
+
+def test_the_minimal_configuration_has_neither_problems_nor_warnings() -> None:
+    result = checked()
+    assert (result.problems, result.warnings) == ((), ())
+
+
+ACCEPTED: list[dict[str, str | None]] = [
+    TIME,
+    {**TIME, "timezone": "+05:30"},
+    {**TIME, "timezone": "America/Los_Angeles"},
+    {"partitioner.class": f"{PARTITIONER}DailyPartitioner", "locale": "en", "timezone": "UTC"},
+    {"partitioner.class": f"{PARTITIONER}FieldPartitioner", "partition.field.name": "a, b.c"},
+    {"format.class": "parquet", "value.converter.schemas.enable": "true"},
+    {**PARQUET, "value.schema.inference": "true"},
+    {**PARQUET, "value.schema": '{"type": "struct", "fields": [{"field": "id", "type": "int64"}]}'},
+    {"flush.size": None, "flush.bytes": "1000000"},
+    {"flush.size": None, "flush.idle.ms": "1000"},
+    {"flush.size": None, "rotate.schedule.interval.ms": "600000", "timezone": "UTC"},
+    {"flush.size": None, **TIME, "rotate.interval.ms": "600000"},
+    {"topics": None, "topics.regex": "events-.*"},
+    {"behavior.on.null.values": "IGNORE", "json.decimal.format": "numeric"},
+    {"s3.wan.mode": "true", "s3.path.style.access.enabled": "FALSE"},
+    {"key.converter": "io.confluent.connect.avro.AvroConverter", "key.converter.schema.registry.url": "http://r:8081"},
+    {
+        "connector.class": "S3SinkConnector",
+        "timestamp.extractor": f"{PARTITIONER}TimeBasedPartitioner$RecordTimestampExtractor",
+    },
+    {"s3.sse.customer.key": base64.b64encode(bytes(32)).decode(), "s3.ssea.name": "AES256"},
+    {"s3.object.tagging": "true", "s3.object.tagging.key.value.pairs": "team:data,env:prod"},
+    {"consumer.override.auto.offset.reset": "latest", "consumer.override.isolation.level": "read_committed"},
+    {"errors.deadletterqueue.topic.name": "dlq", "errors.tolerance": "all"},
+    {"value.converter": "StringConverter", "value.converter.schemas.enable": None, "format.class": "JsonFormat"},
+    {"flush.size": " 7 ", "name": " orders "},
+]
+
+
+@pytest.mark.parametrize("changes", ACCEPTED, ids=lambda changes: ",".join(changes))
+def test_what_the_original_takes_is_accepted_silently(changes: dict[str, str | None]) -> None:
+    result = checked(changes)
+    assert (result.problems, result.warnings) == ((), ())
+
+
+REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
+    ({"flush.size": "many"}, ["flush.size"]),
+    ({"flush.size": "2147483648"}, ["flush.size"]),
+    ({"flush.size": "1_000"}, ["flush.size"]),
+    ({"rotate.interval.ms": "9" * 5000}, ["rotate.interval.ms"]),
+    ({"s3.wan.mode": "yes"}, ["s3.wan.mode"]),
+    ({"s3.part.size": "1024"}, ["s3.part.size"]),
+    ({"s3.compression.type": "snappy"}, ["s3.compression.type"]),
+    ({"parquet.codec": "uncompressed"}, ["parquet.codec"]),
+    ({"parquet.codec": "lzo"}, ["parquet.codec"]),
+    ({"filename.offset.zero.pad.width": "0"}, ["filename.offset.zero.pad.width"]),
+    ({"format.class": "com.example.OwnFormat"}, ["format.class"]),
+    ({"partitioner.class": ""}, ["partitioner.class"]),
+    ({"timestamp.extractor": "Recordfield"}, ["timestamp.extractor"]),
+    ({"kafka.bootstrap.servers": None}, ["kafka.bootstrap.servers"]),
+    ({"s3.bucket.name": " "}, ["s3.bucket.name"]),
+    ({"value.converter": None, "value.converter.schemas.enable": None}, ["value.converter"]),
+    ({"topics": None}, ["topics"]),
+    ({"topics.regex": "e.*"}, ["topics.regex"]),
+    ({"topics": None, "topics.regex": "e(*"}, ["topics.regex"]),
+    ({"errors.deadletterqueue.topic.name": "events"}, ["errors.deadletterqueue.topic.name"]),
+    ({"topics": None, "topics.regex": "d.*", "errors.deadletterqueue.topic.name": "dlq"}, ["errors.deadletterqueue.topic.name"]),
+    ({**TIME, "timezone": ""}, ["timezone"]),
+    ({**TIME, "timezone": None, "locale": None}, ["timezone", "locale"]),
+    ({**TIME, "path.format": ""}, ["path.format"]),
+    ({**TIME, "path.format": "/"}, ["path.format"]),
+    ({**TIME, "path.format": "year=YYYY/tt"}, ["path.format"]),
+    ({**TIME, "partition.duration.ms": None}, ["partition.duration.ms"]),
+    ({**TIME, "partition.duration.ms": "0"}, ["partition.duration.ms"]),
+    ({"partitioner.class": "hourly"}, ["timezone", "locale"]),
+    ({"timezone": "PST"}, ["timezone"]),
+    ({"rotate.schedule.interval.ms": "600000"}, ["timezone"]),
+    ({"partitioner.class": f"{PARTITIONER}FieldPartitioner"}, ["partition.field.name"]),
+    ({"partition.field.name": "a,,b"}, ["partition.field.name"]),
+    ({"partition.field.name": "a..b"}, ["partition.field.name"]),
+    ({"timestamp.extractor": "RecordField", "timestamp.field": ""}, ["timestamp.field"]),
+    ({**PARQUET, "value.converter.schemas.enable": "true", "s3.compression.type": "gzip"}, ["s3.compression.type"]),
+    (PARQUET, ["value.converter.schemas.enable"]),
+    ({**PARQUET, "value.converter": "string", "value.schema.inference": "true"}, ["value.converter"]),
+    ({**PARQUET, **STRICT, "value.schema.inference": "true"}, ["value.schema.inference"]),
+    ({**PARQUET, "value.schema": "{"}, ["value.schema"]),
+    ({**PARQUET, "value.schema": '{"type": "record"}'}, ["value.schema"]),
+    ({**PARQUET, "value.schema": '{"type": "int32"}'}, ["value.schema"]),
+    ({"s3.wan.mode": "true"}, ["s3.wan.mode"]),
+    ({"s3.sse.customer.key": "c2hvcnQ="}, ["s3.sse.customer.key"]),
+    ({"s3.object.tagging.key.value.pairs": "team"}, ["s3.object.tagging.key.value.pairs"]),
+    ({"s3.credentials.provider.class": "static"}, ["s3.credentials.provider.class"]),
+    ({"state.prefix": " "}, ["state.prefix"]),
+    ({"state.prefix": "topics/"}, ["state.prefix"]),
+    ({"state.prefix": "lake", "topics.dir": "lake/raw"}, ["state.prefix"]),
+    ({"poll.interval.ms": "9"}, ["poll.interval.ms"]),
+    ({"flush.size": None}, ["flush.size"]),
+    ({"flush.size": None, "rotate.interval.ms": "600000"}, ["flush.size"]),
+    ({"flush.size": None, "flush.bytes": "10", **STRICT}, ["flush.size"]),
+    ({"schema.compatibility": "backward"}, ["schema.compatibility"]),
+    ({"consumer.override.interceptor.classes": "x.Y"}, ["consumer.override.interceptor.classes"]),
+    ({"consumer.override.isolation.level": "any"}, ["consumer.override.isolation.level"]),
+    ({"consumer.override.sasl.jaas.config": "com.sun.security.auth.module.JndiLoginModule required a=b;"},
+     ["consumer.override.sasl.jaas.config"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys"), REFUSED, ids=lambda part: ",".join(part) if isinstance(part, dict) else ""
+)
+def test_what_cannot_work_is_refused_by_its_property_names(changes: dict[str, str | None], keys: list[str]) -> None:
+    assert problem_keys(changes) == keys
+
+
+NOT_YET: list[tuple[str, str]] = [
+    ("format.class", f"{FORMAT}avro.AvroFormat"),
+    ("format.class", f"{FORMAT}bytearray.ByteArrayFormat"),
+    ("store.kafka.keys", "true"),
+    ("store.kafka.headers", "true"),
+    ("s3.schema.partition.affix.type", "PREFIX"),
+    ("schema.compatibility", "BACKWARD"),
+    ("schema.compatibility", "FULL"),
+    ("value.converter", "io.confluent.connect.avro.AvroConverter"),
+    ("value.converter", "io.confluent.connect.protobuf.ProtobufConverter"),
+    ("value.converter", "org.apache.kafka.connect.converters.LongConverter"),
+    ("errors.retry.timeout", "1000"),
+    ("errors.retry.delay.max.ms", "1"),
+    ("allow.optional.map.keys", "true"),
+]
+
+
+@pytest.mark.parametrize(("key", "text"), NOT_YET)
+def test_what_is_not_built_yet_is_refused_with_a_text_that_says_so(key: str, text: str) -> None:
+    (problem,) = checked({key: text}).problems
+    assert problem.key == key
+    assert "does not support yet" in problem.rule or "does not act on yet" in problem.rule
+
+
+def test_keys_that_are_not_built_yet_may_carry_their_default() -> None:
+    assert (
+        problem_keys(
+            {"errors.retry.timeout": "0", "errors.retry.delay.max.ms": "60000", "allow.optional.map.keys": "false"}
+        )
+        == []
+    )
+
+
+def test_tombstones_name_both_keys() -> None:
+    assert problem_keys({"behavior.on.null.values": "write"}) == ["behavior.on.null.values", "store.kafka.keys"]
+
+
+def test_transforms_are_refused_with_the_way_out() -> None:
+    (problem,) = checked({"transforms": "route", "transforms.route.type": "x"}).problems
+    assert problem.key == "transforms"
+    assert "Spark job or ksqlDB" in problem.suggestion
+
+
+def test_block_gzip_is_refused_with_one_problem() -> None:
+    for raw in (
+        {"connector.class": "com.spredfast.kafka.connect.s3.sink.S3SinkConnector"},
+        {"s3.bucket": "b", "local.buffer.dir": "d"},
+    ):
+        (problem,) = validate(raw).problems
+        assert (problem.key, "Block-GZIP" in problem.rule) == ("connector.class", True)
+
+
+def test_all_problems_are_reported_at_once() -> None:
+    changes = {
+        "flush.size": "x",
+        "timezone": "Mars/Olympus",
+        "s3.part.size": "1",
+        "topics": None,
+        "s3.bucket.name": None,
+    }
+    assert set(problem_keys(changes)) == {"flush.size", "timezone", "s3.part.size", "topics", "s3.bucket.name"}
+
+
+def test_a_misspelt_key_warns_and_names_the_right_one() -> None:
+    (warning,) = checked({"fluhs.size": "5"}).warnings
+    assert (warning.key, warning.suggestion) == ("fluhs.size", "Did you mean flush.size?")
+
+
+def test_a_misspelt_setting_of_a_converter_warns() -> None:
+    (warning,) = checked({"value.converter.schema.enable": "false"}).warnings
+    assert warning.suggestion == "Did you mean value.converter.schemas.enable?"
+
+
+def test_a_misspelt_value_names_the_right_one() -> None:
+    (problem,) = checked({"timestamp.extractor": "recordfeld"}).problems
+    assert problem.suggestion == "Did you mean RecordField?"
+
+
+def test_pst_is_refused_with_the_zone_that_is_meant() -> None:
+    (problem,) = checked({"timezone": "PST"}).problems
+    assert problem.suggestion == "Did you mean America/Los_Angeles?"
+
+
+def test_client_settings_outside_of_the_list_are_told_which_are_allowed() -> None:
+    (problem,) = checked({"consumer.override.isolation.levle": "read_committed"}).problems
+    assert problem.suggestion.startswith("Did you mean consumer.override.isolation.level?")
+    assert "max.poll.records" in problem.suggestion
+
+
+WARNED: list[tuple[dict[str, str | None], list[str]]] = [
+    ({"rotate.interval.ms": "1000"}, ["rotate.interval.ms"]),
+    ({"flush.size": "0"}, ["flush.size"]),
+    ({"shutdown.timeout.ms": "5000"}, ["shutdown.timeout.ms"]),
+    ({"shutdown.timeout.ms": "3000"}, []),
+    ({"enable.conditional.writes": "false"}, ["enable.conditional.writes"]),
+    ({"aws.access.key.id": "AKIA"}, ["aws.access.key.id"]),
+    ({**TIME, "locale": "en-US"}, []),
+    ({**TIME, "locale": "en-US", "path.format": "YYYY/MMMM"}, ["locale"]),
+    ({"schema.compatibility": "backward", **STRICT}, ["schema.compatibility"]),
+    ({"value.schema.inference": "true"}, ["value.schema.inference"]),
+    ({"flush.size": None, "s3.part.size": "5242880"}, ["s3.part.size"]),
+]
+
+
+@pytest.mark.parametrize(("changes", "keys"), WARNED, ids=lambda part: ",".join(part) if isinstance(part, dict) else "")
+def test_what_works_otherwise_than_it_reads_gives_a_warning(changes: dict[str, str | None], keys: list[str]) -> None:
+    assert (problem_keys(changes), warning_keys(changes)) == ([], keys)
+
+
+def test_a_role_to_assume_needs_all_its_parts() -> None:
+    changes = {
+        "s3.credentials.provider.class": "io.confluent.connect.s3.auth.AwsAssumeRoleCredentialsProvider",
+        "s3.credentials.provider.sts.role.arn": "arn:aws:iam::1:role/x",
+    }
+    prefix = "s3.credentials.provider.sts.role."
+    assert problem_keys(changes) == [f"{prefix}session.name", f"{prefix}external.id"]
+
+
+SECRET = "hunter2hunter2"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"s3.sse.customer.key": SECRET},
+        {"consumer.override.sasl.jaas.config": f'x.LoginModule required password="{SECRET}";'},
+        {"consumer.override.ssl.key.pasword": SECRET},
+        {"my.secret.token": SECRET},
+        {"aws.secret.access.key": SECRET},
+        {"value.converter.basic.auth.user.info": SECRET},
+        {"s3.proxy.ulr": f"http://user:{SECRET}@proxy:3128"},
+        {"s3.proxy.url": f"http://user:{SECRET}@proxy:3128"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_no_secret_shows_in_problems_warnings_or_settings(changes: dict[str, str | None]) -> None:
+    result = checked(changes)
+    shown = f"{result.problems} {result.warnings} {result.settings!r} {result.settings.masked()} {result}"
+    assert SECRET not in shown
+
+
+def test_the_workers_settings_are_defaults_under_the_connectors() -> None:
+    raw = {key: text for key, text in MINIMAL.items() if key not in ("kafka.bootstrap.servers", "value.converter")}
+    worker = {
+        "kafka.bootstrap.servers": "w:1",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "plugin.pth": "x",
+    }
+    result = validate(raw, worker=worker)
+    assert result.problems == ()
+    assert result.settings.text("kafka.bootstrap.servers") == "w:1"
+    assert result.settings.text("value.converter") == "string"
+    assert [(w.key, w.suggestion) for w in result.warnings] == [("plugin.pth", "Did you mean plugin.path?")]
