@@ -22,7 +22,10 @@ from kafka_s3.storage.store import ObjectStore
 class Follower(Protocol):
     """Something that is brought up to the log's last published entry."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What is followed, for messages."""
+        ...
 
     def catch_up(self, log: CommitLog) -> None:
         """Follows the log; may raise KafkaUnavailable and is then called again after the next entry."""

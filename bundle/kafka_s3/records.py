@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ class Missing:
 
 
 MISSING: Final = Missing()
-Column = pa.Array | list[Any]
+Column: TypeAlias = pa.Array | list[Any]
 """One field of every record: an Arrow array, or a list of Python values with `MISSING` where the field is absent."""
 
 

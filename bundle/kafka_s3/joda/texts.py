@@ -60,7 +60,7 @@ def zone_text(where: tzinfo, epoch_ms: int, *, language: str, wide: int) -> str:
     if not wide:
         name = at.tzname() or ""
         return name if name[:1].isalpha() else offset_text(offset_ms(where, epoch_ms), colon=":")
-    return get_timezone_name(at, width="long", locale=locale)
+    return str(get_timezone_name(at, width="long", locale=locale))
 
 
 def offset_text(offset: int, *, colon: str) -> str:
