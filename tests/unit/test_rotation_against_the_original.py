@@ -32,7 +32,7 @@ class Rules:
         by_field = {**FIELD, "value.converter.schemas.enable": "true", "timezone": "UTC"}
         return {
             "flush.size": str(self.flush_size),
-            "rotate.interval.ms": str(self.interval_ms),
+            "rotate.interval.ms": str(-1 if self.extractor == "field" else self.interval_ms),
             "rotate.file.on.partition.change": str(self.on_change).lower(),
             "rotate.schedule.interval.ms": str(self.schedule_ms),
             "partitioner.max.open.files": str(self.max_open),

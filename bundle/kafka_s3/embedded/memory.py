@@ -55,6 +55,11 @@ class MemoryKafka:
         self.create(topic_partition, start=record.offset)
         self.records[topic_partition].append(record)
 
+    def trim(self, topic_partition: TopicPartition, *, start: int) -> None:
+        """Drops the records before `start`, as retention does."""
+        self.begins[topic_partition] = start
+        self.records[topic_partition] = [r for r in self.records[topic_partition] if r.offset >= start]
+
     def cluster_id(self) -> str:
         """A fixed id."""
         return "memory"
@@ -77,8 +82,8 @@ class MemoryKafka:
         return {tp: self.records[tp][-1].offset + 1 if self.records[tp] else self.begins[tp] for tp in partitions}
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first record's offset."""
-        return {tp: self.records[tp][0].offset if self.records[tp] else self.begins[tp] for tp in partitions}
+        """The log start, which compaction does not move."""
+        return {tp: self.begins[tp] for tp in partitions}
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time."""
