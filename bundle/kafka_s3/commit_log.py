@@ -28,7 +28,15 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kafka_s3.commit_entry import CommitEntry, Kind, Progress, read_entry
-from kafka_s3.errors import CommitUnknown, Fenced, ObjectMissing, PreconditionFailed, StorageUnavailable, UploadMissing
+from kafka_s3.errors import (
+    CommitUnknown,
+    Fenced,
+    LogDamaged,
+    ObjectMissing,
+    PreconditionFailed,
+    StorageUnavailable,
+    UploadMissing,
+)
 from kafka_s3.model import DataFile, TopicPartition, Totals
 from kafka_s3.naming import StatePaths
 from kafka_s3.storage.store import ObjectStore
@@ -176,6 +184,10 @@ class CommitLog:
             found = read_entry(self._store.get(key), key=key)
         except ObjectMissing as error:
             raise CommitUnknown(f"Commit entry {key} was refused as existing, but is not there.") from error
+        except StorageUnavailable as error:  # not to be tried again as it is: the next attempt would meet our own entry as a stranger's
+            raise CommitUnknown(
+                f"It cannot be told who wrote commit entry {key}: {error} A restart settles it; nothing is lost."
+            ) from error
         if found.commit_id != entry.commit_id:
             raise Fenced(
                 f"Sink {entry.sink} is owned by another driver now ({found.driver}, epoch {found.epoch}, entry {found.version} at "
@@ -198,9 +210,14 @@ def _checkpoint(state: LogState, last: CommitEntry) -> bytes:
 
 
 def _read_checkpoint(content: bytes, key: str) -> tuple[LogState, CommitEntry]:
-    document = json.loads(content)
-    whole = read_entry(json.dumps(document["entry"]).encode(), key=key)
-    last = read_entry(json.dumps(document["last"]).encode(), key=key)
-    totals = Totals(**document["totals"])
+    try:
+        document = json.loads(content)
+        whole = read_entry(json.dumps(document["entry"]).encode(), key=key)
+        last = read_entry(json.dumps(document["last"]).encode(), key=key)
+        totals = Totals(**document["totals"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogDamaged(
+            f"Checkpoint {key} is damaged ({type(error).__name__}: {error}). Delete it: the commit entries say the same."
+        ) from error
     state = LogState(whole.version, whole.epoch, dict(whole.progress), dict(whole.topic_ids), totals, whole.cluster_id)
     return state, last

@@ -14,6 +14,7 @@
     │   ├── ObjectMissing      no object of that key
     │   ├── UploadMissing      no multipart upload of that id: completed, aborted or expired
     │   └── PreconditionFailed a conditional put found an object already there
+    ├── LocalServiceError      whoever runs the demo: Java, a jar, or a server of embedded/ (defined there)
     └── CommitError            the commit log
         ├── Fenced             another driver has taken over this sink; this one must stop
         ├── CommitUnknown      it cannot be told whether the entry was written

@@ -140,7 +140,8 @@ def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignm
 def _due(standing: Standing, now_ms: int, readiness: Readiness) -> bool:
     rules = readiness.rules
     since = standing.examined_ms
-    if standing.more or (standing.rotation_ms is not None and now_ms >= standing.rotation_ms):
+    arrived_ms = standing.deliveries[-1].now_ms  # a mark between this look and now is acted on by the next look, not by reading in vain
+    if standing.more or (standing.rotation_ms is not None and arrived_ms >= standing.rotation_ms):
         return True
     if not standing.unexamined:
         return False

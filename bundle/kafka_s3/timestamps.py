@@ -18,6 +18,7 @@ from kafka_s3.records import MISSING, NO_TIMESTAMP, Failure, Longs, Run
 from kafka_s3.schemas.connect import TIMESTAMP, Kind
 
 TEXT_CACHE = 100_000
+FULL_INSTANT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,3})?Z$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,10 @@ class RecordField:
         column = run.values.column(self._path)
         if isinstance(column, pa.Array) and pa.types.is_integer(column.type) and not column.null_count:
             return Stamped(column.cast(pa.int64()).to_numpy(), np.ones(len(run), bool))
+        if isinstance(column, pa.Array) and pa.types.is_string(column.type):
+            times = instants_in_utc(column)
+            if times is not None:
+                return Stamped(times, np.ones(len(run), bool))
         items = self._distinct(column) if isinstance(column, pa.Array) else [self._time(item, run) for item in column]
         return self._stamped(run, items)
 
@@ -128,6 +133,17 @@ class RecordField:
                 self._known.clear()
             self._known[text] = known
         return known
+
+
+def instants_in_utc(texts: pa.Array) -> Longs | None:
+    """Epoch milliseconds where every text is a full instant in UTC with at most three decimals, the common case; None otherwise."""
+    if texts.null_count or not pc.all(pc.match_substring_regex(texts, FULL_INSTANT)).as_py():
+        return None
+    try:
+        times: Longs = texts.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    return times
 
 
 def _no_time(offset: int, reason: str) -> Failure:

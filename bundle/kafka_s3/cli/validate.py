@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
 from kafka_s3.config.read import read_config
 from kafka_s3.config.validate import validate
@@ -56,13 +56,11 @@ def pairs(overrides: list[str] | None) -> dict[str, str]:
 
 
 def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str) -> None:
+    """One block a problem; keys and values are never broken over lines, so that they can be searched for and copied."""
     if not problems:
         return
-    table = Table(title=title, title_style=colour, title_justify="left", show_lines=True)
-    for name in ("key", "value", "rule", "way out"):
-        table.add_column(name, overflow="fold")
+    out.print(f"[{colour}]{escape(title)}[/]", highlight=False, soft_wrap=True)
     for problem in problems:
-        table.add_row(
-            problem.key, "not set" if problem.value is None else problem.value, problem.rule, problem.suggestion
-        )
-    out.print(table, markup=False)
+        value = "not set" if problem.value is None else repr(problem.value)
+        out.print(f"  [bold]{escape(problem.key)}[/] ({escape(value)})", highlight=False, soft_wrap=True)
+        out.print(f"      {escape(problem.rule)} {escape(problem.suggestion)}", highlight=False, soft_wrap=True)

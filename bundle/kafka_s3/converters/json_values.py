@@ -24,9 +24,12 @@ from kafka_s3.records import Decoded, Failure, JsonText
 from kafka_s3.schemas.inference import infer_table, plain_strings
 
 ONE_BY_ONE = 64
+DEEP = 500
 TOP_LEVEL_NULL = re.compile(rb"\}[ \t]*null")
 INFINITY = re.compile(rb"[:,\[][ \t]*-?Inf")
 GUESSES = (pa.int64(), pa.string(), pa.float64())
+FRACTIONS = 2
+SPACE = " \t\r\n"
 JAVA_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 Parse = Callable[[pa.Buffer], pa.Table]
 
@@ -58,6 +61,8 @@ class JsonValues:
                     raise
                 guesses[wrong] += 1
             else:
+                if any(guesses[path] % len(GUESSES) == FRACTIONS and _has_whole(table, path) for path in guesses):
+                    raise pa.ArrowInvalid("whole numbers beside fractions: each keeps its own type")
                 self._guesses = {path: guess % len(GUESSES) for path, guess in guesses.items()}
                 return table
         raise pa.ArrowInvalid("the wanted fields have more than one type")
@@ -120,7 +125,9 @@ def _decode(batch: KafkaBatch, parse: Parse, *, objects: Callable[[list[Any]], p
 
 def _lines(values: pa.Array) -> pa.Buffer | None:
     """The documents joined by newlines; None where Arrow's parser must not see them (see `_unsafe`), or a line break is inside."""
-    if not pc.all(pc.starts_with(values, b"{")).as_py():
+    if not pc.all(pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))).as_py():
+        return None  # a document without its end might be completed by the next one
+    if pc.max(pc.binary_length(values)).as_py() >= DEEP and _deep(values):
         return None
     text = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")[
         0
@@ -133,6 +140,12 @@ def _lines(values: pa.Array) -> pa.Buffer | None:
     except pa.ArrowInvalid:
         return None
     return text
+
+
+def _deep(values: pa.Array) -> bool:
+    """Whether a document may be nested so deeply that Python's parser would refuse it: then that one judges, whatever the batch."""
+    opened = pc.add(pc.count_substring(values, b"{"), pc.count_substring(values, b"["))
+    return bool(pc.max(opened).as_py() >= DEEP)
 
 
 def _unsafe(text: bytes) -> bool:
@@ -174,10 +187,12 @@ def _one_by_one(batch: KafkaBatch, objects: Callable[[list[Any]], pa.Table] | No
 
 def parse_document(raw: bytes) -> tuple[Any, bytes]:
     """The first JSON document in the bytes and its text on one line; None for empty bytes. Raises ValueError with the place."""
-    text = raw.decode("utf-8").strip(" \t\r\n")
+    text = raw.decode("utf-8-sig").strip(SPACE)
     if not text:
         return None, b""
     value, end = DECODER.raw_decode(text)
+    if text[end - 1] not in '}]"' and text[end : end + 1].strip(SPACE):
+        raise ValueError(f"{text[end]!r} after the document, at char {end}")
     if end == len(text) and "\n" not in text and "\r" not in text:
         return value, text.encode()
     return value, json.dumps(value, separators=(",", ":")).encode()
@@ -195,6 +210,14 @@ def _refuse(constant: str) -> Any:
 
 
 DECODER = json.JSONDecoder(parse_constant=_refuse)
+
+
+def _has_whole(table: pa.Table, path: tuple[str, ...]) -> bool:
+    """Whether a column of fractions holds a number without one: its text may have been that of an integer."""
+    column = table.column(path[0]).combine_chunks()
+    for name in path[1:]:
+        column = pc.struct_field(column, name)
+    return bool(pc.any(pc.equal(column, pc.floor(column))).as_py())
 
 
 def _wanted(guesses: Mapping[tuple[str, ...], int]) -> list[pa.Field]:

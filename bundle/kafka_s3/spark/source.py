@@ -10,11 +10,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import StorageUnavailable
-from kafka_s3.spark.task import PLACES_PER_TOPIC, Task, read_report
+from kafka_s3.report_form import report_of
+from kafka_s3.spark.failures import raise_failure, source_error
+from kafka_s3.spark.task import PLACES_PER_TOPIC, Task
 from kafka_s3.worker import Assignment, TaskReport
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class SparkSource:
         self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS_PER_BATCH)
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """Runs one Spark job for the assignments. Raises StorageUnavailable or SourceError with the task's reason."""
+        """Runs one Spark job for the assignments. Raises the store's errors and SourceError, with the task's reason."""
         task = Task(self._settings, tuple(assignments))
         frame = self.frame(assignments)
         columns = [
@@ -63,13 +65,20 @@ class SparkSource:
         ]
         if task.keeps_envelopes:
             columns += ["key", "headers"]
-        rows = frame.select(*columns).mapInArrow(task.run, REPORT).collect()
-        reports = [read_report(row.report) for row in rows]
-        for report in reports:
-            if isinstance(report, str):
-                raise StorageUnavailable(report)
-        found = {report.topic_partition: report for report in reports if isinstance(report, TaskReport)}
+        rows = self._collect(frame.select(*columns).mapInArrow(task.run, REPORT))
+        for row in rows:
+            raise_failure(row)
+        found = {report.topic_partition: report for report in map(report_of, rows)}
         return [found.get(a.topic_partition) or task.without_records(a) for a in assignments]
+
+    def _collect(self, frame: DataFrame) -> list[str]:
+        try:
+            return [row.report for row in frame.collect()]
+        except PySparkException as error:
+            known = source_error(error)
+            if known is None:
+                raise
+            raise known from error
 
     def frame(self, assignments: Sequence[Assignment]) -> DataFrame:
         """Kafka's records in the assignments' ranges, unprocessed."""

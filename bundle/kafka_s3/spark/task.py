@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,9 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import StorageUnavailable
+from kafka_s3.errors import SinkError
 from kafka_s3.pipeline import make_pipeline
-from kafka_s3.report_form import report_of, report_text
+from kafka_s3.report_form import report_text
+from kafka_s3.spark.failures import failure_text
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.worker import Assignment, Pipeline, TaskReport
@@ -61,13 +61,8 @@ class Task:
     def _report(self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store) -> str:
         try:
             return report_text(pipeline.process(wanted, batches, store))
-        except StorageUnavailable as error:
-            return json.dumps(f"{wanted.topic_partition}: {error}")
-
-
-def read_report(text: str) -> TaskReport | str:
-    """A report, or the text of a passing failure of the store."""
-    return json.loads(text) if text.startswith('"') else report_of(text)
+        except SinkError as error:
+            return failure_text(error, wanted.topic_partition)
 
 
 def _by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -1,0 +1,66 @@
+"""How is a benchmark's cost counted? In CPU-seconds, user and system, of a whole process tree; the wall clock is only mentioned."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import psutil
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one run took."""
+
+    cpu_seconds: float
+    wall_seconds: float
+
+
+def cost_of(work: Callable[[], object]) -> Cost:
+    """Runs the work and counts this process, everything below it (Spark's JVM, its Python workers) and what of that has ended."""
+    cpu, wall = tree_cpu_seconds(), time.monotonic()
+    work()
+    return Cost(tree_cpu_seconds() - cpu, time.monotonic() - wall)
+
+
+def tree_cpu_seconds() -> float:
+    """CPU-seconds so far of this process and its descendants."""
+    me = psutil.Process()
+    total = 0.0
+    for process in [me, *me.children(recursive=True)]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:4])  # user, system, and both of ended children
+    return total
+
+
+class PeakMemory:
+    """The largest resident memory of any Python process below this one: of Spark's Python workers. A context manager."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.02):
+            for process in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if "python" in process.name():
+                        self.bytes = max(self.bytes, process.memory_info().rss)
+
+
+def spread(numbers: Sequence[float]) -> str:
+    """`min / median / max`."""
+    return f"{min(numbers):.3f} / {median(numbers):.3f} / {max(numbers):.3f}"

@@ -1,0 +1,68 @@
+"""A partitioner of the user's own, found by its entry point."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from kafka_s3.config.validate import validate
+from kafka_s3.model import TopicPartition
+from kafka_s3.partitioners import custom
+from kafka_s3.pipeline import make_pipeline
+from kafka_s3.records import JsonText, Run
+
+MODULE = """
+import numpy as np
+from kafka_s3.partitioners import Encoded
+
+class EvenOdd:
+    uses_time = False
+
+    def __init__(self, settings):
+        self.name = settings.text("topics.dir")
+
+    def encode(self, topic_partition, run, times):
+        return Encoded((run.offsets % 2).astype(np.int32), [f"{self.name}=even", f"{self.name}=odd"])
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "even_odd_partitioner.py").write_text(MODULE, encoding="utf-8")
+    info = tmp_path / "even_odd-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: even-odd\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(
+        "[kafka_s3.partitioners]\neven_odd = even_odd_partitioner:EvenOdd\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("even_odd_partitioner", None)
+
+
+CONFIG = {
+    "name": "own", "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "t", "s3.bucket.name": "b", "flush.size": "3",
+    "storage.class": "io.confluent.connect.s3.storage.S3Storage", "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false",
+    "kafka.bootstrap.servers": "k:9092", "partitioner.class": "even_odd",
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_registered_partitioner_is_named_in_partitioner_class() -> None:
+    import pyarrow as pa
+
+    pipeline = make_pipeline(validate(CONFIG).usable())
+    run = Run(np.arange(4), np.zeros(4, np.int64), JsonText(pa.array([b"{}"] * 4, pa.binary()), None), None)
+    encoded = pipeline.partitioner.encode(TopicPartition("t", 0), run, np.zeros(4, np.int64))
+    assert [encoded.names[code] for code in encoded.codes] == ["topics=even", "topics=odd"] * 2
+
+
+def test_an_unknown_partitioner_is_refused_with_the_known_names() -> None:
+    problems = validate(CONFIG).problems
+    assert [problem.key for problem in problems] == ["partitioner.class"]
+    assert "FieldPartitioner" in f"{problems[0]}"
+    with pytest.raises(Exception, match="default, field, time"):
+        custom("even_odd", None)
