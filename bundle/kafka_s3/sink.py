@@ -277,7 +277,7 @@ class Sink:
         for follower in self.followers:
             try:
                 follower.catch_up(self.log)
-            except KafkaUnavailable as error:
+            except SourceError as error:  # the objects are there all the same; a follower never stops the sink
                 self.observer.warned(f"{follower.name}: {error} It catches up after the next entry.")
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
