@@ -7,11 +7,13 @@ from collections.abc import Callable
 from kafka_s3.commit_log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.followers import DeadLetterTopic, Follower, GroupOffsets
+from kafka_s3.observer import Observer, Silent
 from kafka_s3.pipeline import readiness, state_paths
-from kafka_s3.sink import Behaviour, Observer, Silent, Sink
+from kafka_s3.sink import Sink
 from kafka_s3.source import Brokers, Source
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tagging import Tagging
+from kafka_s3.topics import Behaviour
 
 
 def build_sink(

@@ -184,7 +184,9 @@ class CommitLog:
             found = read_entry(self._store.get(key), key=key)
         except ObjectMissing as error:
             raise CommitUnknown(f"Commit entry {key} was refused as existing, but is not there.") from error
-        except StorageUnavailable as error:  # not to be tried again as it is: the next attempt would meet our own entry as a stranger's
+        except (
+            StorageUnavailable
+        ) as error:  # not to be tried again as it is: the next attempt would meet our own entry as a stranger's
             raise CommitUnknown(
                 f"It cannot be told who wrote commit entry {key}: {error} A restart settles it; nothing is lost."
             ) from error

@@ -135,6 +135,8 @@ class FieldPartitioner:
             return "null"
         if isinstance(value, bool):
             return "true" if value else "false"
+        if isinstance(value, str) and not value.isascii() and not _encodable(value):
+            return (f"Error encoding partition: field '{name}' holds half a surrogate pair, which no object name can.",)
         if isinstance(value, (str, int)):
             return self._quote(str(value))
         return (f"Error encoding partition: field '{name}' has the unsupported type {type(value).__name__}.",)
@@ -161,6 +163,14 @@ def _unusable(schema: ConnectSchema | None, name: str) -> Any:
         text = f"Error encoding partition: field '{name}' has the unsupported type {schema.kind}."
         return lambda offset: _failure(offset, text)
     return None
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _failure(offset: int, message: str, **more: bool) -> Failure:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from kafka_s3.model import Reason, TopicPartition
 from kafka_s3.offset_ranges import OffsetSet
 from kafka_s3.rotation import RotationRules
-from kafka_s3.worker import Assignment, Delivery, Tail, TaskReport
+from kafka_s3.tasks import Assignment, Delivery, Tail, TaskReport
 
 FIRST_LIMIT = 1_000_000
 CLOCK_PARTS = 4
@@ -140,7 +140,8 @@ def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignm
 def _due(standing: Standing, now_ms: int, readiness: Readiness) -> bool:
     rules = readiness.rules
     since = standing.examined_ms
-    arrived_ms = standing.deliveries[-1].now_ms  # a mark between this look and now is acted on by the next look, not by reading in vain
+    # a mark between this look and now is acted on by the next look, not by reading in vain
+    arrived_ms = standing.deliveries[-1].now_ms
     if standing.more or (standing.rotation_ms is not None and arrived_ms >= standing.rotation_ms):
         return True
     if not standing.unexamined:

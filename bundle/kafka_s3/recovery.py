@@ -8,7 +8,7 @@ from kafka_s3.commit_entry import CommitEntry
 from kafka_s3.errors import CommitError, OffsetsLost
 from kafka_s3.model import DataFile
 from kafka_s3.source import Brokers, Source
-from kafka_s3.worker import Assignment, Delivery
+from kafka_s3.tasks import Assignment, Delivery
 
 
 def rewrite_from_kafka(entry: CommitEntry, gone: list[DataFile], *, brokers: Brokers, source: Source) -> list[DataFile]:

@@ -11,7 +11,7 @@ from kafka_s3.commit_entry import file_of
 from kafka_s3.dead_letters import DeadLetter
 from kafka_s3.model import TopicPartition
 from kafka_s3.offset_ranges import OffsetSet
-from kafka_s3.worker import Tail, TaskReport
+from kafka_s3.tasks import Tail, TaskReport
 
 
 def report_text(report: TaskReport) -> str:

@@ -2,88 +2,28 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
+from dataclasses import dataclass, field
 
 from kafka_s3.commit_entry import CommitEntry, Kind, Progress
 from kafka_s3.commit_log import CommitLog
 from kafka_s3.errors import (
     CommitError,
     KafkaUnavailable,
-    OffsetsLost,
     RecordError,
     SourceError,
     StorageUnavailable,
-    TopicRecreated,
 )
 from kafka_s3.followers import DeadLetterTopic, Follower
-from kafka_s3.model import DataFile, DeadLetterCount, Gap, Reason, Role, TopicPartition, Totals
-from kafka_s3.planner import Readiness, Standing, assignment, committed, delivered, in_turns, plan
+from kafka_s3.model import DataFile, DeadLetterCount, Reason, Role, TopicPartition, Totals
+from kafka_s3.observer import Observer, Round, Silent, Start
+from kafka_s3.planner import Standing, assignment, committed, in_turns, plan
 from kafka_s3.recovery import rewrite_from_kafka
 from kafka_s3.source import Brokers, Source
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tagging import Tagging
-from kafka_s3.worker import Assignment, TaskReport
-
-
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """What the loop itself needs of the configuration. `reset`: earliest, latest or none; `lost`: fail or gap."""
-
-    sink: str
-    topics: tuple[str, ...]
-    topics_regex: str | None
-    readiness: Readiness
-    tasks_max: int
-    reset: str
-    lost: str
-    refresh_ms: int
-    record_timestamps: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """What one step of the loop did, for progress displays and logs. Times in epoch ms, lag in records."""
-
-    version: int
-    started_ms: int
-    ended_ms: int
-    read: int
-    totals: Totals
-    files: tuple[DataFile, ...]
-    frontier: dict[TopicPartition, int]
-    lag: dict[TopicPartition, int]
-
-
-class Observer(Protocol):
-    """Is told what the loop does."""
-
-    def started(self, sink: Sink) -> None:
-        """The log is claimed and the topics are known."""
-        ...
-
-    def round_done(self, done: Round) -> None:
-        """A round was committed, published and followed."""
-        ...
-
-    def warned(self, text: str) -> None:
-        """Something failed that the sink tries again."""
-        ...
-
-
-class Silent:
-    """An observer that does nothing."""
-
-    def started(self, sink: Sink) -> None:
-        """Nothing."""
-
-    def round_done(self, done: Round) -> None:
-        """Nothing."""
-
-    def warned(self, text: str) -> None:
-        """Nothing."""
+from kafka_s3.tasks import Assignment, TaskReport
+from kafka_s3.topics import Behaviour, Topics
 
 
 @dataclass
@@ -99,9 +39,17 @@ class Sink:
     followers: Sequence[Follower] = ()
     tagging: Tagging | None = None
     observer: Observer = field(default_factory=Silent)
-    standings: dict[TopicPartition, Standing] = field(default_factory=dict)
-    _refreshed_ms: int | None = None
+    topics: Topics = field(init=False)
     _unpublished: CommitEntry | None = None
+
+    def __post_init__(self) -> None:
+        """Topics are found when the sink is opened."""
+        self.topics = Topics(self.behaviour, self.brokers, self.log, self._commit, self.observer)
+
+    @property
+    def standings(self) -> dict[TopicPartition, Standing]:
+        """Where each topic-partition stands."""
+        return self.topics.standings
 
     def open(self) -> None:
         """Claims the log, publishes what the last driver left, finds the topics. Raises CommitError, SourceError, StorageError."""
@@ -113,33 +61,9 @@ class Sink:
                 "records. Check kafka.bootstrap.servers, or use a new sink name."
             )
         self.log.claim(cluster_id=cluster, rewrite=self._rewrite)
-        self.refresh()
+        self.topics.refresh(self.clock_ms())
         self._follow()
-        self.observer.started(self)
-
-    def refresh(self) -> None:
-        """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink."""
-        now = self.clock_ms()
-        topics = self.brokers.describe(self._topic_names())
-        known = self.log.state
-        for topic in topics.values():
-            before = known.topic_ids.get(topic.name)
-            if before is not None and before != topic.id:
-                self._recreated(topic.name)
-        found = [TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions]
-        fresh = [tp for tp in found if tp not in known.progress]
-        ids = {topic.name: topic.id for topic in topics.values() if known.topic_ids.get(topic.name) != topic.id}
-        if fresh or ids:
-            positions = self._first_positions(fresh)
-            self._commit(self.log.new_entry(Kind.POSITION, progress=positions, topic_ids=ids))
-        rules = self.behaviour.readiness.rules
-        for tp in found:
-            if tp not in self.standings:
-                progress = self.log.state.progress[tp]
-                self.standings[tp] = Standing(
-                    tp, progress.frontier, rules.next_rotation(now), progress.recorded, grown_ms=now
-                )
-        self._refreshed_ms = now
+        self.observer.started(self._start())
 
     def cycle(self) -> bool:
         """Looks and works off what is due. False where Kafka or the bucket did not answer; the next cycle goes on from there."""
@@ -156,23 +80,15 @@ class Sink:
         return self._tried(lambda: self.drain(close=close))
 
     def look(self) -> None:
-        """One delivery: notes the heads of all topic-partitions."""
-        now = self.clock_ms()
-        if self._refreshed_ms is None or now - self._refreshed_ms >= self.behaviour.refresh_ms:
-            self.refresh()
-        heads = self.brokers.heads(self.standings)
-        for tp, head in heads.items():
-            standing = self.standings[tp]
-            if head < standing.frontier:
-                self._beyond_head(tp, standing.frontier, head)
-            self.standings[tp] = delivered(standing, now, head, self.behaviour.readiness)
+        """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
+        self.topics.look(self.clock_ms())
 
     def step(self) -> bool:
         """Plans and works off what is due; returns whether anything was."""
         self._publish()
         now = self.clock_ms()
         due = []
-        reached = self._intervals_reached()
+        reached = self.topics.intervals_reached()
         for tp, standing in self.standings.items():
             planned = plan(standing, now, self.behaviour.readiness, interval_reached=tp in reached)
             if planned is not None:
@@ -191,7 +107,7 @@ class Sink:
 
     def work(self, due: Sequence[Assignment]) -> bool:
         """Reads the assignments, `tasks.max` at a time, and commits each turn; returns whether anything was read."""
-        due = self._still_there(due)
+        due = self.topics.still_there(due)
         for turn in in_turns(due, self.behaviour.tasks_max):
             started = self.clock_ms()
             reports = self.source.read(turn)
@@ -210,6 +126,12 @@ class Sink:
     def lag(self) -> dict[TopicPartition, int]:
         """Per topic-partition the records between the frontier and the newest known head."""
         return {tp: max(standing.head - standing.frontier, 0) for tp, standing in self.standings.items()}
+
+    def _start(self) -> Start:
+        heads = self.brokers.heads(self.standings)
+        backlog = sum(max(head - self.standings[tp].frontier, 0) for tp, head in heads.items())
+        state = self.log.state
+        return Start(self.behaviour.sink, state.epoch, state.version, state.totals, len(heads), backlog)
 
     def _tried(self, work: Callable[[], None]) -> bool:
         try:
@@ -257,6 +179,7 @@ class Sink:
         return Progress(report.frontier, written, dead.since(report.frontier))
 
     def _commit(self, entry: CommitEntry) -> None:
+        self._publish()
         self.log.append(entry)
         self._unpublished = entry
         self._publish()
@@ -313,94 +236,3 @@ class Sink:
             f"{first.topic_partition} offset {first.start}. To go on without such records set errors.tolerance=all "
             "(and errors.deadletterqueue.topic.name to keep them in a topic), or correct the configuration."
         )
-
-    # ------------------------------------------------------------ topics and positions
-
-    def _topic_names(self) -> list[str]:
-        if self.behaviour.topics_regex is None:
-            return list(self.behaviour.topics)
-        pattern = re.compile(self.behaviour.topics_regex)
-        return [name for name in self.brokers.topic_names() if pattern.fullmatch(name)]
-
-    def _first_positions(self, fresh: Sequence[TopicPartition]) -> dict[TopicPartition, Progress]:
-        """Partitions found at the start follow the reset policy; those that appear later begin at their first record, lest it be lost."""
-        if not fresh:
-            return {}
-        policy = self.behaviour.reset if self._refreshed_ms is None else "earliest"
-        if policy == "none":
-            raise OffsetsLost(
-                f"Sink {self.behaviour.sink} has no position for {', '.join(map(str, fresh))} and auto.offset.reset is none. "
-                "Set consumer.override.auto.offset.reset to earliest or latest."
-            )
-        offsets = self.brokers.starts(fresh) if policy == "earliest" else self.brokers.heads(fresh)
-        return {tp: Progress(offset) for tp, offset in offsets.items()}
-
-    def _still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
-        """The assignments whose first record Kafka still has; for the others the sink stops, or records a gap."""
-        if not due:
-            return []
-        starts = self.brokers.starts([a.topic_partition for a in due])
-        lost = {a.topic_partition: starts[a.topic_partition] for a in due if starts[a.topic_partition] > a.start}
-        if not lost:
-            return list(due)
-        details = "; ".join(
-            f"{tp}: wanted {self.standings[tp].frontier}, available from {start}" for tp, start in sorted(lost.items())
-        )
-        if self.behaviour.lost == "fail":
-            raise OffsetsLost(
-                f"Sink {self.behaviour.sink}: records that must be read are no longer in Kafka ({details}). Restore them, or set "
-                "behavior.on.lost.offsets=gap to go on and record the gap."
-            )
-        self.observer.warned(f"records lost to retention, gap recorded: {details}")
-        self._jump({tp: start for tp, start in lost.items()}, cause="retention")
-        return [a for a in due if a.topic_partition not in lost]
-
-    def _beyond_head(self, tp: TopicPartition, wanted: int, head: int) -> None:
-        if self.behaviour.lost == "fail":
-            raise OffsetsLost(
-                f"Sink {self.behaviour.sink}: {tp} ends at {head}, but {wanted} is wanted next: the partition was truncated or its "
-                "topic recreated. Set behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
-            )
-        self._jump({tp: head}, cause="truncated")
-
-    def _recreated(self, topic: str) -> None:
-        if self.behaviour.lost == "fail":
-            raise TopicRecreated(
-                f"Sink {self.behaviour.sink}: topic {topic} was deleted and created again; its offsets begin anew, and so would its object "
-                "names. Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
-                "(objects of the old topic with the same names are overwritten)."
-            )
-        partitions = [tp for tp in self.log.state.progress if tp.topic == topic]
-        self._jump(self.brokers.starts(partitions), cause="recreated")
-
-    def _jump(self, positions: dict[TopicPartition, int], *, cause: str) -> None:
-        """Moves frontiers over what is gone, as an entry of the log."""
-        state = self.log.state
-        gaps = [
-            Gap(*tp, state.progress[tp].frontier, max(position - 1, state.progress[tp].frontier), cause)
-            for tp, position in positions.items()
-        ]
-        progress = {tp: Progress(position, state.progress[tp].written) for tp, position in positions.items()}
-        self._commit(self.log.new_entry(Kind.POSITION, progress=progress, gaps=tuple(gaps)))
-        for tp, position in positions.items():
-            if tp in self.standings:
-                self.standings[tp] = replace(
-                    self.standings[tp],
-                    frontier=position,
-                    examined=position,
-                    examined_ms=None,
-                    recorded=Progress(0).recorded,
-                )
-
-    def _intervals_reached(self) -> set[TopicPartition]:
-        """Topic-partitions where the brokers' time index shows a record past the rotation interval of the open tail."""
-        interval = self.behaviour.readiness.rules.interval_ms
-        if interval <= 0 or not self.behaviour.record_timestamps:
-            return set()
-        wanted = {
-            tp: standing.tail.base_ms + interval
-            for tp, standing in self.standings.items()
-            if standing.tail.base_ms is not None and standing.unexamined
-        }
-        found = self.brokers.offsets_at(wanted)
-        return {tp for tp, offset in found.items() if offset is not None and offset < self.standings[tp].head}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafka_s3.model import TopicPartition
-from kafka_s3.worker import Assignment, TaskReport
+from kafka_s3.tasks import Assignment, TaskReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from kafka_s3.records import MISSING, NO_TIMESTAMP, Failure, Longs, Run
 from kafka_s3.schemas.connect import TIMESTAMP, Kind
 
 TEXT_CACHE = 100_000
+LONG = 2**63
 FULL_INSTANT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,3})?Z$"
 
 
@@ -117,7 +118,7 @@ class RecordField:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return int(value)
+            return int(value) if -LONG <= value < LONG else f"{value} is beyond 64 bits"
         if value is None or value is MISSING:
             return f"field '{'.'.join(self._path)}' is null or missing"
         return f"field '{'.'.join(self._path)}' has the unsupported type {type(value).__name__}"

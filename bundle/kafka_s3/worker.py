@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from kafka_s3.converters.converter import Converter, KafkaBatch
 from kafka_s3.dead_letters import DeadLetter, dead_letter, write_lines
 from kafka_s3.formats.format import Format
-from kafka_s3.model import DataFile, Reason, Role, Stage, TopicPartition
+from kafka_s3.model import DataFile, Reason, Role, Stage
 from kafka_s3.naming import Naming, StatePaths
 from kafka_s3.offset_ranges import OffsetSet
 from kafka_s3.partitioners import Partitioner
@@ -28,70 +28,10 @@ from kafka_s3.policy import NULL_FAILS, NULL_SKIPPED, ErrorPolicy, Verdict
 from kafka_s3.records import NO_TIMESTAMP, Failure, Longs, Run
 from kafka_s3.rotation import RotationRules
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tasks import Assignment, Tail, TaskReport
 from kafka_s3.timestamps import SINK_TASK, TimestampExtractor
 from kafka_s3.uploads import FileUpload
 from kafka_s3.writer import Output, Partitioned, TopicPartitionWriter
-
-
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """All offsets below `until` had arrived at `now_ms`: one poll, in Connect's words."""
-
-    now_ms: int
-    until: int
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What a task shall read: offsets `[start, until)` and the deliveries in which they arrived.
-
-    `next_rotation_ms` is the schedule's mark at `start`; `recorded` are offsets at or after `start` that are dead letters already;
-    `close` closes what is open at the end, for that reason. With `only` the task makes that one file again: no rule closes anything, and
-    records of other directories are left out.
-    """
-
-    topic_partition: TopicPartition
-    start: int
-    until: int
-    deliveries: tuple[Delivery, ...]
-    next_rotation_ms: int | None = None
-    recorded: OffsetSet = field(default_factory=OffsetSet)
-    close: Reason | None = None
-    only: DataFile | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Tail:
-    """What was pending at the end of a task: how many records, encoded bytes, base timestamp (epoch ms) and open directories."""
-
-    records: int = 0
-    bytes: int = 0
-    base_ms: int | None = None
-    open_files: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TaskReport:
-    """What a task did; all the driver gets to see. `rows` counts the records between the old and the new frontier as read from Kafka.
-
-    `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why; `letter` is that
-    record, where it goes to the dead letter topic first.
-    """
-
-    topic_partition: TopicPartition
-    start: int
-    until: int
-    frontier: int
-    rows: int = 0
-    read: int = 0
-    files: tuple[DataFile, ...] = ()
-    dead: OffsetSet = field(default_factory=OffsetSet)
-    stages: Mapping[str, int] = field(default_factory=dict)
-    skipped: int = 0
-    next_rotation_ms: int | None = None
-    tail: Tail = field(default_factory=Tail)
-    failure: str | None = None
-    letter: DeadLetter | None = None
 
 
 @dataclass(frozen=True)
@@ -206,6 +146,10 @@ class _Task:
 
     def _write(self, run: Run, batch: pa.RecordBatch, now_ms: int) -> None:
         refused = self._pipeline.format.refuses(run)
+        if refused is not None and len(run) > 1:  # look for the records it is about
+            for half in (run.slice(0, len(run) // 2), run.slice(len(run) // 2, len(run))):
+                self._write(half, batch, now_ms)
+            return
         if refused is not None:
             failures = [
                 Failure(int(offset), Stage.TASK_PUT, SINK_TASK, DATA_EXCEPTION, refused, stops_original=True)

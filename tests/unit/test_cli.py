@@ -15,7 +15,7 @@ from kafka_s3.cli.display import ProgressObserver, bucket_tree, size_text, total
 from kafka_s3.cli.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.commit_log import LogState
 from kafka_s3.model import TopicPartition, Totals
-from kafka_s3.sink import Round
+from kafka_s3.observer import Round
 from kafka_s3.storage.store import ObjectInfo
 
 GOOD = json.loads(Path("examples/orders.json").read_text(encoding="utf-8"))

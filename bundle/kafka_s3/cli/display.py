@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from kafka_s3.commit_log import LogState
-from kafka_s3.sink import Round, Sink
+from kafka_s3.observer import Round, Start
 from kafka_s3.storage.store import ObjectInfo
 
 SHOWN_PER_FOLDER = 4
@@ -44,12 +44,10 @@ class ProgressObserver:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def started(self, sink: Sink) -> None:
+    def started(self, start: Start) -> None:
         """The clock starts."""
         self._began = time.monotonic()
-        heads = sink.brokers.heads(sink.standings)
-        total = sum(max(head - sink.standings[tp].frontier, 0) for tp, head in heads.items())
-        self._bar.update(self._task, total=total or None, lag=f"{total:,}", description=sink.behaviour.sink)
+        self._bar.update(self._task, total=start.backlog or None, lag=f"{start.backlog:,}", description=start.sink)
 
     def round_done(self, done: Round) -> None:
         """The bar moves by what was committed."""

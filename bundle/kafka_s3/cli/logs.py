@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from kafka_s3.sink import Round, Sink
+from kafka_s3.observer import Round, Start
 
 logger = logging.getLogger("kafka_s3")
 
@@ -49,15 +49,15 @@ def log_to_stderr(form: LogFormat) -> None:
 class LogObserver:
     """Tells the log what the loop does."""
 
-    def started(self, sink: Sink) -> None:
+    def started(self, start: Start) -> None:
         """One line with the sink's epoch and position."""
-        state = sink.log.state
         facts = {
-            "sink": sink.behaviour.sink,
-            "epoch": state.epoch,
-            "version": state.version,
-            "partitions": len(sink.standings),
-            "written": state.totals.written,
+            "sink": start.sink,
+            "epoch": start.epoch,
+            "version": start.version,
+            "partitions": start.partitions,
+            "written": start.totals.written,
+            "backlog": start.backlog,
         }
         logger.info("started", extra={"facts": facts})
 

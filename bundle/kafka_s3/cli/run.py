@@ -18,8 +18,9 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.model import Reason
+from kafka_s3.observer import Observer
 from kafka_s3.runner import run_available_now, run_continuously, waiting
-from kafka_s3.sink import Observer, Sink
+from kafka_s3.sink import Sink
 
 
 def run(

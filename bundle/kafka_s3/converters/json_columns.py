@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.converters.converter import KafkaBatch, merged, without_nulls
-from kafka_s3.converters.json_values import ONE_BY_ONE, bad_json, parse_document, read_known
+from kafka_s3.converters.json_values import ONE_BY_ONE, bad_json, check_for_columns, parse_document, read_known
 from kafka_s3.records import Columns, Decoded, Failure
 from kafka_s3.schemas.arrow import arrow_table, arrow_type
 from kafka_s3.schemas.connect import ConnectSchema, Kind, SchemaError
@@ -51,7 +51,8 @@ class JsonColumns:
         for row, raw in enumerate(batch.values.to_pylist()):
             offset = int(batch.offsets[row])
             try:
-                document, _ = parse_document(raw)
+                document, text = parse_document(raw)
+                check_for_columns(document, text)
                 value = None if document is None else from_json(document, self._schema)
             except (ValueError, SchemaError, RecursionError) as error:
                 failures.append(bad_json(offset, error))

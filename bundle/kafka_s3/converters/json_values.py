@@ -24,7 +24,9 @@ from kafka_s3.records import Decoded, Failure, JsonText
 from kafka_s3.schemas.inference import infer_table, plain_strings
 
 ONE_BY_ONE = 64
-DEEP = 500
+DEEP = 200
+DEPTH_STEPS = np.zeros(256, np.int8)
+DEPTH_STEPS[[ord("{"), ord("[")]], DEPTH_STEPS[[ord("}"), ord("]")]] = 1, -1
 TOP_LEVEL_NULL = re.compile(rb"\}[ \t]*null")
 INFINITY = re.compile(rb"[:,\[][ \t]*-?Inf")
 GUESSES = (pa.int64(), pa.string(), pa.float64())
@@ -145,7 +147,14 @@ def _lines(values: pa.Array) -> pa.Buffer | None:
 def _deep(values: pa.Array) -> bool:
     """Whether a document may be nested so deeply that Python's parser would refuse it: then that one judges, whatever the batch."""
     opened = pc.add(pc.count_substring(values, b"{"), pc.count_substring(values, b"["))
-    return bool(pc.max(opened).as_py() >= DEEP)
+    suspects = values.filter(pc.greater_equal(opened, DEEP)).to_pylist()
+    return any(depth(text) >= DEEP for text in suspects)
+
+
+def depth(text: bytes) -> int:
+    """How deeply brackets are nested; those inside strings count, too."""
+    steps = DEPTH_STEPS[np.frombuffer(text, np.uint8)]
+    return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
 
 
 def _unsafe(text: bytes) -> bool:
@@ -170,6 +179,8 @@ def _one_by_one(batch: KafkaBatch, objects: Callable[[list[Any]], pa.Table] | No
         offset = int(batch.offsets[row])
         try:
             value, text = parse_document(raw)
+            if objects:
+                check_for_columns(value, text)
         except (ValueError, RecursionError) as error:
             failures.append(bad_json(offset, error))
             continue
@@ -196,6 +207,14 @@ def parse_document(raw: bytes) -> tuple[Any, bytes]:
     if end == len(text) and "\n" not in text and "\r" not in text:
         return value, text.encode()
     return value, json.dumps(value, separators=(",", ":")).encode()
+
+
+def check_for_columns(value: Any, text: bytes) -> None:
+    """Raises ValueError where Arrow cannot hold the value: half a surrogate pair, or nesting beyond all reason."""
+    if b"\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode()
+    if depth(text) >= DEEP:
+        raise ValueError(f"nested more than {DEEP - 1} levels deep")
 
 
 def bad_json(offset: int, error: Exception) -> Failure:

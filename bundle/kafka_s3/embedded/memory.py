@@ -13,7 +13,8 @@ import pyarrow as pa
 from kafka_s3.model import TopicPartition
 from kafka_s3.source import Message, Topic
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.worker import Assignment, Pipeline, TaskReport
+from kafka_s3.tasks import Assignment, TaskReport
+from kafka_s3.worker import Pipeline
 
 HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
 SCHEMA = pa.schema([

@@ -7,7 +7,7 @@ Rows wait as Arrow tables until a row group is full; a file with an inferred sch
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -48,6 +48,21 @@ def _refuses(run: Run) -> str | None:
         )
     if run.schema is None or run.schema.kind is not Kind.STRUCT:
         return "Parquet needs values with a struct schema."
+    if _has_empty_struct(run.schema):
+        return "Parquet cannot hold a struct without fields."
+    return _unfit(run.values.items, run.schema) if isinstance(run.values, Objects) else None
+
+
+def _has_empty_struct(schema: ConnectSchema) -> bool:
+    inner = [field.schema for field in schema.fields] + [s for s in (schema.items, schema.keys, schema.values) if s]
+    return (schema.kind is Kind.STRUCT and not schema.fields) or any(map(_has_empty_struct, inner))
+
+
+def _unfit(items: list[Any], schema: ConnectSchema) -> str | None:
+    try:
+        arrow_table(items, schema)
+    except (SchemaError, ValueError, pa.ArrowException) as error:
+        return f"Parquet cannot hold the value: {error}"
     return None
 
 
@@ -152,7 +167,7 @@ class ParquetFile:
         if isinstance(values, Objects) and self._schema is not None:
             try:
                 return arrow_table(values.items, self._schema)
-            except (SchemaError, pa.ArrowException) as error:
+            except (SchemaError, ValueError, pa.ArrowException) as error:
                 raise FormatError(f"Parquet cannot hold the values: {error}") from error
         raise FormatError("Parquet needs values with a struct schema.")
 

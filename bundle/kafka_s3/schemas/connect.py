@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import NoneType
 from typing import Any
 
 from kafka_s3.errors import SinkError
@@ -83,10 +84,15 @@ def read_schema(document: Any, *, where: str = "schema") -> ConnectSchema:
             f'{where} is {json.dumps(document)[:80]}, not a schema object like {{"type": "struct", ...}}.'
         )
     try:
-        kind = Kind(document.get("type", ""))
+        kind = Kind(str(document.get("type", "")))
     except ValueError:
         known = ", ".join(Kind)
         raise SchemaError(f"{where}: type {document.get('type')!r} is unknown; the types are {known}.") from None
+    for member, expected in (("fields", list), ("parameters", Mapping), ("name", str), ("version", int), ("doc", str)):
+        if not isinstance(document.get(member), (expected, NoneType)):
+            raise SchemaError(
+                f"{where}: {member} is {json.dumps(document[member])[:80]}, not of type {expected.__name__}."
+            )
     fields = document.get("fields") or [] if kind is Kind.STRUCT else []
     return ConnectSchema(
         kind=kind,

@@ -103,13 +103,19 @@ def _decimal(value: Any, schema: ConnectSchema, where: str) -> Decimal:
         return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale_of(schema))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise SchemaError(f"Invalid type for Decimal at {where}: {type(value).__name__}.")
-    return Decimal(str(value))
+    number = Decimal(str(value))
+    exponent = number.as_tuple().exponent
+    if not isinstance(exponent, int) or -exponent > scale_of(schema):
+        raise SchemaError(f"Invalid Decimal at {where}: {value} has more digits than the scale {scale_of(schema)}.")
+    return number
 
 
 def _map(value: Any, schema: ConnectSchema, where: str) -> list[tuple[Any, Any]]:
     assert schema.keys is not None
     assert schema.values is not None
-    pairs = value.items() if isinstance(value, dict) else _expect(value, list, schema, where)
+    pairs = list(value.items()) if isinstance(value, dict) else _expect(value, list, schema, where)
+    if any(not isinstance(pair, (list, tuple)) or len(pair) != 2 for pair in pairs):
+        raise SchemaError(f"Invalid value for map at {where}: its members are not pairs of key and value.")
     return [
         (from_json(k, schema.keys, where=f"{where}.key"), from_json(v, schema.values, where=where)) for k, v in pairs
     ]

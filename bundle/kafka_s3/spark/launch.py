@@ -10,7 +10,8 @@ from kafka_s3.build import build_sink
 from kafka_s3.config.secret import Secret
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka import KafkaBrokers
-from kafka_s3.sink import Observer, Sink
+from kafka_s3.observer import Observer
+from kafka_s3.sink import Sink
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store

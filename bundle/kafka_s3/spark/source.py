@@ -17,7 +17,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.report_form import report_of
 from kafka_s3.spark.failures import raise_failure, source_error
 from kafka_s3.spark.task import PLACES_PER_TOPIC, Task
-from kafka_s3.worker import Assignment, TaskReport
+from kafka_s3.tasks import Assignment, TaskReport
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

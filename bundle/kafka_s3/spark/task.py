@@ -17,7 +17,8 @@ from kafka_s3.report_form import report_text
 from kafka_s3.spark.failures import failure_text
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
-from kafka_s3.worker import Assignment, Pipeline, TaskReport
+from kafka_s3.tasks import Assignment, TaskReport
+from kafka_s3.worker import Pipeline
 
 NO_TIMESTAMP_MS = -1
 PLACES_PER_TOPIC = 2**32

@@ -1,0 +1,171 @@
+"""Which topic-partitions does a sink read, and where does each stand?
+
+Finds topics and partitions while the sink runs, gives new ones their first position, notes the heads, and sees what Kafka no longer has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from kafka_s3.commit_entry import CommitEntry, Kind, Progress
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.errors import OffsetsLost, TopicRecreated
+from kafka_s3.model import Gap, TopicPartition
+from kafka_s3.observer import Observer
+from kafka_s3.offset_ranges import OffsetSet
+from kafka_s3.planner import Readiness, Standing, delivered
+from kafka_s3.source import Brokers
+from kafka_s3.tasks import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What the loop itself needs of the configuration. `reset`: earliest, latest or none; `lost`: fail or gap."""
+
+    sink: str
+    topics: tuple[str, ...]
+    topics_regex: str | None
+    readiness: Readiness
+    tasks_max: int
+    reset: str
+    lost: str
+    refresh_ms: int
+    record_timestamps: bool
+
+
+@dataclass
+class Topics:
+    """The standing of every topic-partition of a sink. `commit` writes an entry to the log and publishes it."""
+
+    behaviour: Behaviour
+    brokers: Brokers
+    log: CommitLog
+    commit: Callable[[CommitEntry], None]
+    observer: Observer
+    standings: dict[TopicPartition, Standing] = field(default_factory=dict)
+    _refreshed_ms: int | None = None
+
+    def refresh(self, now: int) -> None:
+        """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink."""
+        topics = self.brokers.describe(self._topic_names())
+        known = self.log.state
+        for topic in topics.values():
+            before = known.topic_ids.get(topic.name)
+            if before is not None and before != topic.id:
+                self._recreated(topic.name)
+        found = [TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions]
+        fresh = [tp for tp in found if tp not in known.progress]
+        ids = {topic.name: topic.id for topic in topics.values() if known.topic_ids.get(topic.name) != topic.id}
+        if fresh or ids:
+            positions = self._first_positions(fresh)
+            self.commit(self.log.new_entry(Kind.POSITION, progress=positions, topic_ids=ids))
+        rules = self.behaviour.readiness.rules
+        for tp in found:
+            if tp not in self.standings:
+                progress = self.log.state.progress[tp]
+                self.standings[tp] = Standing(
+                    tp, progress.frontier, rules.next_rotation(now), progress.recorded, grown_ms=now
+                )
+        self._refreshed_ms = now
+
+    def look(self, now: int) -> None:
+        """One delivery: notes the heads of all topic-partitions."""
+        if self._refreshed_ms is None or now - self._refreshed_ms >= self.behaviour.refresh_ms:
+            self.refresh(now)
+        heads = self.brokers.heads(self.standings)
+        for tp, head in heads.items():
+            standing = self.standings[tp]
+            if head < standing.frontier:
+                self._beyond_head(tp, standing.frontier, head)
+            self.standings[tp] = delivered(standing, now, head, self.behaviour.readiness)
+
+    def _topic_names(self) -> list[str]:
+        if self.behaviour.topics_regex is None:
+            return list(self.behaviour.topics)
+        pattern = re.compile(self.behaviour.topics_regex)
+        return [name for name in self.brokers.topic_names() if pattern.fullmatch(name)]
+
+    def _first_positions(self, fresh: Sequence[TopicPartition]) -> dict[TopicPartition, Progress]:
+        """Partitions found at the start follow the reset policy; those that appear later begin at their first record, lest it be lost."""
+        if not fresh:
+            return {}
+        policy = self.behaviour.reset if self._refreshed_ms is None else "earliest"
+        if policy == "none":
+            raise OffsetsLost(
+                f"Sink {self.behaviour.sink} has no position for {', '.join(map(str, fresh))} and auto.offset.reset is none. "
+                "Set consumer.override.auto.offset.reset to earliest or latest."
+            )
+        offsets = self.brokers.starts(fresh) if policy == "earliest" else self.brokers.heads(fresh)
+        return {tp: Progress(offset) for tp, offset in offsets.items()}
+
+    def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
+        """The assignments whose first record Kafka still has; for the others the sink stops, or records a gap."""
+        if not due:
+            return []
+        starts = self.brokers.starts([a.topic_partition for a in due])
+        lost = {a.topic_partition: starts[a.topic_partition] for a in due if starts[a.topic_partition] > a.start}
+        if not lost:
+            return list(due)
+        details = "; ".join(
+            f"{tp}: wanted {self.standings[tp].frontier}, available from {start}" for tp, start in sorted(lost.items())
+        )
+        if self.behaviour.lost == "fail":
+            raise OffsetsLost(
+                f"Sink {self.behaviour.sink}: records that must be read are no longer in Kafka ({details}). Restore them, or set "
+                "behavior.on.lost.offsets=gap to go on and record the gap."
+            )
+        self.observer.warned(f"records lost to retention, gap recorded: {details}")
+        self._jump({tp: start for tp, start in lost.items()}, cause="retention")
+        return [a for a in due if a.topic_partition not in lost]
+
+    def _beyond_head(self, tp: TopicPartition, wanted: int, head: int) -> None:
+        if self.behaviour.lost == "fail":
+            raise OffsetsLost(
+                f"Sink {self.behaviour.sink}: {tp} ends at {head}, but {wanted} is wanted next: the partition was truncated or its "
+                "topic recreated. Set behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
+            )
+        self._jump({tp: head}, cause="truncated")
+
+    def _recreated(self, topic: str) -> None:
+        if self.behaviour.lost == "fail":
+            raise TopicRecreated(
+                f"Sink {self.behaviour.sink}: topic {topic} was deleted and created again; its offsets begin anew, and so would its object "
+                "names. Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
+                "(objects of the old topic with the same names are overwritten)."
+            )
+        partitions = [tp for tp in self.log.state.progress if tp.topic == topic]
+        self._jump(self.brokers.starts(partitions), cause="recreated")
+
+    def _jump(self, positions: dict[TopicPartition, int], *, cause: str) -> None:
+        """Moves frontiers over what is gone, as an entry of the log."""
+        state = self.log.state
+        gaps = [
+            Gap(*tp, state.progress[tp].frontier, max(position - 1, state.progress[tp].frontier), cause)
+            for tp, position in positions.items()
+        ]
+        progress = {tp: Progress(position, state.progress[tp].written) for tp, position in positions.items()}
+        self.commit(self.log.new_entry(Kind.POSITION, progress=progress, gaps=tuple(gaps)))
+        for tp, position in positions.items():
+            if tp in self.standings:
+                self.standings[tp] = replace(
+                    self.standings[tp],
+                    frontier=position,
+                    examined=position,
+                    examined_ms=None,
+                    recorded=OffsetSet(),
+                )
+
+    def intervals_reached(self) -> set[TopicPartition]:
+        """Topic-partitions where the brokers' time index shows a record past the rotation interval of the open tail."""
+        interval = self.behaviour.readiness.rules.interval_ms
+        if interval <= 0 or not self.behaviour.record_timestamps:
+            return set()
+        wanted = {
+            tp: standing.tail.base_ms + interval
+            for tp, standing in self.standings.items()
+            if standing.tail.base_ms is not None and standing.unexamined
+        }
+        found = self.brokers.offsets_at(wanted)
+        return {tp for tp, offset in found.items() if offset is not None and offset < self.standings[tp].head}
