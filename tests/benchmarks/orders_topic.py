@@ -33,16 +33,15 @@ class Topic:
 
 
 def value(number: int) -> bytes:
-    """The order of that number; one of 1,000 `bucket`s can be told from its customer."""
+    """The order of that number."""
     second, millis = divmod(number * 17, 1000)
     minute, second = divmod(second, 60)
     hour, minute = divmod(minute, 60)
+    customer, product, country = number * 2654435761 % 9999991, PRODUCTS[number % 7], COUNTRIES[number * 31 % 8]
     return (
-        '{"id":%d,"customer":"c%07d","product":"%s","country":"%s","quantity":%d,"price":%d.%02d,'
-        '"created_at":"2025-01-01T%02d:%02d:%02d.%03dZ"}'
-        % (number, number * 2654435761 % 9999991, PRODUCTS[number % 7], COUNTRIES[number * 31 % 8], number % 9 + 1,
-           number % 400, number % 100, hour % 24, minute, second, millis)
-    ).encode()  # fmt: skip
+        f'{{"id":{number},"customer":"c{customer:07d}","product":"{product}","country":"{country}","quantity":{number % 9 + 1},'
+        f'"price":{number % 400}.{number % 100:02d},"created_at":"2025-01-01T{hour % 24:02d}:{minute:02d}:{second:02d}.{millis:03d}Z"}}'
+    ).encode()
 
 
 def produce(servers: str, name: str, *, records: int, partitions: int) -> Topic:
@@ -51,7 +50,7 @@ def produce(servers: str, name: str, *, records: int, partitions: int) -> Topic:
 
 
 def produce_buckets(servers: str, name: str, *, records: int, buckets: int) -> Topic:
-    """Sends orders with a field `bucket` of so many different values, all to partition 0, one bucket after the other."""
+    """Sends orders with a field `bucket` of so many different values, all to partition 0, the buckets mixed."""
     texts = (value(number)[:-1] + b',"bucket":"b%04d"}' % (number * 7919 % buckets) for number in range(records))
     return _send(servers, name, ((text, 0) for text in texts))
 

@@ -7,16 +7,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from kafka_s3.joda import BucketNames, Pattern, parse_timestamp, zone
-from kafka_s3.schedule import next_rotation
-
 from kafka_s3.build import build_sink
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
 from kafka_s3.errors import ConfigError, SinkError, StorageError, StorageUnavailable
+from kafka_s3.joda import BucketNames, Pattern, parse_timestamp, zone
 from kafka_s3.model import TopicPartition
 from kafka_s3.pipeline import make_pipeline
+from kafka_s3.schedule import next_rotation
 from kafka_s3.sink import Sink
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore

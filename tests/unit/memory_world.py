@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -52,7 +53,9 @@ def settings_of(config: dict[str, str]) -> Settings:
 class World:
     """`sink` is the driver at work; `start` makes the next one, as after a crash."""
 
-    def __init__(self, config: dict[str, str], *, batch_size: int = 10_000, topics: Sequence[TopicPartition] = (ORDERS,)):
+    def __init__(
+        self, config: dict[str, str], *, batch_size: int = 10_000, topics: Sequence[TopicPartition] = (ORDERS,)
+    ):
         self.now = START_MS
         self.settings = settings_of(config)
         self.store = MemoryStore(lambda: self.now)
@@ -99,4 +102,4 @@ def rows(key: str, data: bytes) -> list[Any]:
 def pieces(total: int, cuts: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Consecutive ranges over `total` things, cut at these places."""
     places = sorted({0, total, *(cut % (total + 1) for cut in cuts)})
-    yield from zip(places, places[1:], strict=False)
+    yield from itertools.pairwise(places)

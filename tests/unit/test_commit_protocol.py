@@ -134,7 +134,12 @@ class TwoDrivers(RuleBasedStateMachine):
     def restart(self, index: int) -> None:
         self.drivers[index] = self.started()
 
-    @rule(index=st.sampled_from([0, 1]), verb=st.sampled_from(WRITES), moment=st.sampled_from(list(Moment)), nth=st.integers(1, 4))
+    @rule(
+        index=st.sampled_from([0, 1]),
+        verb=st.sampled_from(WRITES),
+        moment=st.sampled_from(list(Moment)),
+        nth=st.integers(1, 4),
+    )
     def crash(self, index: int, verb: str, moment: Moment, nth: int) -> None:
         driver = self.living(index)
         driver.arm(verb, moment, nth, action=driver.die)
@@ -147,7 +152,12 @@ class TwoDrivers(RuleBasedStateMachine):
         driver.run(driver.sink.open)
         self.drivers[index] = driver
 
-    @rule(index=st.sampled_from([0, 1]), verb=st.sampled_from(WRITES), moment=st.sampled_from(list(Moment)), nth=st.integers(1, 3))
+    @rule(
+        index=st.sampled_from([0, 1]),
+        verb=st.sampled_from(WRITES),
+        moment=st.sampled_from(list(Moment)),
+        nth=st.integers(1, 3),
+    )
     def no_answer(self, index: int, verb: str, moment: Moment, nth: int) -> None:
         def fail() -> None:
             raise StorageUnavailable("told to")
@@ -156,7 +166,12 @@ class TwoDrivers(RuleBasedStateMachine):
         driver.arm(verb, moment, nth, action=fail)
         driver.run(driver.sink.cycle)
 
-    @rule(index=st.sampled_from([0, 1]), verb=st.sampled_from(WRITES), moment=st.sampled_from(list(Moment)), nth=st.integers(1, 3))
+    @rule(
+        index=st.sampled_from([0, 1]),
+        verb=st.sampled_from(WRITES),
+        moment=st.sampled_from(list(Moment)),
+        nth=st.integers(1, 3),
+    )
     def the_other_takes_over_in_the_middle(self, index: int, verb: str, moment: Moment, nth: int) -> None:
         paused, struck = self.living(index), []
 
@@ -230,7 +245,8 @@ class TwoDrivers(RuleBasedStateMachine):
 def test_no_interleaving_of_two_drivers_loses_or_doubles_a_record() -> None:
     quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much]
     run_state_machine_as_test(
-        TwoDrivers, settings=settings(max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=quiet)
+        TwoDrivers,
+        settings=settings(max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=quiet),
     )
 
 
@@ -287,7 +303,10 @@ def test_a_publication_that_failed_is_finished_before_anything_else_is_committed
     world.now += 2000
     world.kafka.create(TopicPartition("orders-new", 0))
     commits: list[str] = []
-    world.store.put_new, put_new = lambda key, data: commits.extend(world.objects()) or put_new(key, data), world.store.put_new  # type: ignore[method-assign]
+    world.store.put_new, put_new = (
+        lambda key, data: commits.extend(world.objects()) or put_new(key, data),
+        world.store.put_new,
+    )  # type: ignore[method-assign]
 
     assert world.sink.cycle()
     assert commits == ["topics/orders/partition=0/orders+0+0000000000.json"]
@@ -333,7 +352,9 @@ def test_after_a_hundred_entries_a_start_reads_the_checkpoint_and_little_else() 
     world.start()
     read = [key for verb, key in world.calls if verb == "get"]
 
-    assert [key for key in world.store.objects if "/checkpoints/" in key] == [f"{STATE}orders/checkpoints/{99:020d}.json"]
+    assert [key for key in world.store.objects if "/checkpoints/" in key] == [
+        f"{STATE}orders/checkpoints/{99:020d}.json"
+    ]
     assert sum(map(is_entry, read)) < 2 * 15
     assert (before.version, before.totals.written) == (111, 110)
     assert world.sink.log.state.totals == before.totals

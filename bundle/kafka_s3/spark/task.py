@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from zipimport import zipimporter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -53,6 +56,7 @@ class Task:
         for place, group in itertools.groupby(_by_place(batches), key=lambda item: item[0]):
             wanted = places[place]
             yield _row(self._report(pipeline, wanted, (batch for _, batch in group), store))
+        _forget_archives()
 
     def without_records(self, wanted: Assignment) -> TaskReport:
         """The report of a range that holds no records (only gaps): made where the loop runs."""
@@ -116,4 +120,16 @@ class _Key:
 
 @lru_cache(maxsize=4)
 def _cached_tools(key: _Key) -> tuple[Pipeline, S3Store]:
-    return make_pipeline(key.settings), S3Store(store_options(key.settings))
+    tools = make_pipeline(key.settings), S3Store(store_options(key.settings))
+    gc.freeze()  # Spark's worker collects garbage after every task: not over all modules each time, a tenth of a second
+    return tools
+
+
+def _forget_archives() -> None:
+    """Spark's worker drops import caches before every task, and Python then reads the directory of each zip file on its path anew.
+
+    That takes as long as 100,000 records. Finders that are not there are not asked; an import that needs one makes it again.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter):
+            del sys.path_importer_cache[path]

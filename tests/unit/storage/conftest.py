@@ -13,9 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import boto3
 import pytest
-from kafka_s3.config.secret import Secret
 from moto.server import ThreadedMotoServer
 
+from kafka_s3.config.secret import Secret
 from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store

@@ -1,0 +1,138 @@
+"""Real sinks that die, or are paused, at a named phase of their first data entry: `python crashing_sink.py PHASE CONFIG...`.
+
+One Spark session, one thread per configuration. Each sink stops at the phase and waits there; when the last one has arrived the process
+sends itself the signal, so one death hits every sink at that very point. Phases, in the order of the protocol:
+
+    uploaded    the files are uploaded, the entry is not put yet
+    committed   the entry is put, nothing of it is visible
+    publishing  one object of the entry is visible, the next completion is about to be asked for
+    published   everything is visible, no follower has been told
+    none        nobody dies: what is there is worked off, and the open tail is flushed
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+from kafka_s3.commit_entry import Kind
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.config.settings import Settings
+from kafka_s3.config.validate import load
+from kafka_s3.model import Reason
+from kafka_s3.observer import Round, Start
+from kafka_s3.runner import run_available_now, run_continuously, waiting
+from kafka_s3.spark.launch import sink_on_spark
+from kafka_s3.spark.session import spark_session
+from kafka_s3.storage.faults import Fault, FaultyStore, Moment
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
+
+NEVER = Event()
+
+
+@dataclass
+class Appointment:
+    """Where the sinks meet to die."""
+
+    expected: int
+    arrived: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def meet(self, name: str) -> None:
+        with self.lock:
+            if name not in self.arrived:
+                print(f"{name} has arrived", flush=True)
+            self.arrived.add(name)
+            if len(self.arrived) == self.expected:
+                os.kill(os.getpid(), signal.SIGKILL)
+        NEVER.wait()
+
+
+@dataclass
+class Phase:
+    """Strikes at its phase once the sink has claimed the log: an observer, a follower and the faults of a store in one."""
+
+    at: str
+    strike: Callable[[], None]
+    claimed: bool = False
+    completions: int = 0
+    name: str = "the end"
+
+    def started(self, start: Start) -> None:
+        self.claimed = True
+
+    def round_done(self, done: Round) -> None:
+        pass
+
+    def warned(self, text: str) -> None:
+        print(text, flush=True)
+
+    def catch_up(self, log: CommitLog) -> None:
+        if self.at == "published" and self.claimed and log.last is not None and log.last.kind is Kind.DATA:
+            self.strike()
+
+    def faults(self) -> list[Fault]:
+        moments = {"uploaded": Moment.BEFORE, "committed": Moment.AFTER}
+        if self.at in moments:
+            return [Fault("put_new", lambda _: self.strike(), moments[self.at], matches=self._entry)]
+        if self.at == "publishing":
+            return [Fault("complete_upload", self._completion, nth=None)]
+        return []
+
+    def _entry(self, key: str) -> bool:
+        return (
+            self.claimed and "/commits/" in key
+        )  # after the claim there are data entries only: topics do not change here
+
+    def _completion(self, key: str) -> None:
+        if self.claimed:
+            self.completions += 1
+            if self.completions > 1:  # the first goes through; every other one is held back
+                self.strike()
+
+
+def run_one(settings: Settings, phase: str, appointment: Appointment) -> None:
+    """One sink, until it dies or is done."""
+    hook = Phase(phase, lambda: appointment.meet(settings.name))
+    store = FaultyStore(S3Store(store_options(settings)), hook.faults())
+    sink = sink_on_spark(settings, spark_session(name="crashing sinks"), store=store, observer=hook)
+    sink.followers = [hook, *sink.followers]
+    if phase == "none":
+        run_available_now(sink, backoff_ms=500, wait=waiting(NEVER), close=Reason.FLUSH_NOW)
+    else:
+        run_continuously(sink, poll_ms=200, backoff_ms=500, wait=waiting(NEVER))
+
+
+def main(phase: str, *configs: str) -> int:
+    """0: every sink is done. 3: a sink failed where it should have died."""
+    spark_session(name="crashing sinks", cores="4")
+    appointment = Appointment(len(configs))
+    failed = []
+
+    def guarded(config: str) -> None:
+        try:
+            run_one(load(Path(config)).resolved(), phase, appointment)
+        except BaseException:
+            traceback.print_exc()
+            failed.append(config)
+            if phase != "none":
+                os._exit(3)
+
+    threads = [threading.Thread(target=guarded, args=(config,)) for config in configs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return 3 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

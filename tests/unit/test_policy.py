@@ -1,0 +1,71 @@
+"""What the error policy decides (SEMANTICS A7, A9.1, A9.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_s3.model import Stage
+from kafka_s3.policy import NULL_FAILS, ErrorPolicy, Verdict
+from kafka_s3.records import Failure
+
+BURY, SKIP, STOP = Verdict.DEAD_LETTER, Verdict.SKIP, Verdict.STOP
+
+
+def policy(
+    *, tolerant: bool = True, reporter: bool = True, nulls: str = "ignore", report: bool = True, strict: bool = False
+) -> ErrorPolicy:
+    return ErrorPolicy(tolerant, reporter, nulls, report, strict)
+
+
+def failure(stage: Stage, *, stops_original: bool = False, message: str = "bad") -> Failure:
+    return Failure(7, stage, "component", "exception", message, stops_original)
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+def test_without_tolerance_every_failure_stops(stage: Stage) -> None:
+    assert policy(tolerant=False).failure(failure(stage)) is STOP
+
+
+@pytest.mark.parametrize("reporter", [True, False])
+@pytest.mark.parametrize("stage", list(Stage))
+@pytest.mark.parametrize("stops_original", [True, False])
+def test_under_tolerance_no_bad_record_stops_the_stream(stage: Stage, reporter: bool, stops_original: bool) -> None:
+    assert policy(reporter=reporter).failure(failure(stage, stops_original=stops_original)) is BURY
+
+
+@pytest.mark.parametrize(
+    ("stage", "reporter", "stops_original", "verdict"),
+    [
+        (Stage.VALUE_CONVERTER, False, False, BURY),  # tolerance alone skips what the framework finds
+        (Stage.TASK_PUT, False, False, STOP),  # but not what the sink finds
+        (Stage.TASK_PUT, True, False, BURY),
+        (Stage.TASK_PUT, True, True, STOP),
+    ],
+)
+def test_strict_stops_where_the_original_does(
+    stage: Stage, reporter: bool, stops_original: bool, verdict: Verdict
+) -> None:
+    assert policy(strict=True, reporter=reporter).failure(failure(stage, stops_original=stops_original)) is verdict
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [
+        (policy(nulls="fail"), STOP),
+        (policy(), BURY),
+        (policy(report=False), SKIP),
+        (policy(reporter=False), SKIP),
+        (policy(tolerant=False), BURY),
+        (policy(tolerant=False, strict=True), STOP),
+        (policy(tolerant=False, strict=True, reporter=False), SKIP),
+    ],
+)
+def test_null_values_stop_are_skipped_or_reported(kind: ErrorPolicy, verdict: Verdict) -> None:
+    assert kind.null() is verdict
+
+
+def test_only_what_the_original_reports_before_it_stops_is_reported() -> None:
+    assert policy().reports(failure(Stage.TASK_PUT))
+    assert not policy(reporter=False).reports(failure(Stage.TASK_PUT))
+    assert not policy().reports(failure(Stage.TASK_PUT, stops_original=True))
+    assert not policy().reports(failure(Stage.TASK_PUT, message=NULL_FAILS))
