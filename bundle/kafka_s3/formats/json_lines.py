@@ -40,6 +40,8 @@ class JsonLines:
         self._plain = bytearray()
         self._encoded = bytearray()
         self._taken = 0
+        self._held = 0
+        self._size = 0
 
     def append(self, values: Values) -> None:
         """Adds one line per value."""
@@ -48,8 +50,10 @@ class JsonLines:
             self.compact()
 
     def size(self) -> int:
-        """Encoded bytes, and a quarter of the text that still waits for gzip."""
-        return self._taken + len(self._encoded) + len(self._plain) // 4
+        """Encoded bytes, and a quarter of the text that waits for gzip or is held back in it; never less than said before."""
+        waiting = (len(self._plain) + self._held) // 4
+        self._size = max(self._size, self._taken + len(self._encoded) + waiting)
+        return self._size
 
     def pending(self) -> int:
         """Bytes of text that wait for gzip."""
@@ -60,7 +64,9 @@ class JsonLines:
         if self._gzip is None:
             self._encoded += self._plain
         else:
-            self._encoded += self._gzip.compress(self._plain)
+            compressed = self._gzip.compress(self._plain)
+            self._held = 0 if compressed else self._held + len(self._plain)
+            self._encoded += compressed
         self._plain = bytearray()
 
     def take(self) -> bytes:
@@ -75,6 +81,7 @@ class JsonLines:
         self.compact()
         if self._gzip is not None:
             self._encoded += self._gzip.flush()
+        self._held = self._size = 0  # nothing is estimated any more
 
     def _lines(self, values: Values) -> bytes:
         if isinstance(values, JsonText):
