@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 # Before anything starts a JVM or an AWS client: every process of the run sees the same time zone, and never the user's own AWS account.
 os.environ |= {
     "TZ": "UTC",
+    "PYSPARK_PYTHON": sys.executable,  # Spark's workers need the Python that has the product
     "AWS_ACCESS_KEY_ID": "kafka-s3-local",
     "AWS_SECRET_ACCESS_KEY": "kafka-s3-local-secret",
     "AWS_DEFAULT_REGION": "us-east-1",

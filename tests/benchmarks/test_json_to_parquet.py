@@ -62,14 +62,15 @@ def test_json_to_parquet_against_plain_spark_and_reading_alone(
 ) -> None:
     warm = _topic(broker, "warm", max(RECORDS // WARM_SHARE, PARTITIONS))
     topic = _topic(broker, "orders", RECORDS)
+    cold: dict[str, Cost] = {}
     costs: dict[str, list[Cost]] = {name: [] for name in (*OURS, *PLAIN, *CEILING)}
     place = {name: f"{objects.endpoint_url}/{BUCKET}" if name in OURS else str(tmp_path) for name in costs}
     with ExitStack() as stack:
         sides = [stack.enter_context(Side(name, tmp_path / f"side-{at}.log")) for at, name in enumerate(costs)]
-        for side in sides:
-            side.run(_request(warm, f"{side.name}-warm", broker, place=place[side.name]))
         for turn in range(ROUNDS):
             for side in sides:
+                warming = side.run(_request(warm, f"{side.name}-warm-{turn}", broker, place=place[side.name]))
+                cold.setdefault(side.name, warming.cost)
                 request = _request(topic, f"{side.name}-{turn}", broker, place=place[side.name])
                 costs[side.name].append(side.run(request).cost)
                 if side.name in OURS:
@@ -77,6 +78,7 @@ def test_json_to_parquet_against_plain_spark_and_reading_alone(
                 elif side.name in PLAIN:
                     _found_again(topic, sorted((tmp_path / request.name).glob("*.parquet")))
     _print_table(topic, costs, objects.engine)
+    _print_cold(warm, cold)
 
 
 def test_memory_of_a_task_with_a_thousand_open_directories(
@@ -153,7 +155,7 @@ def _print_table(topic: Topic, costs: dict[str, list[Cost]], engine: Engine) -> 
     rate = {name: [topic.records / cost.cpu_seconds / 1e6 for cost in runs] for name, runs in costs.items()}
     print(
         f"\n{topic.records:,} JSON records of {topic.value_bytes / topic.records:.0f} bytes, {PARTITIONS} partitions, {ROUNDS} rounds in "
-        f"turns, each side warmed up with a quarter as many; objects in {engine}, plain Spark to local disk\n"
+        f"turns, before each run the side reads a quarter as many to warm up; objects in {engine}, plain Spark to local disk\n"
     )
     print(f"{'':28}{'M records per CPU-second':>27}   {'wall (informational)':>22}")
     print(f"{'':28}{'min / median / max':>27}   {'median':>22}")
@@ -163,3 +165,9 @@ def _print_table(topic: Topic, costs: dict[str, list[Cost]], engine: Engine) -> 
     for other in (*PLAIN, *CEILING):
         ratios = [[a / b for a, b in zip(rate[name], rate[other], strict=True)] for name in OURS]
         print(f"{'to ' + other:28}" + "".join(f"{spread(ratio):>27}" for ratio in ratios))
+
+
+def _print_cold(topic: Topic, costs: dict[str, Cost]) -> None:
+    """The first pass of each process: JIT, imports, and the start of Spark's Python workers, which end when idle for a minute."""
+    print(f"\nFor information, the first pass of each side ({topic.records:,} records, everything cold), CPU-seconds:")
+    print("  " + ", ".join(f"{name} {cost.cpu_seconds:.1f}" for name, cost in costs.items()))

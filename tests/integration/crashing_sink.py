@@ -113,7 +113,7 @@ def run_one(settings: Settings, phase: str, appointment: Appointment) -> None:
 
 def main(phase: str, *configs: str) -> int:
     """0: every sink is done. 3: a sink failed where it should have died."""
-    spark_session(name="crashing sinks", cores="4")
+    spark_session(name="crashing sinks", cores="2")
     appointment = Appointment(len(configs))
     failed = []
 

@@ -127,8 +127,11 @@ RULES = st.builds(
     max_open=st.sampled_from([-1, -1, 1, 2]),
     extractor=st.sampled_from(["Record", "Record", "Wallclock", "field"]),
 )
+MINUTES = (0, 0, 1, 9, 10, 11, 20, 59, 60, 61, -1, -10, -60)  # about the intervals
 RECORDS = st.lists(
-    st.tuples(st.integers(1, 3), st.integers(-70, 40), st.sampled_from("abc")), min_size=1, max_size=40
+    st.tuples(st.integers(1, 3), st.sampled_from(MINUTES) | st.integers(-70, 40), st.sampled_from("abc")),
+    min_size=1,
+    max_size=40,
 )  # offset step, minutes since the record before (late ones too), directory
 DELIVERIES = st.lists(st.tuples(st.integers(0, 9), st.integers(-20, 200)), max_size=10)  # records, minutes of the clock
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

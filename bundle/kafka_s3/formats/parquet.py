@@ -7,6 +7,7 @@ Rows wait as Arrow tables until a row group is full; a file with an inferred sch
 from __future__ import annotations
 
 from functools import partial
+from itertools import groupby
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,7 +21,9 @@ from kafka_s3.schemas.inference import conform, unify, wider
 
 ROW_GROUP_BYTES: Final = 64 << 20
 PAGE_BYTES: Final = 64 << 10
-OBJECT_BYTES: Final = 512  # what an Arrow column costs beside its data; counts where a file gets a few rows at a time
+OBJECT_BYTES: Final = 1536  # what an Arrow column costs beside its data; counts where a file gets a few rows at a time
+FEW_ROWS: Final = 256
+MANY_TABLES: Final = 4
 COMPRESSED_SHARE: Final = 0.25
 CODECS: Final = {
     "none": ("NONE", ".parquet"),
@@ -106,6 +109,7 @@ class ParquetFile:
         self._codec = codec
         self._tables: list[pa.Table] = []
         self._waiting = 0
+        self._few = 0
         self._share = COMPRESSED_SHARE
         self._tap = Tap()
         self._writer: pq.ParquetWriter | None = None
@@ -126,6 +130,9 @@ class ParquetFile:
         table = self._table(values)
         self._tables.append(table)
         self._waiting += table.nbytes + OBJECT_BYTES * table.num_columns
+        self._few += 1 if table.num_rows < FEW_ROWS else 0
+        if self._few == MANY_TABLES:
+            self._join_small()
         if self._waiting >= ROW_GROUP_BYTES:
             self.compact()
 
@@ -147,7 +154,7 @@ class ParquetFile:
         before = self._tap.position
         self._writer.write_table(conform(table, self._writer.schema), row_group_size=max(table.num_rows, 1))
         self._share = max((self._tap.position - before) / max(self._waiting, 1), 0.01)
-        self._tables, self._waiting = [], 0
+        self._tables, self._waiting, self._few = [], 0, 0
 
     def take(self) -> bytes:
         """The encoded bytes since the last take."""
@@ -158,6 +165,14 @@ class ParquetFile:
         self.compact()
         if self._writer is not None:
             self._writer.close()
+
+    def _join_small(self) -> None:
+        """Makes many tables of a few rows each into one: with a thousand open files their Arrow objects outweigh the data four to one."""
+        joined: list[pa.Table] = []
+        for (few, _), run in groupby(self._tables, key=lambda table: (table.num_rows < FEW_ROWS, table.schema)):
+            joined += [pa.concat_tables(run).combine_chunks()] if few else run
+        self._tables, self._few = joined, 0
+        self._waiting = sum(table.nbytes + OBJECT_BYTES * table.num_columns for table in joined)
 
     def _table(self, values: Values) -> pa.Table:
         if isinstance(values, Columns):
