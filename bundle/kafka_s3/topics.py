@@ -16,7 +16,7 @@ from kafka_s3.model import Gap, TopicPartition
 from kafka_s3.observer import Observer
 from kafka_s3.offset_ranges import OffsetSet
 from kafka_s3.planner import Readiness, Standing, delivered
-from kafka_s3.source import Brokers
+from kafka_s3.source import Brokers, Topic
 from kafka_s3.tasks import Assignment
 
 
@@ -54,7 +54,7 @@ class Topics:
         for topic in topics.values():
             before = known.topic_ids.get(topic.name)
             if before is not None and before != topic.id:
-                self._recreated(topic.name)
+                self._recreated(topic)
         found = [TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions]
         fresh = [tp for tp in found if tp not in known.progress]
         ids = {topic.name: topic.id for topic in topics.values() if known.topic_ids.get(topic.name) != topic.id}
@@ -79,6 +79,7 @@ class Topics:
             standing = self.standings[tp]
             if head < standing.frontier:
                 self._beyond_head(tp, standing.frontier, head)
+                standing = self.standings[tp]
             self.standings[tp] = delivered(standing, now, head, self.behaviour.readiness)
 
     def _topic_names(self) -> list[str]:
@@ -128,22 +129,25 @@ class Topics:
             )
         self._jump({tp: head}, cause="truncated")
 
-    def _recreated(self, topic: str) -> None:
+    def _recreated(self, topic: Topic) -> None:
         if self.behaviour.lost == "fail":
             raise TopicRecreated(
-                f"Sink {self.behaviour.sink}: topic {topic} was deleted and created again; its offsets begin anew, and so would its object "
+                f"Sink {self.behaviour.sink}: topic {topic.name} was deleted and created again; its offsets begin anew, and so would its object "
                 "names. Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
                 "(objects of the old topic with the same names are overwritten)."
             )
-        partitions = [tp for tp in self.log.state.progress if tp.topic == topic]
-        self._jump(self.brokers.starts(partitions), cause="recreated")
+        for gone in [tp for tp in self.standings if tp.topic == topic.name and tp.partition not in topic.partitions]:
+            del self.standings[gone]
+        still = [tp for tp in self.log.state.progress if tp.topic == topic.name and tp.partition in topic.partitions]
+        self._jump(self.brokers.starts(still), cause="recreated")
 
     def _jump(self, positions: dict[TopicPartition, int], *, cause: str) -> None:
         """Moves frontiers over what is gone, as an entry of the log."""
         state = self.log.state
         gaps = [
-            Gap(*tp, state.progress[tp].frontier, max(position - 1, state.progress[tp].frontier), cause)
+            Gap(*tp, state.progress[tp].frontier, position - 1, cause)
             for tp, position in positions.items()
+            if position > state.progress[tp].frontier  # going back is no gap
         ]
         progress = {tp: Progress(position, state.progress[tp].written) for tp, position in positions.items()}
         self.commit(self.log.new_entry(Kind.POSITION, progress=progress, gaps=tuple(gaps)))
@@ -155,6 +159,7 @@ class Topics:
                     examined=position,
                     examined_ms=None,
                     recorded=OffsetSet(),
+                    deliveries=tuple(d for d in self.standings[tp].deliveries if d.until > position and cause == "retention"),
                 )
 
     def intervals_reached(self) -> set[TopicPartition]:

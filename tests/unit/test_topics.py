@@ -124,7 +124,6 @@ def test_a_truncated_partition_stops_the_sink_with_the_offsets() -> None:
         truncated("fail").sink.cycle()
 
 
-@pytest.mark.xfail(reason="a jump keeps the old standing and its deliveries, and asks for partitions that are gone")
 def test_a_truncated_partition_goes_on_at_its_end_where_asked() -> None:
     world = truncated("gap")
     cycle_later(world)
@@ -155,7 +154,6 @@ def test_a_topic_that_was_created_again_stops_the_sink() -> None:
         cycle_later(recreated("fail"))
 
 
-@pytest.mark.xfail(reason="a jump keeps the old standing and its deliveries, and asks for partitions that are gone")
 @pytest.mark.parametrize("restarts", [True, False])
 def test_a_topic_that_was_created_again_is_read_from_its_first_record_where_asked(restarts: bool) -> None:
     world = recreated("gap")

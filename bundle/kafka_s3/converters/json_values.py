@@ -122,7 +122,8 @@ def _decode(batch: KafkaBatch, parse: Parse, *, objects: Callable[[list[Any]], p
         with contextlib.suppress(pa.ArrowInvalid):
             table = parse(text)
     if table is not None and table.num_rows == len(batch):
-        return Decoded([batch.run(JsonText(batch.values, table if table.num_columns else None), None)])
+        wanted = table if table.num_columns or objects else None
+        return Decoded([batch.run(JsonText(batch.values, wanted), None)])
     if len(batch) <= ONE_BY_ONE:
         return _one_by_one(batch, objects)
     middle = len(batch) // 2

@@ -170,7 +170,8 @@ class ParquetFile:
         """Makes many tables of a few rows each into one: with a thousand open files their Arrow objects outweigh the data four to one."""
         joined: list[pa.Table] = []
         for (few, _), run in groupby(self._tables, key=lambda table: (table.num_rows < FEW_ROWS, table.schema)):
-            joined += [pa.concat_tables(run).combine_chunks()] if few else run
+            tables = list(run)
+            joined += [pa.concat_tables(tables).combine_chunks()] if few else tables
         self._tables, self._few = joined, 0
         self._waiting = sum(table.nbytes + OBJECT_BYTES * table.num_columns for table in joined)
 

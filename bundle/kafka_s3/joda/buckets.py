@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from datetime import UTC, timezone, tzinfo
+from datetime import tzinfo
 
 import numpy as np
 import numpy.typing as npt
 
+from kafka_s3.joda.distinct import distinct, first_rows
 from kafka_s3.joda.pattern import Pattern
-from kafka_s3.joda.zones import Millis, offset_ms, offsets_ms, to_utc
+from kafka_s3.joda.zones import Millis, offsets_ms, to_utc
+
+KNOWN_NAMES = 65_536
 
 
 def bucket_start(epoch_ms: Millis, duration_ms: int, zone: tzinfo) -> Millis:
-    """The start of each instant's bucket: local time cut to a multiple of the duration since the local epoch, towards zero."""
-    distinct, codes = _local_buckets(epoch_ms, duration_ms, zone)
-    starts = np.array([_to_utc(zone, int(local)) for local in distinct], np.int64)
+    """The start of each instant's bucket: local time cut to a multiple of the duration since the local epoch, towards zero.
+
+    Before 1970 the "start" is therefore the later end. Where clocks change it is what Joda's conversion back gives, which can lie after
+    the instant (in the repeated hour east of Greenwich). Raises ValueError where the duration is not positive.
+    """
+    locals_, codes = _local_buckets(epoch_ms, duration_ms, zone)
+    starts = np.array([to_utc(zone, int(local)) for local in locals_], np.int64)
     found: Millis = starts[codes]
     return found
 
@@ -30,34 +37,31 @@ class BucketNames:
 
     def encode(self, epoch_ms: Millis) -> tuple[npt.NDArray[np.int32], list[str]]:
         """Each record's code and the distinct names in first-seen order; `names[codes[i]]` is record i's."""
-        distinct, codes = _local_buckets(epoch_ms, self._duration_ms, self._zone)
-        if len(distinct) == 1:
-            return np.zeros(len(epoch_ms), np.int32), [self._name(int(distinct[0]))]
-        first_seen = np.full(len(distinct), len(epoch_ms), np.int64)
-        np.minimum.at(first_seen, codes, np.arange(len(codes)))
+        locals_, codes = _local_buckets(epoch_ms, self._duration_ms, self._zone)
+        if len(locals_) == 1:
+            return np.zeros(len(epoch_ms), np.int32), [self._name(int(locals_[0]))]
         names: dict[str, int] = {}
-        numbers = np.empty(len(distinct), np.int32)
-        for bucket in np.argsort(first_seen, kind="stable"):
-            numbers[bucket] = names.setdefault(self._name(int(distinct[bucket])), len(names))
+        numbers = np.empty(len(locals_), np.int32)
+        for bucket in np.argsort(first_rows(codes, len(locals_)), kind="stable"):
+            numbers[bucket] = names.setdefault(self._name(int(locals_[bucket])), len(names))
         return numbers[codes], list(names)
 
     def _name(self, local: int) -> str:
-        if local not in self._known:
-            self._known[local] = self._pattern.format(_to_utc(self._zone, local))
-        return self._known[local]
+        name = self._known.get(local)
+        if name is None:
+            if len(self._known) >= KNOWN_NAMES:  # a duration of milliseconds must not fill the memory of a long run
+                self._known.clear()
+            name = self._known[local] = self._pattern.format(to_utc(self._zone, local))
+        return name
 
 
 def _local_buckets(epoch_ms: Millis, duration_ms: int, zone: tzinfo) -> tuple[Millis, npt.NDArray[np.intp]]:
     """The distinct bucket starts in local time, and each record's index among them."""
+    if duration_ms <= 0:
+        raise ValueError(f"A bucket of {duration_ms} ms is not possible. Write a positive duration, such as 3600000.")
     local = epoch_ms + offsets_ms(zone, epoch_ms)
-    starts = np.where(local >= 0, local // duration_ms, -(-local // duration_ms)) * duration_ms
-    if len(starts) and (starts == starts[0]).all():
-        return starts[:1], np.zeros(len(starts), np.intp)
-    distinct, codes = np.unique(starts, return_inverse=True)
-    return distinct, codes
-
-
-def _to_utc(zone: tzinfo, local: int) -> int:
-    if zone is UTC or isinstance(zone, timezone):
-        return local - offset_ms(zone, 0)
-    return to_utc(zone, local)
+    numbers = local // duration_ms
+    if len(local) and local.min() < 0:  # Java divides towards zero
+        numbers += (local < 0) & (numbers * duration_ms != local)
+    found, codes = distinct(numbers)
+    return found * duration_ms, codes

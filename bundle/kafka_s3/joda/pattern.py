@@ -2,29 +2,78 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import tzinfo
+from typing import NamedTuple
 
 from kafka_s3.joda.calendar import Fields, fields
-from kafka_s3.joda.texts import offset_text, texts, zone_text
+from kafka_s3.joda.texts import fixed_id, offset_text, texts, zone_text
 from kafka_s3.joda.zones import offset_ms
 
-TOKEN = re.compile(r"'(?P<text>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|(?P<other>.)", re.DOTALL)
 LETTERS = "CYxwedEyDMaKhHkmsSzZG"
+Piece = Callable[[Fields, int], str]
+
+
+class Token(NamedTuple):
+    """A run of one pattern letter (`literal` False) or plain text, and where it begins in the pattern."""
+
+    text: str
+    start: int
+    literal: bool
 
 
 def check_pattern(pattern: str) -> str | None:
-    """What is wrong with a pattern, None where nothing is."""
+    """What is wrong with a pattern, None where nothing is.
+
+    Stricter than Joda in one thing: a quote that is not closed is refused instead of reaching to the end of the pattern.
+    """
     if not pattern.strip():
         return "The pattern is empty."
-    for token in TOKEN.finditer(pattern):
-        letters = token["letters"]
-        if letters and letters[0] not in LETTERS:
-            return f"Illegal pattern component: {letters} (at {token.start()}; put literal text in single quotes)."
-        if token["other"] == "'":
-            return f"A single quote is not closed (at {token.start()})."
+    try:
+        found = tokens(pattern)
+    except ValueError as problem:
+        return str(problem)
+    for token in found:
+        if not token.literal and token.text[0] not in LETTERS:
+            return f"Illegal pattern component: {token.text} (at {token.start}; put literal text in single quotes)."
     return None
+
+
+def tokens(pattern: str) -> list[Token]:
+    """A pattern's parts. Two quotes are one everywhere, inside quoted text and outside. Raises ValueError on an open quote."""
+    found: list[Token] = []
+    at = 0
+    while at < len(pattern):
+        start = at
+        if _is_letter(pattern[at]):
+            while at < len(pattern) and pattern[at] == pattern[start]:
+                at += 1
+            found.append(Token(pattern[start:at], start, literal=False))
+        else:
+            text, at = _literal(pattern, at)
+            found.append(Token(text, start, literal=True))
+    return found
+
+
+def _literal(pattern: str, at: int) -> tuple[str, int]:
+    """The plain text from a position on, up to a letter outside quotes, and where it ends."""
+    text, opened = "", None
+    while at < len(pattern) and (opened is not None or not _is_letter(pattern[at])):
+        if pattern.startswith("''", at):
+            text += "'"
+            at += 1
+        elif pattern[at] == "'":
+            opened = at if opened is None else None
+        else:
+            text += pattern[at]
+        at += 1
+    if opened is not None:
+        raise ValueError(f"A single quote is not closed (at {opened}).")
+    return text, at
+
+
+def _is_letter(char: str) -> bool:
+    return char.isascii() and char.isalpha()
 
 
 class Pattern:
@@ -37,22 +86,22 @@ class Pattern:
         self._language = locale
         self._zone = zone
         self._texts = texts(locale)
-        self._pieces = [self._piece(token) for token in TOKEN.finditer(pattern)]
+        self._pieces = [self._piece(token) for token in tokens(pattern)]
 
     def format(self, epoch_ms: int) -> str:
         """The text for an instant."""
         local = fields(epoch_ms + offset_ms(self._zone, epoch_ms))
         return "".join(piece(local, epoch_ms) for piece in self._pieces)
 
-    def _piece(self, token: re.Match[str]) -> Callable[[Fields, int], str]:
-        letters = token["letters"]
-        if letters is None:
-            literal = token["other"] or (token["text"].replace("''", "'") or "'")
-            return lambda local, at: literal
-        letter, count = letters[0], len(letters)
+    def _piece(self, token: Token) -> Piece:
+        if token.literal:
+            return lambda local, at: token.text
+        letter, count = token.text[0], len(token.text)
         number = NUMBERS.get(letter)
         if letter in "Yyx":
-            return lambda local, at: _year(YEARS[letter](local), count)
+            # Joda takes two letters of any year, also `YY`, from the year itself, not from the year of its era.
+            year = YEARS["y" if letter == "Y" and count == 2 else letter]
+            return lambda local, at: _year(year(local), count)
         if letter == "M" and count >= 3:
             months = self._texts.months if count >= 4 else self._texts.short_months
             return lambda local, at: months[local.month - 1]
@@ -60,7 +109,7 @@ class Pattern:
             return lambda local, at: _padded(number(local), count)
         return self._text_piece(letter, count)
 
-    def _text_piece(self, letter: str, count: int) -> Callable[[Fields, int], str]:
+    def _text_piece(self, letter: str, count: int) -> Piece:
         names = self._texts
         match letter:
             case "E":
@@ -79,7 +128,7 @@ class Pattern:
 
     def _offset(self, count: int, at: int) -> str:
         if count >= 3:
-            return str(getattr(self._zone, "key", None) or _zone_id(self._zone))
+            return str(getattr(self._zone, "key", None) or fixed_id(self._zone))
         return offset_text(offset_ms(self._zone, at), colon=":" if count == 2 else "")
 
 
@@ -114,8 +163,3 @@ def _year_of_era(year: int) -> int:
 
 def _padded(number: int, count: int) -> str:
     return f"-{-number:0{count}d}" if number < 0 else f"{number:0{count}d}"
-
-
-def _zone_id(where: tzinfo) -> str:
-    offset = offset_ms(where, 0)
-    return offset_text(offset, colon=":") if offset else "UTC"

@@ -6,17 +6,33 @@ the English short ones (SEMANTICS A4.3).
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
-from datetime import datetime, timedelta, tzinfo
+from datetime import timedelta, tzinfo
 from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 from babel import Locale, UnknownLocaleError
 from babel.dates import get_timezone_name
+from babel.localedata import LocaleDataDict, load
 
 from kafka_s3.joda.zones import EPOCH, FIRST_MS, LAST_MS, offset_ms
 
 ROOT_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 ROOT_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+# The languages that Java 17 has texts for. Pinned, for a directory must not change its name because babel has learnt another language.
+LANGUAGES = frozenset(
+    """
+    af agq ak am ar as asa ast az bas be bem bez bg bm bn bo br brx bs ca ccp ce ceb cgg chr ckb cs cy da dav de dje doi dsb dua dyo
+    dz ebu ee el en eo es et eu ewo fa ff fi fil fo fr fur fy ga gd gl gsw gu guz gv ha haw he hi hr hsb hu hy ia id ig ii is it ja
+    jgo jmc jv ka kab kam kde kea khq ki kk kkj kl kln km kn ko kok ks ksb ksf ksh ku kw ky lag lb lg lkt ln lo lrc lt lu luo luy lv
+    mai mas mer mfe mg mgh mgo mi mk ml mn mni mr ms mt mua my mzn naq nb nd nds ne nl nmg nn nnh no nus nyn om or os pa pcm pl ps pt
+    qu rm rn ro rof ru rw rwk sa sah saq sat sbp sd se seh ses sg shi si sk sl smn sn so sq sr su sv sw ta te teo tg th ti tk to tr tt
+    twq tzm ug uk ur uz vai vi vun wae wo xh xog yav yi yo yue zgh zh zu
+    """.split()
+)
+RENAMED = {"iw": "he", "in": "id", "ji": "yi", "no": "nb"}  # Java takes the old codes for the new ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +53,16 @@ def texts(language: str) -> Texts:
     locale = _locale(language)
     if locale is None:
         return Texts(ROOT_MONTHS, ROOT_MONTHS, ROOT_DAYS, ROOT_DAYS, ("AM", "PM"), ("BCE", "CE"))
-    months, days = locale.months["format"], locale.days["format"]
-    periods = locale.day_periods["format"]["abbreviated"]
-    eras = locale.eras["abbreviated"]
+    # A copy, for babel writes resolved aliases into data that languages share: what was asked before would change the answer.
+    data = LocaleDataDict(deepcopy(load(locale.language)))
+    months, days, eras = data["months"]["format"], data["days"]["format"], data["eras"]["abbreviated"]
+    periods = data["day_periods"]["format"]["wide"]
     return Texts(
         tuple(months["wide"][n] for n in range(1, 13)),
         tuple(months["abbreviated"][n] for n in range(1, 13)),
         tuple(days["wide"][n] for n in range(7)),
         tuple(days["abbreviated"][n] for n in range(7)),
-        (str(periods["am"]), str(periods["pm"])),
+        (_period(periods["am"]), _period(periods["pm"])),
         (str(eras[0]), str(eras[1])),
     )
 
@@ -53,32 +70,46 @@ def texts(language: str) -> Texts:
 def zone_text(where: tzinfo, epoch_ms: int, *, language: str, wide: int) -> str:
     """The zone's short name (`wide` 0) or long name (1) at an instant; an offset like +02:00 where it has none."""
     locale = _locale(language) or Locale("en")
-    at: datetime = (EPOCH + timedelta(milliseconds=min(max(epoch_ms, FIRST_MS), LAST_MS))).astimezone(where)
     key = getattr(where, "key", None)
-    if key is None:
-        return "UTC" if offset_ms(where, 0) == 0 and not wide else _fixed_text(where, wide)
-    if not wide:
-        name = at.tzname() or ""
-        return name if name[:1].isalpha() else offset_text(offset_ms(where, epoch_ms), colon=":")
-    return str(get_timezone_name(at, width="long", locale=locale))
+    if key is None and offset_ms(where, 0):
+        return fixed_id(where)
+    at = (EPOCH + timedelta(milliseconds=min(max(epoch_ms, FIRST_MS), LAST_MS))).astimezone(
+        where if key else ZoneInfo("UTC")
+    )
+    offset = offset_text(offset_ms(where, epoch_ms), colon=":")
+    if wide:
+        name = str(get_timezone_name(at, width="long", locale=locale))
+        return offset if name.startswith("GMT") and name != "GMT" else name
+    local = str(get_timezone_name(at, width="short", locale=locale)) if key else "UTC"
+    name = local if local.isalpha() else at.tzname() or ""
+    return name if name[:1].isalpha() else offset
 
 
 def offset_text(offset: int, *, colon: str) -> str:
-    """An offset in milliseconds as `+0100` or `+01:00`, with seconds where it has some."""
-    sign, rest = ("-" if offset < 0 else "+"), abs(offset) // 1000
-    text = f"{sign}{rest // 3600:02d}{colon}{rest // 60 % 60:02d}"
-    return text + (f"{colon}{rest % 60:02d}" if rest % 60 else "")
+    """An offset in milliseconds as `+0100` or `+01:00`; seconds, which zones had before 1900, are cut off as Joda does."""
+    minutes = abs(offset) // 60_000
+    return f"{'-' if offset < 0 else '+'}{minutes // 60:02d}{colon}{minutes % 60:02d}"
 
 
-def _fixed_text(where: tzinfo, wide: int) -> str:
+def fixed_id(where: tzinfo) -> str:
+    """The id of a fixed offset: `UTC`, or `+05:30` with seconds and thousandths where it has some."""
     offset = offset_ms(where, 0)
-    return "Coordinated Universal Time" if offset == 0 and wide else offset_text(offset, colon=":")
+    seconds, millis = divmod(abs(offset) % 60_000, 1000)
+    if not offset:
+        return "UTC"
+    tail = f":{seconds:02d}" if seconds or millis else ""
+    return offset_text(offset, colon=":") + tail + (f".{millis:03d}" if millis else "")
 
 
 def _locale(language: str) -> Locale | None:
-    if not language.isalpha() or not 2 <= len(language) <= 8:
+    code = RENAMED.get(language.lower(), language.lower())
+    if code not in LANGUAGES:
         return None
     try:
-        return Locale(language.lower())
+        return Locale(code)
     except UnknownLocaleError:
         return None
+
+
+def _period(text: str) -> str:
+    return text.replace("\u202f", "\u00a0")  # newer tables than Java 17's have a narrow blank in "a. m."

@@ -2,8 +2,8 @@
 
 The rule, per file: a field's type is the narrowest that holds all its values. Integers beside fractions become double; any other
 conflict (a number beside a string, an object beside a list) makes the field a string that holds each value's JSON text. A field that is
-null or absent in every record, and an empty object, has no type and becomes a string column of nulls or `{}`. Text stays text, also
-where it looks like a time.
+null or absent in every record, and an empty object, has no type and becomes a string column of nulls or `{}`; records without any
+field give the one column `value` with `{}`. Text stays text, also where it looks like a time.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ def unify(tables: list[pa.Table]) -> pa.Table:
         for field in table.schema:
             known[field.name] = wider(known.get(field.name, pa.null()), field.type)
         schema = pa.schema(list(known.items()))
+    if not len(schema):
+        return pa.table({"value": ["{}"] * sum(table.num_rows for table in tables)})
     schema = pa.schema([pa.field(field.name, settled(field.type)) for field in schema])
     return pa.concat_tables([conform(table, schema) for table in tables])
 

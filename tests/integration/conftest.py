@@ -1,0 +1,71 @@
+"""Sinks that run inside the test process, on its one Spark session, against the shared broker and S3 server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka_s3.config.validate import validate
+from kafka_s3.model import Reason
+from kafka_s3.runner import run_available_now, waiting
+from kafka_s3.sink import Sink
+from tests.integration.support import BASE, Bucket
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_s3.embedded.kafka import EmbeddedKafka
+    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.observer import Observer
+
+
+@dataclass
+class Surroundings:
+    """A broker, an S3 server, a bucket of the test's own, and Spark."""
+
+    kafka: EmbeddedKafka
+    s3: EmbeddedS3
+    bucket: Bucket
+    spark: SparkSession
+
+    @property
+    def servers(self) -> str:
+        return self.kafka.bootstrap_servers
+
+    def config(self, topics: str, **more: str) -> dict[str, str]:
+        """A configuration of the self-managed spelling; `more` may be given as `**{"flush.size": "3"}`."""
+        return {**BASE, "name": f"sink-{self.bucket.name}", "topics": topics, **self.places(), **more}
+
+    def places(self) -> dict[str, str]:
+        """The keys that say where Kafka and the bucket are."""
+        return {
+            "kafka.bootstrap.servers": self.servers,
+            "s3.bucket.name": self.bucket.name,
+            "store.url": self.s3.endpoint_url,
+        }
+
+    def sink(self, config: dict[str, str], *, observer: Observer | None = None) -> Sink:
+        """The real sink of a configuration, not opened yet."""
+        from kafka_s3.spark.launch import sink_on_spark
+
+        return sink_on_spark(validate(config).usable().resolved(), self.spark, observer=observer)
+
+    def drain(
+        self, config: dict[str, str], *, close: Reason | None = Reason.FLUSH_NOW, observer: Observer | None = None
+    ) -> Sink:
+        """Runs a sink until it has worked off what is there; with `close=None` the open tail stays open."""
+        sink = self.sink(config, observer=observer)
+        run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=close)
+        return sink
+
+
+@pytest.fixture
+def here(kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, spark: SparkSession) -> Iterator[Surroundings]:
+    """Everything a sink needs."""
+    content = Bucket(s3.endpoint_url, bucket)
+    yield Surroundings(kafka, s3, content, spark)
+    content.close()
