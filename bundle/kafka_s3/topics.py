@@ -159,7 +159,9 @@ class Topics:
                     examined=position,
                     examined_ms=None,
                     recorded=OffsetSet(),
-                    deliveries=tuple(d for d in self.standings[tp].deliveries if d.until > position and cause == "retention"),
+                    deliveries=tuple(
+                        d for d in self.standings[tp].deliveries if d.until > position and cause == "retention"
+                    ),
                 )
 
     def intervals_reached(self) -> set[TopicPartition]:

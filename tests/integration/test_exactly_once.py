@@ -12,7 +12,6 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby, pairwise
@@ -117,9 +116,7 @@ def batch(number: int) -> list[Given]:
 
 
 @pytest.fixture(scope="module")
-def evidence(
-    kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Evidence]]:
+def evidence(kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Evidence]:
     """Four deaths and a clean run of all five sinks, then a look at everything."""
     folder, began = tmp_path_factory.mktemp("crashes"), datetime.now(UTC)
     configs = []
@@ -128,18 +125,22 @@ def evidence(
         s3.create_bucket(f"crash-{mode}")
         own = {"name": mode, "topics": f"crash-{mode}", "s3.bucket.name": f"crash-{mode}", "store.url": s3.endpoint_url}
         path = folder / f"{mode}.json"
-        path.write_text(json.dumps({**BASE, **COMMON, **own, **settings, "kafka.bootstrap.servers": kafka.bootstrap_servers}))
+        path.write_text(
+            json.dumps({**BASE, **COMMON, **own, **settings, "kafka.bootstrap.servers": kafka.bootstrap_servers})
+        )
         configs.append(str(path))
     for number, phase in enumerate((*PHASES, "none")):
         records = batch(number)
         late = 0 if phase == "none" else BATCH // 2
         send_all(kafka, records[: BATCH - late])
-        with SinkProcess(["-m", "tests.integration.crashing_sink", phase, *configs], folder / f"{phase}.log") as process:
+        with SinkProcess(
+            ["-m", "tests.integration.crashing_sink", phase, *configs], folder / f"{phase}.log"
+        ) as process:
             time.sleep(3)
             send_all(kafka, records[BATCH - late :])  # while it starts or runs
             expected = 0 if phase == "none" else -signal.SIGKILL
             assert process.wait() == expected, process.output()
-    yield {mode: look(kafka, s3, mode, began) for mode in MODES}
+    return {mode: look(kafka, s3, mode, began) for mode in MODES}
 
 
 def send_all(kafka: EmbeddedKafka, records: list[Given]) -> None:
@@ -304,7 +305,10 @@ def test_the_schedule_has_closed_files_of_several_directories_together(evidence:
         {f["encoded_partition"] for f in entry["files"] if f["reason"] == "rotate.schedule.interval.ms"}
         for entry in found.entries
     ]
-    assert sum(1 for directories in scheduled if directories == {"country=DE", "country=FR", "country=JP"}) >= len(PHASES) - 1
+    assert (
+        sum(1 for directories in scheduled if directories == {"country=DE", "country=FR", "country=JP"})
+        >= len(PHASES) - 1
+    )
     for key, rows in found.objects.items():
         assert {f"country={row['country']}" for row in rows} == {key.split("/")[2]}
 

@@ -51,7 +51,11 @@ def test_ranges_are_read_exactly_in_order_and_each_by_a_task_of_its_own(
     a, b = topic("a", 2), topic("b")
     for name, partition in ((a, 0), (a, 1), (b, 0)):
         produce(kafka.bootstrap_servers, name, [Given(document(n=n), partition) for n in range(1000)])
-    assignments = [wanted(a, 0, start=3, until=700), wanted(a, 1, start=990, until=1000), wanted(b, 0, start=0, until=1)]
+    assignments = [
+        wanted(a, 0, start=3, until=700),
+        wanted(a, 1, start=990, until=1000),
+        wanted(b, 0, start=0, until=1),
+    ]
     frame = engine(f"{a},{b}").frame(assignments)
     rows = frame.select("topic", "partition", "offset", F.spark_partition_id().alias("task")).collect()
     by_task: dict[int, list[tuple[str, int, int]]] = {}
@@ -98,12 +102,13 @@ def test_records_of_aborted_transactions_are_gaps_under_read_committed(
     engine: Engine, kafka: EmbeddedKafka, topic: Callable[..., str]
 ) -> None:
     name = topic("transactions")
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": name})
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": name, "log_level": 0})
     producer.init_transactions(30)
     for count, end in ((3, "commit"), (4, "abort"), (2, "commit")):
         producer.begin_transaction()
         for n in range(count):
             producer.produce(name, document(n=n, end=end), partition=0)
+        assert producer.flush(30) == 0  # an abort would drop what has not been sent
         getattr(producer, f"{end}_transaction")(30)
     place = TopicPartition(name, 0)
     committed = {"isolation.level": "read_committed"}
