@@ -132,8 +132,8 @@ class Topics:
     def _recreated(self, topic: Topic) -> None:
         if self.behaviour.lost == "fail":
             raise TopicRecreated(
-                f"Sink {self.behaviour.sink}: topic {topic.name} was deleted and created again; its offsets begin anew, and so would its object "
-                "names. Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
+                f"Sink {self.behaviour.sink}: topic {topic.name} was deleted and created again; its offsets and object names begin anew. "
+                "Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
                 "(objects of the old topic with the same names are overwritten)."
             )
         for gone in [tp for tp in self.standings if tp.topic == topic.name and tp.partition not in topic.partitions]:

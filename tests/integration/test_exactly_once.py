@@ -75,6 +75,7 @@ class Evidence:
     sink: str
     topic: str
     began: datetime
+    deaths: dict[str, tuple[str, int, int]]
     kafka: dict[tuple[int, int], bytes]
     objects: dict[str, list[dict[str, Any]]]
     entries: list[dict[str, Any]]
@@ -120,6 +121,7 @@ def evidence(kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.Temp
     """Four deaths and a clean run of all five sinks, then a look at everything."""
     folder, began = tmp_path_factory.mktemp("crashes"), datetime.now(UTC)
     configs = []
+    deaths: dict[str, dict[str, tuple[str, int, int]]] = {mode: {} for mode in MODES}
     for mode, settings in MODES.items():
         kafka.create_topic(f"crash-{mode}", PARTITIONS)
         s3.create_bucket(f"crash-{mode}")
@@ -148,7 +150,17 @@ def send_all(kafka: EmbeddedKafka, records: list[Given]) -> None:
         produce(kafka.bootstrap_servers, f"crash-{mode}", records)
 
 
-def look(kafka: EmbeddedKafka, s3: EmbeddedS3, mode: str, began: datetime) -> Evidence:
+def published(s3: EmbeddedS3, mode: str) -> tuple[str, int, int]:
+    """The log's last entry after a death: its kind, its files, and how many of them are visible."""
+    bucket = Bucket(s3.endpoint_url, f"crash-{mode}")
+    there, last = bucket.listing(), bucket.entries(mode)[-1]
+    bucket.close()
+    return last["kind"], len(last["files"]), sum(1 for file in last["files"] if file["key"] in there)
+
+
+def look(
+    kafka: EmbeddedKafka, s3: EmbeddedS3, mode: str, began: datetime, deaths: dict[str, tuple[str, int, int]]
+) -> Evidence:
     topic = f"crash-{mode}"
     bucket = Bucket(s3.endpoint_url, topic)
     raw = kafka_records(kafka.bootstrap_servers, topic, PARTITIONS)
@@ -156,6 +168,7 @@ def look(kafka: EmbeddedKafka, s3: EmbeddedS3, mode: str, began: datetime) -> Ev
         sink=mode,
         topic=topic,
         began=began,
+        deaths=deaths,
         kafka={where: value for where, value in raw.items() if value is not None},
         objects=bucket.contents(),
         entries=bucket.entries(mode),
@@ -169,6 +182,17 @@ def look(kafka: EmbeddedKafka, s3: EmbeddedS3, mode: str, began: datetime) -> Ev
 
 pytestmark = pytest.mark.timeout(600)
 each_mode = pytest.mark.parametrize("mode", MODES)
+
+
+@each_mode
+def test_each_death_was_at_the_phase_that_it_is_named_after(mode: str, evidence: dict[str, Evidence]) -> None:
+    deaths = evidence[mode].deaths
+    assert deaths["uploaded"][0] in ("position", "epoch")
+    for phase in ("committed", "publishing", "published"):
+        kind, files, visible = deaths[phase]
+        assert kind == "data"
+        assert files > 1
+        assert visible == {"committed": 0, "publishing": 1, "published": files}[phase]
 
 
 @each_mode
@@ -264,7 +288,6 @@ def test_by_count_the_objects_are_those_of_a_run_without_deaths(evidence: dict[s
             chunk = [value for _, value in records[first : first + FLUSH_SIZE]]
             name = f"{found.topic}+{partition}+{records[first][0]:010d}.json"
             expected[f"topics/{found.topic}/partition={partition}/{name}"] = chunk
-    # the run before the last has flushed the tails
     assert_same_but_for_flushes(found, expected)
 
 
