@@ -142,7 +142,9 @@ def evidence(kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.Temp
             send_all(kafka, records[BATCH - late :])  # while it starts or runs
             expected = 0 if phase == "none" else -signal.SIGKILL
             assert process.wait() == expected, process.output()
-    return {mode: look(kafka, s3, mode, began) for mode in MODES}
+            for mode in MODES:
+                deaths[mode][phase] = published(s3, mode)
+    return {mode: look(kafka, s3, mode, began, deaths[mode]) for mode in MODES}
 
 
 def send_all(kafka: EmbeddedKafka, records: list[Given]) -> None:

@@ -169,9 +169,10 @@ class ParquetFile:
     def _join_small(self) -> None:
         """Makes many tables of a few rows each into one: with a thousand open files their Arrow objects outweigh the data four to one."""
         joined: list[pa.Table] = []
-        for (few, _), run in groupby(self._tables, key=lambda table: (table.num_rows < FEW_ROWS, table.schema)):
+        for (few, schema), run in groupby(self._tables, key=lambda table: (table.num_rows < FEW_ROWS, table.schema)):
             tables = list(run)
-            joined += [pa.concat_tables(tables).combine_chunks()] if few else tables
+            joinable = few and len(schema)  # tables without columns lose their number of rows when joined
+            joined += [pa.concat_tables(tables).combine_chunks()] if joinable else tables
         self._tables, self._few = joined, 0
         self._waiting = sum(table.nbytes + OBJECT_BYTES * table.num_columns for table in joined)
 

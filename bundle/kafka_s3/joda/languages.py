@@ -21,9 +21,9 @@ LANGUAGES = frozenset({
 RENAMED = {"iw": "he", "in": "id", "ji": "yi", "no": "nb", "tl": "fil", "mo": "ro"}
 """Codes that Java takes for others."""
 SHORT_MONTHS = {
-    "fi": ("tammik.", "tammik.", "maalisk.", "huhtik.", "toukok.", "kesäk.", "heinäk.", "elok.", "syysk.", "lokak.", "marrask.", "jouluk."),
-    "nb": ("jan.", "jan.", "mar.", "apr.", "mai", "jun.", "jul.", "aug.", "sep.", "okt.", "nov.", "des."),
-    "nl": ("jan.", "jan.", "mrt.", "apr.", "mei", "jun.", "jul.", "aug.", "sep.", "okt.", "nov.", "dec."),
+    "fi": ("tammik.", "helmik.", "maalisk.", "huhtik.", "toukok.", "kesäk.", "heinäk.", "elok.", "syysk.", "lokak.", "marrask.", "jouluk."),
+    "nb": ("jan.", "feb.", "mar.", "apr.", "mai", "jun.", "jul.", "aug.", "sep.", "okt.", "nov.", "des."),
+    "nl": ("jan.", "feb.", "mrt.", "apr.", "mei", "jun.", "jul.", "aug.", "sep.", "okt.", "nov.", "dec."),
 }  # fmt: skip
 """Abbreviated months that later tables shortened or lengthened."""
 SHORT_DAYS = {
@@ -33,4 +33,4 @@ SHORT_DAYS = {
 DAYS = {
     "fi": ("maanantaina", "tiistaina", "keskiviikkona", "torstaina", "perjantaina", "lauantaina", "sunnuntaina"),
 }  # fmt: skip
-"""Days in full; the last is Java 17's."""
+"""Days in full, the same."""
