@@ -18,7 +18,7 @@ from kafka_s3.model import Reason
 from kafka_s3.records import Longs
 from kafka_s3.schedule import next_rotation
 
-SIZE_CHECK_EVERY = 512
+SIZE_CHECK_EVERY = 64
 OFF = -1
 NOTHING_WRITTEN = -1
 ELSEWHERE = -2

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 PHASES = ("uploaded", "committed", "publishing", "published")
 PARTITIONS = 2
 BATCH = 260
-FLUSH_SIZE, FLUSH_BYTES, INTERVAL_MS = 50, 6_000, 600_000
+FLUSH_SIZE, FLUSH_BYTES, INTERVAL_MS = 50, 1_500, 600_000
 START_MS = 1_736_935_200_000  # 2025-01-15T10:00:00Z
 TIME = {
     "partitioner.class": PARTITIONER + "TimeBasedPartitioner",
@@ -341,3 +341,11 @@ def test_by_wall_clock_a_record_is_in_the_hour_in_which_it_arrived(evidence: dic
     hours = {at.strftime("year=%Y/month=%m/day=%d/hour=%H") for at in (found.began, datetime.now(UTC))}
     assert {key.removeprefix(f"topics/{found.topic}/").rsplit("/", 1)[0] for key in found.objects} <= hours
     assert {f["records"] for f in found.files if f["reason"] == "flush.size"} == {70}
+
+
+def test_by_bytes_a_file_closes_once_it_has_that_many(evidence: dict[str, Evidence]) -> None:
+    found = evidence["flush-bytes"]
+    closed = [f for f in found.files if f["reason"] == "flush.bytes"]
+    assert closed
+    for file in closed:
+        assert sum(len(document(**row)) + 1 for row in found.objects[file["key"]]) >= FLUSH_BYTES
