@@ -64,6 +64,8 @@ class Phase:
     strike: Callable[[], None]
     claimed: bool = False
     completions: int = 0
+    one_is_visible: Event = field(default_factory=Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
     name: str = "the end"
 
     def started(self, start: Start) -> None:
@@ -84,7 +86,10 @@ class Phase:
         if self.at in moments:
             return [Fault("put_new", lambda _: self.strike(), moments[self.at], matches=self._entry)]
         if self.at == "publishing":
-            return [Fault("complete_upload", self._completion, nth=None)]
+            return [
+                Fault("complete_upload", self._completion, nth=None),
+                Fault("complete_upload", self._completed, Moment.AFTER, nth=None),
+            ]
         return []
 
     def _entry(self, key: str) -> bool:
@@ -93,10 +98,18 @@ class Phase:
         )  # after the claim there are data entries only: topics do not change here
 
     def _completion(self, key: str) -> None:
+        with self.lock:
+            self.completions += self.claimed
+            held_back = (
+                self.completions > 1
+            )  # completions run side by side: the first goes through, the others wait for it
+        if held_back:
+            self.one_is_visible.wait()
+            self.strike()
+
+    def _completed(self, key: str) -> None:
         if self.claimed:
-            self.completions += 1
-            if self.completions > 1:  # the first goes through; every other one is held back
-                self.strike()
+            self.one_is_visible.set()
 
 
 def run_one(settings: Settings, phase: str, appointment: Appointment) -> None:
