@@ -9,6 +9,9 @@
     │   ├── OffsetsLost        records that must be read are no longer in Kafka
     │   ├── TopicRecreated     a topic was deleted and created again under its name
     │   └── KafkaUnavailable   the brokers did not answer; worth another try
+    ├── RegistryError          the operator of the schema registry: refused, not worth another try
+    │   ├── UnknownSchema      the registry has no such schema: an error of the record that names it
+    │   └── RegistryUnavailable  the registry did not answer; worth another try
     ├── StorageError           the operator of the bucket: refused, not worth another try
     │   ├── StorageUnavailable throttled, timed out, unreachable; worth another try
     │   ├── ObjectMissing      no object of that key
@@ -73,6 +76,18 @@ class TopicRecreated(SourceError):
 
 class KafkaUnavailable(SourceError):
     """The brokers did not answer in time."""
+
+
+class RegistryError(SinkError):
+    """The schema registry refused a request."""
+
+
+class UnknownSchema(RegistryError):
+    """The schema registry has no schema of that id or subject."""
+
+
+class RegistryUnavailable(RegistryError):
+    """The schema registry did not answer, after all retries."""
 
 
 class StorageError(SinkError):

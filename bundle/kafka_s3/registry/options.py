@@ -1,0 +1,80 @@
+"""Where is the schema registry, and how does it know us?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from kafka_s3.config.secret import MASK, Secret
+
+PEM_MARK: Final = "-----BEGIN "
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryOptions:
+    """How to reach a schema registry. Its text form shows no secret; user and password of a URL move to `basic_auth`.
+
+    `urls` are tried in turn. `basic_auth` is `user:password`; `bearer_token` excludes it, and `logical_cluster` and `identity_pool` go with
+    the token to Confluent Cloud. `ca` and `client_certificate` are a path or PEM text; so is `client_key`, needed where the certificate's
+    file does not hold the key. A request is repeated `retries` times, after a random share of `backoff_ms`, doubled per failure.
+    `cache_size` bounds each of the client's caches. What the registry does not know is asked again after `negative_ttl_s`, a subject's
+    latest version after `latest_ttl_s`.
+
+    Raises ValueError where there is no URL, one is not http or https, or both kinds of credentials are given.
+    """
+
+    urls: tuple[str, ...]
+    basic_auth: Secret | None = None
+    bearer_token: Secret | None = None
+    logical_cluster: str = ""
+    identity_pool: str | None = None
+    ca: str | None = field(default=None, repr=False)
+    client_certificate: str | None = field(default=None, repr=False)
+    client_key: Secret | None = None
+    client_key_password: Secret | None = None
+    timeout_s: float = 30.0
+    retries: int = 3
+    backoff_ms: int = 500
+    cache_size: int = 1000
+    negative_ttl_s: float = 30.0
+    latest_ttl_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        if not self.urls:
+            raise ValueError("No URL of a schema registry is given: set schema.registry.url.")
+        parts = [_without_credentials(url) for url in self.urls]
+        object.__setattr__(self, "urls", tuple(url for url, _ in parts))
+        if self.basic_auth is None and self.bearer_token is None:
+            object.__setattr__(self, "basic_auth", next((found for _, found in parts if found), None))
+        if self.basic_auth is not None and self.bearer_token is not None:
+            raise ValueError(
+                "Both user info and a bearer token are given for the schema registry: set only one of them."
+            )
+
+    @property
+    def shown_urls(self) -> str:
+        """The URLs for an error text."""
+        return ", ".join(self.urls)
+
+    def masked(self, text: str) -> str:
+        """The text without any of the secrets, for whatever comes back from the network."""
+        password = Secret(self.basic_auth.reveal().partition(":")[2]) if self.basic_auth else None
+        for secret in (self.basic_auth, password, self.bearer_token, self.client_key, self.client_key_password):
+            if secret is not None and secret.reveal():
+                text = text.replace(secret.reveal(), MASK)
+        return text
+
+
+def _without_credentials(url: str) -> tuple[str, Secret | None]:
+    """The URL without a user and password, and those as `user:password`."""
+    parts = urlsplit(url.strip())
+    user, at, host = parts.netloc.rpartition("@")
+    plain = parts._replace(netloc=host).geturl().rstrip("/")
+    if "@" in plain:  # the text might be a password: it is not shown
+        raise ValueError(
+            "A URL of the schema registry has an @ after the host: write / ? # and @ of its password as %2F %3F %23 %40."
+        )
+    if parts.scheme not in ("http", "https") or not host:
+        raise ValueError(f"{plain!r} is not a URL of a schema registry: write http://host:port or https://host:port.")
+    return plain, Secret(unquote(user)) if at else None
