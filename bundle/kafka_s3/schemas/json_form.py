@@ -9,15 +9,20 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import math
 import re
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.decimals import decimal_at, unscaled_bytes
 
 BOUNDS = {Kind.INT8: 7, Kind.INT16: 15, Kind.INT32: 31, Kind.INT64: 63}
 MARK = "\ue000"
 DIGITS = re.compile(f'"{MARK}(-?[0-9]+(?:[.][0-9]+)?){MARK}"')
+NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 FLOATS = (Kind.FLOAT32, Kind.FLOAT64)
 
 
@@ -51,7 +56,7 @@ def to_json(value: Any, schema: ConnectSchema, *, decimals: str = "BASE64") -> A
     if value is None:
         return None
     if schema.name == DECIMAL:
-        return value if decimals == "NUMERIC" else base64.b64encode(unscaled(value, schema)).decode()
+        return value if decimals == "NUMERIC" else base64.b64encode(unscaled_bytes(value, scale_of(schema))).decode()
     match schema.kind:
         case Kind.STRUCT:
             return {
@@ -65,9 +70,13 @@ def to_json(value: Any, schema: ConnectSchema, *, decimals: str = "BASE64") -> A
             assert schema.values is not None
             keys, values = schema.keys, schema.values
             pairs = [(to_json(k, keys, decimals=decimals), to_json(v, values, decimals=decimals)) for k, v in value]
-            return dict(pairs) if keys.kind is Kind.STRING and not keys.optional else [list(pair) for pair in pairs]
+            return dict(pairs) if keys.kind is Kind.STRING else [list(pair) for pair in pairs]
         case Kind.BYTES:
             return base64.b64encode(value).decode()
+        case Kind.FLOAT32 | Kind.FLOAT64 if not math.isfinite(value):
+            return NOT_FINITE[str(value)]
+        case Kind.FLOAT32:
+            return float(str(np.float32(value)))  # the shortest text that means this number, as Java writes it
         case _:
             return value
 
@@ -83,12 +92,6 @@ def _digits(value: Any) -> str:
     return f"{MARK}{value:f}{MARK}"
 
 
-def unscaled(value: Decimal, schema: ConnectSchema) -> bytes:
-    """A decimal's unscaled integer, big-endian two's complement, as Connect's Decimal stores it."""
-    number = int(value.scaleb(scale_of(schema)))
-    return number.to_bytes((number.bit_length() // 8) + 1, "big", signed=True)
-
-
 def scale_of(schema: ConnectSchema) -> int:
     """The scale of a Decimal schema."""
     try:
@@ -100,7 +103,7 @@ def scale_of(schema: ConnectSchema) -> int:
 def _decimal(value: Any, schema: ConnectSchema, where: str) -> Decimal:
     if isinstance(value, str):
         raw = _bytes(value, schema, where)
-        return Decimal(int.from_bytes(raw, "big", signed=True)).scaleb(-scale_of(schema))
+        return decimal_at(raw, scale_of(schema))
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise SchemaError(f"Invalid type for Decimal at {where}: {type(value).__name__}.")
     number = Decimal(str(value))
