@@ -1,11 +1,19 @@
-"""How do the string and byte-array converters decode? They take any bytes; malformed UTF-8 becomes replacement characters, as in Java."""
+"""How do the converters of single values decode? Strings, bytes, numbers and booleans, as Kafka's own serializers write them.
+
+Strings and bytes take any bytes, malformed UTF-8 becomes replacement characters, as in Java. Numbers are big-endian and of one length.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_s3.converters.converter import KafkaBatch, without_nulls
-from kafka_s3.records import Decoded, Plain
+from kafka_s3.model import Stage
+from kafka_s3.records import DATA_EXCEPTION, Decoded, Failure, Plain
 from kafka_s3.schemas.connect import ConnectSchema, Kind
 
 STRING = ConnectSchema(Kind.STRING, optional=True)
@@ -34,3 +42,41 @@ class ByteArrays:
         """One run of bytes."""
         batch, nulls = without_nulls(batch)
         return Decoded([batch.run(Plain(batch.values), BYTES)] if len(batch) else [], nulls=nulls)
+
+
+NUMBERS: Final = {
+    "short": (Kind.INT16, ">i2", "ShortConverter"),
+    "integer": (Kind.INT32, ">i4", "IntegerConverter"),
+    "long": (Kind.INT64, ">i8", "LongConverter"),
+    "float": (Kind.FLOAT32, ">f4", "FloatConverter"),
+    "double": (Kind.FLOAT64, ">f8", "DoubleConverter"),
+    "boolean": (Kind.BOOLEAN, "u1", "BooleanConverter"),
+}
+
+
+class Numbers:
+    """The converters of numbers and booleans; `name` is one of `NUMBERS`."""
+
+    def __init__(self, name: str) -> None:
+        self._kind, code, java = NUMBERS[name]
+        self._type = np.dtype(code)
+        self._component = f"org.apache.kafka.connect.converters.{java}"
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """One run of numbers; bytes of another length, and booleans that are neither 0 nor 1, are failures."""
+        batch, nulls = without_nulls(batch)
+        fits = pc.equal(pc.binary_length(batch.values), self._type.itemsize).to_numpy(zero_copy_only=False)
+        raw = b"".join(value for value, good in zip(batch.values.to_pylist(), fits, strict=True) if good)
+        numbers = np.frombuffer(raw, self._type)
+        if self._kind is Kind.BOOLEAN:
+            fits[np.flatnonzero(fits)[numbers > 1]] = False
+            numbers = numbers[numbers <= 1].astype(bool)
+        failures = [self._failure(int(offset)) for offset in batch.offsets[~fits]]
+        good = batch.take(np.flatnonzero(fits))
+        values = Plain(pa.array(numbers.astype(self._type.newbyteorder("=")) if numbers.dtype != bool else numbers))
+        runs = [good.run(values, ConnectSchema(self._kind, optional=True))] if len(good) else []
+        return Decoded(runs, failures, nulls)
+
+    def _failure(self, offset: int) -> Failure:
+        text = f"Failed to deserialize: {self._kind} takes {self._type.itemsize} byte(s)."
+        return Failure(offset, Stage.VALUE_CONVERTER, self._component, DATA_EXCEPTION, text)
