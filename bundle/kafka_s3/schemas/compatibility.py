@@ -1,0 +1,132 @@
+"""May a record join an open file that has another schema? `decide` answers by the rules of SEMANTICS A6.
+
+`unified` goes beyond the original: a schema that holds the values of two, so that records whose versions alternate can share a file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum, StrEnum, auto
+from typing import Final
+
+from kafka_s3.schemas.connect import ConnectSchema, Field, Kind
+from kafka_s3.schemas.projection import NUMBERS, mismatch, parameters_fit, project, project_table, projection
+
+__all__ = [
+    "VERSION_REQUIRED", "Compatibility", "Decision", "decide", "mismatch", "project", "project_table", "projection", "unified",
+]  # fmt: skip
+
+VERSION_REQUIRED: Final = "Schema version required for {mode} compatibility"
+EXACT: Final = {
+    Kind.FLOAT32: {Kind.INT8, Kind.INT16, Kind.FLOAT32},
+    Kind.FLOAT64: {Kind.INT8, Kind.INT16, Kind.INT32, Kind.FLOAT32, Kind.FLOAT64},
+}
+"""Which numbers a float holds without rounding."""
+
+
+class Compatibility(StrEnum):
+    """The values of `schema.compatibility`; FULL acts as BACKWARD."""
+
+    NONE = "NONE"
+    BACKWARD = "BACKWARD"
+    FORWARD = "FORWARD"
+    FULL = "FULL"
+
+    @classmethod
+    def named(cls, text: str) -> Compatibility:
+        """The compatibility of that name; any other text acts as NONE (SEMANTICS A1.1)."""
+        return cls(text) if text in cls.__members__ else cls.NONE
+
+
+class Decision(Enum):
+    """What happens to a record: written as it is, into a new file after this one is committed, projected to the file's schema, or
+    not at all (`VERSION_REQUIRED` says why).
+    """
+
+    WRITE = auto()
+    ROLL = auto()
+    PROJECT = auto()
+    REJECT = auto()
+
+
+def decide(record: ConnectSchema | None, file: ConnectSchema | None, compatibility: Compatibility) -> Decision:
+    """What happens to a record of one schema at a file that holds records of another. Equal schemas count as the same object."""
+    if record == file:
+        return Decision.WRITE
+    if record is None or file is None or compatibility is Compatibility.NONE:
+        return Decision.ROLL
+    if record.version is None or file.version is None:
+        return Decision.REJECT
+    older, newer = record.version < file.version, record.version > file.version
+    if mismatch(record, file) or (older if compatibility is Compatibility.FORWARD else newer):
+        return Decision.ROLL
+    return Decision.PROJECT
+
+
+def unified(left: ConnectSchema, right: ConnectSchema) -> ConnectSchema | None:
+    """The schema that holds the values of both without loss, None where there is none; both project to it.
+
+    Left's fields come first, then those that only right has; a field of one side alone becomes optional unless it has a default.
+    Absorbing: a schema that went into a unified one does not change it any more, but for the version, which is the greater one.
+    """
+    if left == right:
+        return left
+    kind, parameters, fields = (
+        _common(left.kind, right.kind),
+        _joined_parameters(left, right),
+        _joined_fields(left, right),
+    )
+    if kind is None or parameters is None or fields is None or left.name != right.name:
+        return None
+    if left.kind is not right.kind and left.name:
+        return None  # a named number, like a Timestamp, has no wider form
+    pairs = ((left.items, right.items), (left.keys, right.keys), (left.values, right.values))
+    items, keys, values = (unified(ours, theirs) if ours and theirs else None for ours, theirs in pairs)
+    if any(found is None and ours is not None for found, (ours, _) in zip((items, keys, values), pairs, strict=True)):
+        return None
+    agreed = left.default == right.default
+    return replace(
+        left,
+        kind=kind,
+        # where only one has a default, records may lack the value: so it may be null once the default is gone
+        optional=left.optional or right.optional or not agreed,
+        version=max((v for v in (left.version, right.version) if v is not None), default=None),
+        doc=left.doc if left.doc is not None else right.doc,
+        parameters=parameters,
+        default=left.default if agreed else None,
+        fields=fields,
+        items=items,
+        keys=keys,
+        values=values,
+    )
+
+
+def _common(left: Kind, right: Kind) -> Kind | None:
+    """The narrowest type that holds the values of both exactly."""
+    if left is right or left not in NUMBERS or right not in NUMBERS:
+        return left if left is right else None
+    wider = max(left, right, key=NUMBERS.index)
+    if wider not in EXACT or {left, right} <= EXACT[wider]:
+        return wider
+    return Kind.FLOAT64 if {left, right} <= EXACT[Kind.FLOAT64] else None
+
+
+def _joined_parameters(left: ConnectSchema, right: ConnectSchema) -> tuple[tuple[str, str], ...] | None:
+    joined = tuple(sorted((dict(right.parameters) | dict(left.parameters)).items()))
+    widest = replace(left, parameters=joined)
+    return joined if parameters_fit(left, widest) and parameters_fit(right, widest) else None
+
+
+def _joined_fields(left: ConnectSchema, right: ConnectSchema) -> tuple[Field, ...] | None:
+    ours, theirs = ({field.name: field.schema for field in side.fields} for side in (left, right))
+    joined = []
+    for name in dict.fromkeys([*ours, *theirs]):
+        if name in ours and name in theirs:
+            both = unified(ours[name], theirs[name])
+        else:
+            alone = ours[name] if name in ours else theirs[name]
+            both = alone if alone.default is not None else replace(alone, optional=True)
+        if both is None:
+            return None
+        joined.append(Field(name, both))
+    return tuple(joined)
