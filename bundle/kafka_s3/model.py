@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -38,6 +38,8 @@ class Role(StrEnum):
     VALUE = "value"
     KEY = "key"
     HEADER = "header"
+    INDEX = "index"
+    POINTER = "pointer"
     DEAD_LETTER = "dead_letter"
 
 
@@ -104,6 +106,19 @@ class DataFile:
         return TopicPartition(self.topic, self.partition)
 
 
+def counted(files: Iterable[DataFile]) -> list[DataFile]:
+    """The objects that stand for the records of their files: those of values, and those of keys where a file holds tombstones only."""
+    own = [file for file in files if file.role in (Role.VALUE, Role.KEY)]
+    values = {
+        (file.topic_partition, file.encoded_partition, file.first_offset) for file in own if file.role is Role.VALUE
+    }
+    return [
+        file
+        for file in own
+        if file.role is Role.VALUE or (file.topic_partition, file.encoded_partition, file.first_offset) not in values
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetterCount:
     """How many records of a topic-partition an entry turned into dead letters, in all and per stage."""
@@ -140,4 +155,5 @@ Frontier = Mapping[TopicPartition, int]
 
 __all__ = [
     "DataFile", "DeadLetterCount", "Frontier", "Gap", "OffsetRange", "Reason", "Role", "Stage", "TopicPartition", "Totals", "Upload",
+    "counted",
 ]  # fmt: skip

@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.joda import BucketNames
 from kafka_s3.model import Stage, TopicPartition
-from kafka_s3.records import MISSING, Failure, Longs, Run
+from kafka_s3.records import MISSING, SINK_TASK, Failure, Longs, Run
 from kafka_s3.schemas.connect import DATE, ConnectSchema, Kind
-from kafka_s3.timestamps import SINK_TASK
 
 ENTRY_POINTS: Final = "kafka_s3.partitioners"
 PLAIN_TYPES = frozenset({pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.null()})
@@ -48,7 +47,10 @@ class Partitioner(Protocol):
     The entry point names a callable that takes the sink's `Settings` and returns an object of this protocol.
     """
 
-    uses_time: bool
+    @property
+    def uses_time(self) -> bool:
+        """Whether `encode` looks at the times, so that they have to be extracted."""
+        ...
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """The encoded partitions of a run; `times` are the extracted timestamps (zeros unless `uses_time`)."""

@@ -5,21 +5,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from datetime import UTC, tzinfo
-from functools import partial
 from typing import Final
 
 from kafka_s3.config.settings import Settings
-from kafka_s3.converters.converter import Converter
-from kafka_s3.converters.json_columns import JsonColumns
-from kafka_s3.converters.json_envelope import JsonEnvelope
-from kafka_s3.converters.json_values import JsonTables, JsonValues
-from kafka_s3.converters.plain import ByteArrays, Strings
-from kafka_s3.formats.format import Format
-from kafka_s3.formats.json_lines import json_format
-from kafka_s3.formats.parquet import parquet_format
+from kafka_s3.conversion import record_converters
+from kafka_s3.directories import Affix, SchemaDirectory, TombstoneDirectory
+from kafka_s3.file_formats import formats_of
 from kafka_s3.joda import BucketNames, Pattern, zone
 from kafka_s3.naming import Naming, StatePaths
 from kafka_s3.partitioners import (
@@ -33,7 +25,8 @@ from kafka_s3.partitioners import (
 from kafka_s3.planner import Readiness
 from kafka_s3.policy import ErrorPolicy
 from kafka_s3.rotation import OFF, RotationRules
-from kafka_s3.schemas.connect import read_schema
+from kafka_s3.schema_changes import SchemaRules
+from kafka_s3.schemas.compatibility import Compatibility
 from kafka_s3.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
 from kafka_s3.worker import Pipeline
 
@@ -48,7 +41,7 @@ TIME_PARTITIONERS: Final = {
 def make_pipeline(settings: Settings) -> Pipeline:
     """The worker's pipeline of a validated configuration."""
     return Pipeline(
-        converter=_converter(settings),
+        converter=record_converters(settings, fields=_fields(settings)),
         extractor=_extractor(settings),
         partitioner=_partitioner(settings),
         rules=rotation_rules(settings),
@@ -59,7 +52,10 @@ def make_pipeline(settings: Settings) -> Pipeline:
             settings.number("filename.offset.zero.pad.width"),
         ),
         state=state_paths(settings),
-        format=_format(settings),
+        formats=formats_of(settings),
+        schemas=SchemaRules(
+            Compatibility.named(settings.text("schema.compatibility")), settings.flag("schema.compatibility.unify")
+        ),
         policy=error_policy(settings),
         part_size=settings.number("s3.part.size"),
         memory=settings.number("writer.memory.bytes"),
@@ -84,6 +80,7 @@ def rotation_rules(settings: Settings) -> RotationRules:
         schedule_ms=settings.number("rotate.schedule.interval.ms"),
         zone=_zone(settings),
         max_open_files=settings.number("partitioner.max.open.files"),
+        tombstones=settings.text("tombstone.encoded.partition") if _writes_nulls(settings) else None,
     )
 
 
@@ -112,6 +109,10 @@ def has_reporter(settings: Settings) -> bool:
     return bool(settings.text("errors.deadletterqueue.topic.name")) or settings.flag("errors.log.enable")
 
 
+def _writes_nulls(settings: Settings) -> bool:
+    return settings.text("behavior.on.null.values").lower() == "write"
+
+
 def _uses_time(settings: Settings) -> bool:
     return settings.text("partitioner.class") in TIME_PARTITIONERS
 
@@ -119,20 +120,6 @@ def _uses_time(settings: Settings) -> bool:
 def _zone(settings: Settings) -> tzinfo | None:
     name = settings.text("timezone")
     return zone(name) if name else None
-
-
-def _converter(settings: Settings) -> Callable[[], Converter]:
-    match settings.text("value.converter"):
-        case "string":
-            return Strings
-        case "bytes":
-            return ByteArrays
-    if settings.flag("value.converter.schemas.enable"):
-        return JsonEnvelope
-    if settings.text("format.class") == "parquet":
-        given = settings.text("value.schema")
-        return partial(JsonColumns, read_schema(json.loads(given))) if given else JsonTables
-    return partial(JsonValues, _fields(settings))
 
 
 def _fields(settings: Settings) -> list[tuple[str, ...]]:
@@ -158,6 +145,15 @@ def _extractor(settings: Settings) -> TimestampExtractor | None:
 
 
 def _partitioner(settings: Settings) -> Partitioner:
+    """The partitioner within the directories of schema names and tombstones."""
+    found = _chosen_partitioner(settings)
+    affix = Affix(settings.text("s3.schema.partition.affix.type"))
+    if affix is not Affix.NONE:
+        found = SchemaDirectory(found, affix, settings.text("directory.delim"))
+    return TombstoneDirectory(found, settings.text("tombstone.encoded.partition")) if _writes_nulls(settings) else found
+
+
+def _chosen_partitioner(settings: Settings) -> Partitioner:
     name, delimiter = settings.text("partitioner.class"), settings.text("directory.delim")
     if name == "default":
         return DefaultPartitioner()
@@ -180,13 +176,3 @@ def _partitioner(settings: Settings) -> Partitioner:
         zone=where,
     )
     return TimePartitioner(BucketNames(pattern, duration_ms=duration, zone=where))
-
-
-def _format(settings: Settings) -> Format:
-    if settings.text("format.class") == "parquet":
-        return parquet_format(settings.text("parquet.codec"))
-    return json_format(
-        compression=settings.text("s3.compression.type"),
-        level=settings.number("s3.compression.level"),
-        decimals=settings.text("json.decimal.format").upper(),
-    )

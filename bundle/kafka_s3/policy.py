@@ -22,7 +22,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ErrorPolicy:
-    """`tolerant`: errors.tolerance=all. `reporter`: a dead letter topic or error logging is on. `nulls`: fail or ignore."""
+    """`tolerant`: errors.tolerance=all. `reporter`: a dead letter topic or error logging is on. `nulls`: fail, ignore or write."""
 
     tolerant: bool
     reporter: bool

@@ -6,7 +6,7 @@ Columns stay in Arrow; Python objects appear only for data that Arrow's JSON rea
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -15,7 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.model import Stage
+from kafka_s3.model import Role, Stage
+from kafka_s3.schemas.arrow import python_rows
 from kafka_s3.schemas.connect import ConnectSchema
 
 Longs = npt.NDArray[np.int64]
@@ -31,6 +32,8 @@ class Missing:
 
 
 MISSING: Final = Missing()
+SINK_TASK: Final = "org.apache.kafka.connect.sink.SinkTask"
+DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
 Column: TypeAlias = pa.Array | list[Any]
 """One field of every record: an Arrow array, or a list of Python values with `MISSING` where the field is absent."""
 
@@ -54,6 +57,10 @@ class Values(Protocol):
 
     def nbytes(self) -> int:
         """About how much memory the values hold."""
+        ...
+
+    def objects(self) -> list[Any]:
+        """The values as Python values, in the forms of `schemas.json_form`: the slow path that every format can take."""
         ...
 
 
@@ -87,6 +94,10 @@ class JsonText:
         """Bytes of text and table."""
         return int(self.texts.nbytes + (0 if self.table is None else self.table.nbytes))
 
+    def objects(self) -> list[Any]:
+        """The parsed documents."""
+        return [json.loads(text) for text in self.texts.to_pylist()]
+
 
 @dataclass(frozen=True, slots=True)
 class Objects:
@@ -112,6 +123,10 @@ class Objects:
     def nbytes(self) -> int:
         """An estimate: Python values of this kind weigh about half a kilobyte."""
         return 512 * len(self.items)
+
+    def objects(self) -> list[Any]:
+        """The values themselves."""
+        return self.items
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +156,10 @@ class Columns:
         """Bytes of the columns."""
         return int(self.table.nbytes)
 
+    def objects(self) -> list[Any]:
+        """The rows as dicts."""
+        return python_rows(self.table)
+
 
 @dataclass(frozen=True, slots=True)
 class Plain:
@@ -167,28 +186,83 @@ class Plain:
         """Bytes of the values."""
         return int(self.array.nbytes)
 
+    def objects(self) -> list[Any]:
+        """The strings or bytes."""
+        found: list[Any] = self.array.to_pylist()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Nulls:
+    """The values of tombstones: nothing, so many times."""
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def take(self, rows: Longs) -> Nulls:
+        """As many as there are positions."""
+        return Nulls(len(rows))
+
+    def slice(self, start: int, stop: int) -> Nulls:
+        """As many as there are positions."""
+        return Nulls(stop - start)
+
+    def column(self, path: Sequence[str]) -> Column:
+        """Null throughout."""
+        return [None] * self.count
+
+    def nbytes(self) -> int:
+        """Nothing."""
+        return 0
+
+    def objects(self) -> list[Any]:
+        """None throughout."""
+        return [None] * self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What is stored beside the values of a run: its records' keys, or their headers."""
+
+    values: Values
+    schema: ConnectSchema | None
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Records of one topic-partition in offset order. `timestamps` are the Kafka records', epoch ms, or `NO_TIMESTAMP`."""
+    """Records of one topic-partition in offset order. `timestamps` are the Kafka records', epoch ms, or `NO_TIMESTAMP`.
+
+    `sides` are keys and headers, where they are stored; their n-th value belongs to the n-th record.
+    """
 
     offsets: Longs
     timestamps: Longs
     values: Values
     schema: ConnectSchema | None
+    sides: Mapping[Role, Side] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def take(self, rows: Longs) -> Run:
         """The records at these positions."""
-        return Run(self.offsets[rows], self.timestamps[rows], self.values.take(rows), self.schema)
+        sides = {role: Side(side.values.take(rows), side.schema) for role, side in self.sides.items()}
+        return Run(self.offsets[rows], self.timestamps[rows], self.values.take(rows), self.schema, sides)
 
     def slice(self, start: int, stop: int) -> Run:
         """The records `[start, stop)`."""
         if start == 0 and stop == len(self.offsets):
             return self
-        return Run(self.offsets[start:stop], self.timestamps[start:stop], self.values.slice(start, stop), self.schema)
+        sides = {role: Side(side.values.slice(start, stop), side.schema) for role, side in self.sides.items()}
+        values = self.values.slice(start, stop)
+        return Run(self.offsets[start:stop], self.timestamps[start:stop], values, self.schema, sides)
+
+    @property
+    def tombstones(self) -> bool:
+        """Whether the records have no values."""
+        return isinstance(self.values, Nulls)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +287,11 @@ class Decoded:
     runs: list[Run] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     nulls: list[int] = field(default_factory=list)
+
+
+def rejection(offset: int, message: str) -> Failure:
+    """The failure of a record that the sink itself cannot write (stage TASK_PUT, SEMANTICS A9.2)."""
+    return Failure(offset, Stage.TASK_PUT, SINK_TASK, DATA_EXCEPTION, message)
 
 
 def pick(value: Any, path: Sequence[str]) -> Any:

@@ -34,7 +34,10 @@ class Side(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RotationRules:
-    """The rotation settings; a number of -1 is off. `interval_ms` acts on a time partitioner's timestamps only."""
+    """The rotation settings; a number of -1 is off. `interval_ms` acts on a time partitioner's timestamps only.
+
+    `tombstones` is the directory of null values, if they are written: a change to or from it closes nothing (SEMANTICS A3.4).
+    """
 
     flush_size: int = OFF
     flush_bytes: int = OFF
@@ -44,6 +47,7 @@ class RotationRules:
     schedule_ms: int = OFF
     zone: tzinfo | None = None
     max_open_files: int = OFF
+    tombstones: str | None = None
 
     def next_rotation(self, now_ms: int) -> int | None:
         """The next mark of the schedule after `now_ms`, None without a schedule (SEMANTICS A3.5)."""

@@ -15,7 +15,7 @@ from kafka_s3.errors import (
     StorageUnavailable,
 )
 from kafka_s3.followers import DeadLetterTopic, Follower
-from kafka_s3.model import DataFile, DeadLetterCount, Reason, Role, TopicPartition, Totals
+from kafka_s3.model import DataFile, DeadLetterCount, Reason, TopicPartition, Totals, counted
 from kafka_s3.observer import Observer, Round, Silent, Start
 from kafka_s3.planner import Standing, assignment, committed, in_turns, plan
 from kafka_s3.recovery import rewrite_from_kafka
@@ -149,7 +149,7 @@ class Sink:
             return None
         progress = {r.topic_partition: self._progress(r) for r in changed}
         files = tuple(file for report in changed for file in report.files)
-        values = [file for file in files if file.role is Role.VALUE]
+        values = counted(files)
         written, dead = sum(file.records for file in values), sum(len(r.dead) for r in changed)
         skipped = sum(r.skipped for r in changed)
         totals = Totals(
@@ -167,7 +167,7 @@ class Sink:
     def _progress(self, report: TaskReport) -> Progress:
         """Where a topic-partition stands after the report, once its records add up."""
         before = self.log.state.progress[report.topic_partition]
-        values = [file for file in report.files if file.role is Role.VALUE]
+        values = counted(report.files)
         dead = before.recorded.plus(report.dead)
         settled = sum(file.records for file in values) + len(dead.before(report.frontier)) + report.skipped
         if settled != report.rows:

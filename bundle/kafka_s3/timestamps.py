@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.joda import parse_timestamp
 from kafka_s3.model import Stage
-from kafka_s3.records import MISSING, NO_TIMESTAMP, Failure, Longs, Run
+from kafka_s3.records import MISSING, NO_TIMESTAMP, SINK_TASK, Failure, Longs, Run
 from kafka_s3.schemas.connect import TIMESTAMP, Kind
 
 TEXT_CACHE = 100_000
@@ -156,6 +156,3 @@ def _bad_field(offset: int, reason: str) -> Failure:
     exception = "org.apache.kafka.connect.errors.DataException"
     message = f"timestamp.extractor RecordField: {reason}."
     return Failure(offset, Stage.TASK_PUT, SINK_TASK, exception, message, stops_original=True)
-
-
-SINK_TASK: Final = "org.apache.kafka.connect.sink.SinkTask"

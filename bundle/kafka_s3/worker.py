@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,34 +17,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.converters.converter import Converter, KafkaBatch
+from kafka_s3.converters.converter import KafkaBatch
+from kafka_s3.converters.whole_records import RecordConverter
 from kafka_s3.dead_letters import DeadLetter, dead_letter, write_lines
 from kafka_s3.formats.format import Format
-from kafka_s3.model import DataFile, Reason, Role, Stage
+from kafka_s3.model import DataFile, Reason, Role, TopicPartition
 from kafka_s3.naming import Naming, StatePaths
 from kafka_s3.offset_ranges import OffsetSet
+from kafka_s3.open_files import Output
 from kafka_s3.partitioners import Partitioner
 from kafka_s3.policy import NULL_FAILS, NULL_SKIPPED, ErrorPolicy, Verdict
-from kafka_s3.records import NO_TIMESTAMP, Failure, Longs, Run
+from kafka_s3.records import NO_TIMESTAMP, Failure, Longs, Run, rejection
 from kafka_s3.rotation import RotationRules
+from kafka_s3.schema_changes import SchemaRules
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tasks import Assignment, Tail, TaskReport
-from kafka_s3.timestamps import SINK_TASK, TimestampExtractor
+from kafka_s3.timestamps import RecordTimestamp, TimestampExtractor
 from kafka_s3.uploads import FileUpload
-from kafka_s3.writer import Output, Partitioned, TopicPartitionWriter
+from kafka_s3.writer import Partitioned, TopicPartitionWriter
 
 
 @dataclass(frozen=True)
 class Pipeline:
     """How records become files under one configuration. Made once per process from the settings; `folder` is for spilled parts."""
 
-    converter: Callable[[], Converter]
+    converter: Callable[[TopicPartition], RecordConverter]
     extractor: TimestampExtractor | None
     partitioner: Partitioner
     rules: RotationRules
     naming: Naming
     state: StatePaths
-    format: Format
+    formats: Mapping[Role, Format]
+    schemas: SchemaRules
     policy: ErrorPolicy
     part_size: int
     memory: int
@@ -74,7 +78,7 @@ class _Task:
         self._assignment = assignment
         self._store = store
         self._folder = folder
-        self._converter = pipeline.converter()
+        self._converter = pipeline.converter(assignment.topic_partition)
         self._letters: list[DeadLetter] = []
         self._read = 0
         self._seen: list[Longs] = []
@@ -84,7 +88,14 @@ class _Task:
             assignment.topic_partition,
             pipeline.rules if assignment.only is None else RotationRules(),
             Output(
-                store, pipeline.naming, pipeline.format, pipeline.part_size, pipeline.memory, pipeline.threads, folder
+                store,
+                pipeline.naming,
+                pipeline.formats,
+                pipeline.schemas,
+                pipeline.part_size,
+                pipeline.memory,
+                pipeline.threads,
+                folder,
             ),
             frontier=assignment.start,
             next_rotation_ms=assignment.next_rotation_ms,
@@ -138,28 +149,29 @@ class _Task:
         if not len(offsets):
             return
         times = pc.fill_null(batch.column("timestamp"), NO_TIMESTAMP).to_numpy(zero_copy_only=False)
-        decoded = self._converter.decode(KafkaBatch(offsets, times, batch.column("value")))
+        keys, headers = None, None
+        if self._converter.needs_envelopes:
+            keys, headers = batch.column("key"), batch.column("headers")
+        decoded = self._converter.decode(KafkaBatch(offsets, times, batch.column("value"), headers), keys)
         self._nulls(decoded.nulls, batch)
         self._failures(decoded.failures, batch)
         for run in decoded.runs:
             self._write(run, batch, now_ms)
 
     def _write(self, run: Run, batch: pa.RecordBatch, now_ms: int) -> None:
-        refused = self._pipeline.format.refuses(run)
+        refused = self._refused(run)
         if refused is not None and len(run) > 1:  # look for the records it is about
             for half in (run.slice(0, len(run) // 2), run.slice(len(run) // 2, len(run))):
                 self._write(half, batch, now_ms)
             return
         if refused is not None:
-            failures = [
-                Failure(int(offset), Stage.TASK_PUT, SINK_TASK, DATA_EXCEPTION, refused, stops_original=True)
-                for offset in run.offsets
-            ]
+            failures = [replace(rejection(int(offset), refused), stops_original=True) for offset in run.offsets]
             self._failures(failures, batch)
             return
         times: Longs | None = None
         if self._pipeline.extractor is not None:
-            stamped = self._pipeline.extractor.extract(run, now_ms)
+            extractor = RecordTimestamp() if run.tombstones else self._pipeline.extractor
+            stamped = extractor.extract(run, now_ms)
             self._failures(stamped.failures, batch)
             times = stamped.times
             if not stamped.valid.all():
@@ -179,6 +191,19 @@ class _Task:
             part = self._only(part, self._assignment.only)
         if len(part.run):
             self._writer.write(part)
+            rejected, self._writer.rejected = self._writer.rejected, []
+            self._failures([rejection(offset, text) for offset, text in rejected], batch)
+
+    def _refused(self, run: Run) -> str | None:
+        """Why one of the formats cannot take the run."""
+        for role, form in self._pipeline.formats.items():
+            if role is Role.VALUE and run.tombstones:
+                continue
+            side = None if role is Role.VALUE else run.sides[role]
+            refused = form.refuses(run if side is None else Run(run.offsets, run.timestamps, side.values, side.schema))
+            if refused is not None:
+                return refused
+        return None
 
     def _only(self, part: Partitioned, file: DataFile) -> Partitioned:
         """The records that belong into the file that is made again. By wall clock a file's offsets are contiguous: all of them do."""
@@ -196,7 +221,7 @@ class _Task:
             self._skipped += offsets
             return
         text = NULL_FAILS if self._pipeline.policy.nulls == "fail" else NULL_SKIPPED
-        failures = [Failure(offset, Stage.TASK_PUT, SINK_TASK, DATA_EXCEPTION, text) for offset in offsets]
+        failures = [rejection(offset, text) for offset in offsets]
         self._bury(failures, batch, lambda _: verdict)
 
     def _failures(self, failures: list[Failure], batch: pa.RecordBatch) -> None:
@@ -229,7 +254,7 @@ class _Task:
             frontier = max(assignment.until, writer.frontier)
         files = [*writer.closed, *self._dead_letter_file()]
         if assignment.only is not None:
-            files = [file for file in files if file.role is assignment.only.role]
+            files = self._only_of_role(files, assignment.only.role)
         stages: dict[str, int] = {}
         for letter in self._letters:
             stages[letter.stage] = stages.get(letter.stage, 0) + 1
@@ -247,6 +272,13 @@ class _Task:
             next_rotation_ms=writer.next_rotation_ms,
             tail=tail,
         )
+
+    def _only_of_role(self, files: list[DataFile], role: Role) -> list[DataFile]:
+        """The object that is made again; what was uploaded beside it is there already."""
+        for file in files:
+            if file.role is not role:
+                self._store.abort_upload(file.upload.key, file.upload.id)
+        return [file for file in files if file.role is role]
 
     def _dead_letter_file(self) -> list[DataFile]:
         if not self._letters:
@@ -277,6 +309,3 @@ class _Task:
                 Role.DEAD_LETTER,
             )
         ]
-
-
-DATA_EXCEPTION = "org.apache.kafka.connect.errors.DataException"

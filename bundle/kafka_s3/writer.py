@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kafka_s3.formats.format import Encoder, Format
-from kafka_s3.model import DataFile, Reason, TopicPartition, Upload
-from kafka_s3.naming import Naming
-from kafka_s3.records import NO_TIMESTAMP, Longs, Run, Values
+from kafka_s3.model import DataFile, Reason, TopicPartition
+from kafka_s3.open_files import OpenFile, Output, open_file
+from kafka_s3.records import Longs, Run
 from kafka_s3.rotation import (
     ELSEWHERE,
     NOTHING_WRITTEN,
@@ -28,22 +26,9 @@ from kafka_s3.rotation import (
     first_row,
     next_stop,
 )
+from kafka_s3.schema_changes import kept, projected
+from kafka_s3.schemas.compatibility import Decision
 from kafka_s3.schemas.connect import ConnectSchema
-from kafka_s3.storage.store import ObjectStore
-from kafka_s3.uploads import FileUpload
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Where and how files are written; `memory` is the budget in bytes for everything a task holds open."""
-
-    store: ObjectStore
-    naming: Naming
-    format: Format
-    part_size: int
-    memory: int
-    threads: int
-    folder: Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,49 +40,19 @@ class Partitioned:
     names: list[str]
     times: Longs | None
 
-
-@dataclass(slots=True)
-class OpenFile:
-    """One open file: its directory and schema, and what has gone in so far."""
-
-    encoded_partition: str
-    schema: ConnectSchema | None
-    encoder: Encoder
-    upload: FileUpload
-    first_offset: int
-    last_offset: int = -1
-    records: int = 0
-    min_timestamp: int | None = None
-    max_timestamp: int | None = None
-
-    def append(self, offsets: Longs, timestamps: Longs, values: Values) -> None:
-        """Adds records of this file's directory and schema."""
-        self.encoder.append(values)
-        self.upload.add(self.encoder.take())
-        self.last_offset = int(offsets[-1])
-        self.records += len(offsets)
-        known = timestamps[timestamps != NO_TIMESTAMP]
-        if len(known):
-            low, high = int(known.min()), int(known.max())
-            self.min_timestamp = low if self.min_timestamp is None else min(low, self.min_timestamp)
-            self.max_timestamp = high if self.max_timestamp is None else max(high, self.max_timestamp)
-
-    def memory(self) -> int:
-        """Bytes held in memory."""
-        return self.encoder.pending() + self.upload.in_memory()
-
-    def release(self) -> None:
-        """Encodes and spills what is held in memory."""
-        self.encoder.compact()
-        self.upload.add(self.encoder.take())
-        self.upload.spill()
+    def without(self, rows: list[int]) -> Partitioned:
+        """The records but those of these rows."""
+        kept = np.delete(np.arange(len(self.run)), rows)
+        times = None if self.times is None else self.times[kept]
+        return Partitioned(self.run.take(kept), self.codes[kept], self.names, times)
 
 
 @dataclass(slots=True)
 class TopicPartitionWriter:
     """The open files of one topic-partition and what has been closed.
 
-    `frontier` is one past the last record in a closed file; records after it are pending and will be read again.
+    `frontier` is one past the last record in a closed file; records after it are pending and will be read again. `rejected` are the offsets
+    of records that do not go with the open files, and why; nothing of them is counted.
     """
 
     topic_partition: TopicPartition
@@ -108,6 +63,7 @@ class TopicPartitionWriter:
     records: int = 0
     base_ms: int | None = None
     closed: list[DataFile] = field(default_factory=list)
+    rejected: list[tuple[int, str]] = field(default_factory=list)
     _open: dict[str, OpenFile] = field(default_factory=dict)
     _directory: str = ""
     _offset: int = -1
@@ -129,9 +85,16 @@ class TopicPartitionWriter:
         row = 0
         while row < len(part.run):
             stop = self._stop(part, row)
-            if stop.row > row and not self._append(part, row, stop.row):
+            fitted, bad = self._fitted(part, row, stop.row)
+            if bad:
+                self.rejected += [(int(part.run.offsets[at]), text) for at, text in bad]
+                part = part.without([at for at, _ in bad])
+                continue
+            if stop.row > row and not self._append(fitted):
                 self.close(Reason.SCHEMA)
                 continue
+            if stop.row > row:
+                self._note(part, row, stop.row)
             row = stop.row
             if stop.reason is Reason.FLUSH_BYTES and self.encoded_bytes() < self.rules.flush_bytes:
                 continue
@@ -140,14 +103,13 @@ class TopicPartitionWriter:
 
     def close(self, reason: Reason) -> None:
         """Closes every open file, in first-seen order."""
-        files = list(self._open.values())
-        for file in files:
-            file.encoder.finish()
-            file.upload.add(file.encoder.take())
+        files = [(file, target) for file in self._open.values() for target in file.objects.values()]
+        for _, target in files:
+            target.finish()
         with ThreadPoolExecutor(max_workers=max(min(self.output.threads, len(files)), 1)) as pool:
-            uploads = list(pool.map(lambda file: file.upload.finish(), files))
-        for file, upload in zip(files, uploads, strict=True):
-            self.closed.append(self._data_file(file, upload, reason))
+            uploads = list(pool.map(lambda pair: pair[1].upload.finish(), files))
+        for (file, target), upload in zip(files, uploads, strict=True):
+            self.closed.append(file.data_file(self.topic_partition, target, upload, reason=reason))
         if files:
             self.frontier = self._offset + 1
         self._open.clear()
@@ -155,19 +117,19 @@ class TopicPartitionWriter:
 
     def abort(self) -> None:
         """Drops what is open and the uploads of what was closed: none of it will be committed."""
-        for file in self._open.values():
-            file.upload.abort()
+        self.discard_open()
         for closed in self.closed:
             self.output.store.abort_upload(closed.upload.key, closed.upload.id)
 
     def discard_open(self) -> None:
         """Drops the open tail, which is read again next time."""
         for file in self._open.values():
-            file.upload.abort()
+            for target in file.objects.values():
+                target.upload.abort()
 
     def encoded_bytes(self) -> int:
         """Encoded size of the open files, in bytes."""
-        return sum(file.encoder.size() for file in self._open.values())
+        return sum(target.encoder.size() for file in self._open.values() for target in file.objects.values())
 
     @property
     def open_files(self) -> int:
@@ -185,6 +147,8 @@ class TopicPartitionWriter:
         if self.base_ms is None and part.times is not None:
             self.base_ms = int(part.times[row])
         code = part.names.index(self._directory) if self._directory in part.names else ELSEWHERE
+        if self.rules.tombstones is not None and self.rules.tombstones in (self._directory, *part.names):
+            code = int(part.codes[row])
         pending = Pending(self.records, self.base_ms, code if self.records else NOTHING_WRITTEN)
         stop = next_stop(self.rules, pending, start=row, times=part.times, codes=part.codes)
         for other in (self._schema_stop(part, row, stop.row), self._cap_stop(part, row, stop.row)):
@@ -193,16 +157,26 @@ class TopicPartitionWriter:
         return stop
 
     def _schema_stop(self, part: Partitioned, row: int, end: int) -> Stop | None:
-        """The first record whose directory has an open file of another schema (`schema.compatibility=NONE`, SEMANTICS A6)."""
+        """The first record whose directory has an open file of a schema that it cannot join (SEMANTICS A6)."""
         conflicts = [
             code
             for code, name in enumerate(part.names)
-            if name in self._open and self._open[name].schema != part.run.schema
+            if name in self._open and self._decision(self._open[name], part.run) is Decision.ROLL
         ]
         if not conflicts:
             return None
         found = first_row(lambda a, b: np.isin(part.codes[a:b], conflicts), start=row, end=end)
         return Stop(found, Reason.SCHEMA, Side.BEFORE) if found < end else None
+
+    def _decision(self, file: OpenFile, run: Run) -> Decision:
+        """What to do with records of a run in an open file of their directory. Keys of another schema close it, too."""
+        for role, side in run.sides.items():
+            if role in file.objects and file.objects[role].schema != side.schema:
+                return Decision.ROLL
+        values = file.values
+        if values is None or run.tombstones:
+            return Decision.WRITE if (values is None) == run.tombstones else Decision.ROLL
+        return self.output.schemas.decision(run.schema, values.schema, values.encoder)
 
     def _cap_stop(self, part: Partitioned, row: int, end: int) -> Stop | None:
         """The first record that needs one more open file than `partitioner.max.open.files`."""
@@ -216,28 +190,42 @@ class TopicPartitionWriter:
             seen.add(name)
         return None
 
-    def _append(self, part: Partitioned, start: int, stop: int) -> bool:
-        """Writes rows `[start, stop)`; False, with nothing written, where a file with an inferred schema cannot take them."""
-        groups = list(_groups(part, start, stop))
-        for name, run in groups:
-            fits = getattr(self._open[name].encoder, "fits", None) if name in self._open else None
+    def _fitted(self, part: Partitioned, start: int, stop: int) -> tuple[list[tuple[str, Run]], list[tuple[int, str]]]:
+        """Rows `[start, stop)` by directory, projected where the open file has another schema; and the rows that cannot be."""
+        fitted: list[tuple[str, Run]] = []
+        bad: list[tuple[int, str]] = []
+        for name, rows in _groups(part.codes, part.names, start=start, stop=stop):
+            file = self._open.get(name)
+            decision = self._decision(file, part.run) if file is not None else Decision.WRITE
+            if decision is Decision.REJECT:
+                bad += [(row, self.output.schemas.refusal) for row in rows.tolist()]
+                continue
+            run = part.run.slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else part.run.take(rows)
+            if decision is Decision.PROJECT and file is not None and file.values is not None:
+                run, unfit = _projected(run, file.values.schema)
+                bad += [(int(rows[at]), text) for at, text in unfit]
+            fitted.append((name, run))
+        return fitted, sorted(bad)
+
+    def _append(self, fitted: list[tuple[str, Run]]) -> bool:
+        """Writes runs to their directories; False, with nothing written, where a file with an inferred schema cannot take one."""
+        for name, run in fitted:
+            target = self._open[name].values if name in self._open else None
+            fits = getattr(target.encoder, "fits", None) if target is not None else None
             if fits is not None and not fits(run.values):
                 return False
-        for name, run in groups:
-            file = self._open.get(name) or self._opened(name, run)
-            file.append(run.offsets, run.timestamps, run.values)
+        for name, run in fitted:
+            if name not in self._open:
+                self._open[name] = open_file(self.output, self.topic_partition, name, run=run)
+            self._open[name].append(run)
+        return True
+
+    def _note(self, part: Partitioned, start: int, stop: int) -> None:
+        """Counts rows `[start, stop)`, now written, and remembers where the last one went."""
         self.records += stop - start
         self._directory = part.names[part.codes[stop - 1]]
         self._offset = int(part.run.offsets[stop - 1])
         self._release_memory()
-        return True
-
-    def _opened(self, name: str, run: Run) -> OpenFile:
-        output, first = self.output, int(run.offsets[0])
-        key = output.naming.key(self.topic_partition, name, offset=first, extension=output.format.extension)
-        upload = FileUpload(output.store, key, part_size=output.part_size, folder=output.folder)
-        self._open[name] = OpenFile(name, run.schema, output.format.open(run.schema), upload, first)
-        return self._open[name]
 
     def _release_memory(self) -> None:
         """Keeps the task within its budget: the files that hold most are encoded and spilled first, down to half the budget."""
@@ -253,32 +241,25 @@ class TopicPartitionWriter:
             if total <= self.output.memory // 2:
                 return
 
-    def _data_file(self, file: OpenFile, upload: Upload, reason: Reason) -> DataFile:
-        return DataFile(
-            key=upload.key,
-            topic=self.topic_partition.topic,
-            partition=self.topic_partition.partition,
-            first_offset=file.first_offset,
-            last_offset=file.last_offset,
-            records=file.records,
-            bytes=upload.size,
-            min_timestamp=file.min_timestamp,
-            max_timestamp=file.max_timestamp,
-            encoded_partition=file.encoded_partition,
-            schema=file.schema.label() if file.schema is not None else "",
-            format=self.output.format.name,
-            reason=reason,
-            upload=upload,
-        )
+
+def _projected(run: Run, schema: ConnectSchema | None) -> tuple[Run, list[tuple[int, str]]]:
+    """The run in a file's schema, and its rows that cannot be projected."""
+    if run.schema is None or schema is None:
+        return run, []
+    values, bad = projected(run.values, run.schema, schema)
+    run = run.take(kept(len(run), bad)) if bad else run
+    return replace(run, values=values, schema=schema), bad
 
 
-def _groups(part: Partitioned, start: int, stop: int) -> Iterator[tuple[str, Run]]:
+def _groups(codes: Codes, names: list[str], *, start: int, stop: int) -> Iterator[tuple[str, Longs]]:
     """The rows `[start, stop)` by directory, in first-seen order."""
-    codes = part.codes[start:stop]
-    if (codes == codes[0]).all():
-        yield part.names[codes[0]], part.run.slice(start, stop)
+    if start == stop:
         return
-    order = np.argsort(codes, kind="stable")
-    cuts = np.flatnonzero(np.diff(codes[order])) + 1
+    some = codes[start:stop]
+    if (some == some[0]).all():
+        yield names[some[0]], np.arange(start, stop)
+        return
+    order = np.argsort(some, kind="stable")
+    cuts = np.flatnonzero(np.diff(some[order])) + 1
     for rows in sorted(np.split(order, cuts), key=lambda rows: int(rows[0])):
-        yield part.names[codes[rows[0]]], part.run.take(rows + start)
+        yield names[some[rows[0]]], rows + start

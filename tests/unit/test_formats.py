@@ -21,6 +21,7 @@ from kafka_s3.formats.format import Format
 from kafka_s3.formats.json_lines import json_format
 from kafka_s3.formats.parquet import CODECS, parquet_format
 from kafka_s3.records import Columns, JsonText, Objects, Plain, Run, Values
+from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.connect import ConnectSchema, Kind, read_schema
 from kafka_s3.schemas.inference import infer_table
 
@@ -57,13 +58,13 @@ def columns(rows: list[Any]) -> Values:
 
 
 FORMATS = [
-    (json_format(compression="none", level=-1, decimals="BASE64"), json_text, None),
-    (json_format(compression="gzip", level=-1, decimals="BASE64"), json_text, None),
-    (json_format(compression="gzip", level=9, decimals="BASE64"), objects, SCHEMA),
-    (json_format(compression="none", level=-1, decimals="NUMERIC"), objects, SCHEMA),
-    *[(parquet_format(codec), columns, SCHEMA) for codec in CODECS],
-    (parquet_format("zstd"), objects, SCHEMA),
-    (parquet_format("snappy"), json_text, None),
+    (json_format(gzip_level=None, decimals="BASE64"), json_text, None),
+    (json_format(gzip_level=-1, decimals="BASE64"), json_text, None),
+    (json_format(gzip_level=9, decimals="BASE64"), objects, SCHEMA),
+    (json_format(gzip_level=None, decimals="NUMERIC"), objects, SCHEMA),
+    *[(parquet_format(codec, AvroOptions()), columns, SCHEMA) for codec in CODECS],
+    (parquet_format("zstd", AvroOptions()), objects, SCHEMA),
+    (parquet_format("snappy", AvroOptions()), json_text, None),
 ]
 ONE_BY_FORMAT = pytest.mark.parametrize(
     ("file_format", "make", "schema"),
@@ -124,7 +125,7 @@ def test_the_size_grows_with_what_is_encoded(file_format: Format, make: Make, sc
 )
 def test_plain_values_are_json_strings(values: list[Any]) -> None:
     array = pa.array(values)
-    encoder = json_format(compression="none", level=-1, decimals="BASE64").open(None)
+    encoder = json_format(gzip_level=None, decimals="BASE64").open(None)
     encoder.append(Plain(array))
     encoder.finish()
     expected = ["AP8=", ""] if isinstance(values[0], bytes) else values
@@ -148,7 +149,7 @@ def inferred(rows: list[Any]) -> JsonText:
     ],
 )
 def test_a_file_with_inferred_columns_takes_only_what_fits_its_first_row_group(later: Any, fits: bool) -> None:
-    encoder: Any = parquet_format("zstd").open(None)
+    encoder: Any = parquet_format("zstd", AvroOptions()).open(None)
     encoder.append(inferred([{"a": 1}]))
 
     assert encoder.fits(inferred([{"a": "x"}]))
@@ -172,7 +173,7 @@ def run_of(values: Values, schema: ConnectSchema | None) -> Run:
     ],
 )
 def test_parquet_says_why_it_cannot_hold_a_run(run: Run, reason: str | None) -> None:
-    said = parquet_format("none").refuses(run)
+    said = parquet_format("none", AvroOptions()).refuses(run)
 
     assert (said is None) is (reason is None)
     assert (reason or "") in (said or "")

@@ -46,7 +46,7 @@ def written(decoded: Decoded) -> dict[int, bytes]:
     """Offset to the line that a JSON file holds of the record."""
     lines = {}
     for run in decoded.runs:
-        file = json_format(compression="none", level=-1, decimals="BASE64").open(run.schema)
+        file = json_format(gzip_level=None, decimals="BASE64").open(run.schema)
         file.append(run.values)
         file.finish()
         lines.update(zip(run.offsets.tolist(), file.take().removesuffix(b"\n").split(b"\n"), strict=True))

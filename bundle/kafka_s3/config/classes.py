@@ -1,7 +1,7 @@
 """Which Java class names do configurations carry, and what are they called here?
 
 Names are resolved by value, never by loading: a configuration cannot make the product run foreign code, except for partitioners
-that an installed package registers under the entry point group `kafka_s3.partitioners`.
+and formats that an installed package registers under the entry point groups `kafka_s3.partitioners` and `kafka_s3.formats`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from importlib.metadata import entry_points
 from typing import Final
 
 PARTITIONER_GROUP: Final = "kafka_s3.partitioners"
+FORMAT_GROUP: Final = "kafka_s3.formats"
 SELF_MANAGED: Final = "io.confluent.connect.s3.S3SinkConnector"
 MANAGED_CLOUD: Final = "S3_SINK"
 BLOCK_GZIP_PACKAGES: Final = ("com.deviantart.", "com.spredfast.")
@@ -71,20 +72,26 @@ CONVERTERS: Final[Mapping[str, str]] = {
 HEADER_CONVERTERS: Final[Mapping[str, str]] = {_CONNECT + "storage.SimpleHeaderConverter": "simple", **CONVERTERS}
 
 _REGISTRY = (
-    "schema.registry.url", "basic.auth.credentials.source", "basic.auth.user.info", "use.latest.version",
-    "latest.compatibility.strict", "schemas.cache.config", "auto.register.schemas", "scrub.invalid.names",
-    "key.subject.name.strategy", "value.subject.name.strategy", "enhanced.avro.schema.support", "connect.meta.data",
-    "optional.for.nullables", "wrapper.for.nullables", "generate.index.for.unions", "enhanced.protobuf.schema.support",
-    "json.fail.invalid.schema", "use.optional.for.nonrequired", "decimal.format",
+    "schema.registry.url", "basic.auth.credentials.source", "basic.auth.user.info", "schema.registry.basic.auth.user.info",
+    "bearer.auth.credentials.source", "bearer.auth.token", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id",
+    *(f"schema.registry.ssl.{name}" for name in (
+        "truststore.type", "truststore.location", "truststore.certificates", "keystore.type", "keystore.location",
+        "keystore.certificate.chain", "keystore.key", "key.password")),
+    "use.latest.version", "latest.compatibility.strict", "schemas.cache.config", "auto.register.schemas",
+    "key.subject.name.strategy", "value.subject.name.strategy", "scrub.invalid.names", "schemas.enable",
 )  # fmt: skip
 CONVERTER_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "json": ("schemas.enable", "schemas.cache.size", "decimal.format", "replace.null.with.default"),
     "string": ("encoding", "schemas.enable"),  # many configurations switch schemas off for every converter they use
     "bytes": ("schemas.enable",),
-    "avro": _REGISTRY,
-    "json_schema": _REGISTRY,
-    "protobuf": _REGISTRY,
-}
+    "avro": (*_REGISTRY, "enhanced.avro.schema.support", "connect.meta.data"),
+    "json_schema": (*_REGISTRY, "decimal.format", "json.fail.invalid.schema", "use.optional.for.nonrequired"),
+    "protobuf": (*_REGISTRY, "optional.for.nullables", "wrapper.for.nullables", "generate.index.for.unions",
+                 "enhanced.protobuf.schema.support"),
+}  # fmt: skip
+REGISTRY_CONVERTERS: Final = frozenset({"avro", "json_schema", "protobuf"})
+FIELDLESS: Final = frozenset({"string", "bytes", "short", "integer", "long", "float", "double", "boolean"})
+"""Converters of values without fields."""
 
 CREDENTIALS: Final[Mapping[str, str]] = {
     _SDK_1 + "DefaultAWSCredentialsProviderChain": "default",
@@ -114,3 +121,8 @@ CREDENTIALS: Final[Mapping[str, str]] = {
 def registered_partitioners() -> tuple[str, ...]:
     """The partitioners that installed packages offer."""
     return tuple(sorted(entry_points(group=PARTITIONER_GROUP).names))
+
+
+def registered_formats() -> tuple[str, ...]:
+    """The formats that installed packages offer."""
+    return tuple(sorted(entry_points(group=FORMAT_GROUP).names))

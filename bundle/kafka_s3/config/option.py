@@ -46,7 +46,8 @@ class Status(StrEnum):
 class Group(StrEnum):
     """The chapters of the reference page."""
 
-    FRAMEWORK = "Connector, topics and converters"
+    FRAMEWORK = "Connector and topics"
+    CONVERTERS = "Converters"
     ROTATION = "Rotation and object names"
     PARTITIONER = "Partitioner"
     FORMAT = "Formats"

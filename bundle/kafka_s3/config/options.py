@@ -8,6 +8,7 @@ from typing import Final
 from kafka_s3.config import (
     options_cloud,
     options_connector,
+    options_converters,
     options_framework,
     options_ours,
     options_partitioner,
@@ -18,6 +19,7 @@ from kafka_s3.config.secret import MASK
 
 OPTIONS: Final[tuple[Option, ...]] = (
     *options_framework.ROWS,
+    *options_converters.ROWS,
     *options_connector.ROWS,
     *options_partitioner.ROWS,
     *options_storage.ROWS,

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_s3.config.classes import FORMATS
+from kafka_s3.config.classes import FORMATS, registered_formats
 from kafka_s3.config.option import Group, Known, OneOf, OneOfAnyCase, Option, Range, Status, Type
 
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
-_AVRO_ONLY = "Acts only on Avro objects, which this version does not write yet."
-_BYTES_ONLY = "Acts only on byte-array objects, which this version does not write yet."
-_COMPANIONS = "Keys and headers are not stored yet; leave store.kafka.keys and store.kafka.headers false."
 _COMMIT_LOG = "The commit log replaces it: a replay can neither overwrite nor duplicate an object."
 _IDLE = Status.INFORMATIONAL
 AVRO_FORMAT: Final = "io.confluent.connect.s3.format.avro.AvroFormat"
@@ -32,9 +29,10 @@ ROTATION: Final = (
     Option("file.delim", _TEXT, "+", "Text between topic, partition and offset in an object's name.", Group.ROTATION),
     Option("filename.offset.zero.pad.width", _INT, "10", "Least number of digits of the start offset in an object's name. The "
            "original also takes 0, and fails at its first file.", Group.ROTATION, valid=Range(1, 2**31 - 1)),
-    Option("schema.compatibility", _TEXT, "NONE", "What happens when the schema of the records changes: NONE closes the files. "
-           "The original takes any other text as NONE; here that is an error, under compatibility.strict a warning.",
-           Group.ROTATION, not_yet=("BACKWARD", "FORWARD", "FULL"), note="NONE closes the files at every change of schema."),
+    Option("schema.compatibility", _TEXT, "NONE", "What happens when the schema of the records changes: NONE closes the files; "
+           "BACKWARD and FULL project older records to the file's schema, FORWARD newer ones. The original takes any other text as "
+           "NONE; here that is an error, under compatibility.strict a warning.",
+           Group.ROTATION),
     Option("enable.conditional.writes", _FLAG, "true", "Do not overwrite objects that exist.", Group.ROTATION,
            status=_IDLE, note=_COMMIT_LOG),
     Option("max.files.scan.limit", _INT, "100", "How many names conditional writes try.", Group.ROTATION,
@@ -46,26 +44,23 @@ ROTATION: Final = (
 )  # fmt: skip
 
 FORMAT: Final = (
-    Option("format.class", Type.CLASS, None, "Format of the objects.", Group.FORMAT, valid=Known(FORMATS), required=True,
-           not_yet=("avro", "bytearray"), note="Use JsonFormat or ParquetFormat."),
+    Option("format.class", Type.CLASS, None, "Format of the objects. Also the name of a format that an installed package registers "
+           "under the entry point group `kafka_s3.formats`.", Group.FORMAT, required=True,
+           valid=Known(FORMATS, registered_formats)),
     Option("parquet.codec", _TEXT, "snappy", "Compression of Parquet objects; part of their extension.", Group.FORMAT,
            valid=OneOf(PARQUET_CODECS), not_yet=("lzo",), note="Use another codec, for example zstd."),
     Option("s3.compression.type", _TEXT, "none", "Compression of whole JSON objects.", Group.FORMAT, valid=OneOf(("none", "gzip"))),
     Option("s3.compression.level", _INT, "-1", "Level of gzip; -1 is the library's own (6).", Group.FORMAT, valid=Range(-1, 9)),
     Option("json.decimal.format", _TEXT, "BASE64", "How JSON objects show decimals.", Group.FORMAT,
            valid=OneOfAnyCase(("BASE64", "NUMERIC"))),
-    Option("format.bytearray.extension", _TEXT, ".bin", "Extension of byte-array objects.", Group.FORMAT,
-           status=_IDLE, note=_BYTES_ONLY),
-    Option("format.bytearray.separator", _TEXT, "\n", "Written after every record, taken exactly as given.", Group.FORMAT,
-           status=_IDLE, note=_BYTES_ONLY, trimmed=False),
+    Option("format.bytearray.extension", _TEXT, ".bin", "Extension of byte-array objects.", Group.FORMAT),
+    Option("format.bytearray.separator", _TEXT, "\n", "Written after every record of a byte-array object, taken exactly as given.",
+           Group.FORMAT, trimmed=False),
     Option("avro.codec", _TEXT, "null", "Compression inside Avro objects.", Group.FORMAT,
-           valid=OneOf(("null", "deflate", "snappy", "bzip2")), status=_IDLE, note=_AVRO_ONLY),
-    Option("enhanced.avro.schema.support", _FLAG, "true", "Keep enum symbols and package names in Avro.", Group.FORMAT,
-           status=_IDLE, note=_AVRO_ONLY),
-    Option("connect.meta.data", _FLAG, "true", "Add Connect's properties to the Avro schema.", Group.FORMAT,
-           status=_IDLE, note=_AVRO_ONLY),
-    Option("allow.optional.map.keys", _FLAG, "false", "Treat optional string keys of maps as plain ones.", Group.FORMAT,
-           status=Status.NOT_YET, note="It changes how maps are laid out."),
+           valid=OneOf(("null", "deflate", "snappy", "bzip2"))),
+    Option("enhanced.avro.schema.support", _FLAG, "true", "Keep enum symbols and package names in the Avro schema.", Group.FORMAT),
+    Option("connect.meta.data", _FLAG, "true", "Add Connect's properties to the Avro schema.", Group.FORMAT),
+    Option("allow.optional.map.keys", _FLAG, "false", "Treat optional string keys of maps as plain ones.", Group.FORMAT),
     Option("schemas.cache.config", _INT, "1000", "Size of the schema cache.", Group.FORMAT,
            status=_IDLE, note="A tuning value of the original."),
     Option("schema.cache.size", _INT, "1000", "Older name of schemas.cache.config.", Group.FORMAT,
@@ -76,19 +71,16 @@ FORMAT: Final = (
 
 RECORDS: Final = (
     Option("behavior.on.null.values", _TEXT, "fail", "What happens to a record without a value: stop, leave it out, or write its "
-           "key as tombstone.", Group.RECORDS, valid=OneOfAnyCase(("fail", "ignore", "write")), not_yet=("write",),
-           note="Use fail or ignore; write also needs store.kafka.keys=true."),
+           "key as tombstone.", Group.RECORDS, valid=OneOfAnyCase(("fail", "ignore", "write"))),
     Option("report.null.values.to.dlq", _FLAG, "true", "With ignore: report null values as dead letters.", Group.RECORDS),
-    Option("tombstone.encoded.partition", _TEXT, "tombstone", "Directory of tombstones.", Group.RECORDS,
-           status=_IDLE, note="Acts only with behavior.on.null.values=write."),
-    Option("store.kafka.keys", _FLAG, "false", "Store record keys in objects of their own.", Group.RECORDS,
-           not_yet=("true",), note="Leave it false."),
-    Option("store.kafka.headers", _FLAG, "false", "Store record headers in objects of their own.", Group.RECORDS,
-           not_yet=("true",), note="Leave it false."),
-    Option("keys.format.class", Type.CLASS, AVRO_FORMAT, "Format of key objects.", Group.RECORDS, valid=Known(FORMATS),
-           status=_IDLE, note=_COMPANIONS),
-    Option("headers.format.class", Type.CLASS, AVRO_FORMAT, "Format of header objects.", Group.RECORDS, valid=Known(FORMATS),
-           status=_IDLE, note=_COMPANIONS),
+    Option("tombstone.encoded.partition", _TEXT, "tombstone", "Directory of the keys of null values, with "
+           "behavior.on.null.values=write.", Group.RECORDS),
+    Option("store.kafka.keys", _FLAG, "false", "Store record keys in objects beside the values'.", Group.RECORDS),
+    Option("store.kafka.headers", _FLAG, "false", "Store record headers in objects beside the values'.", Group.RECORDS),
+    Option("keys.format.class", Type.CLASS, AVRO_FORMAT, "Format of key objects.", Group.RECORDS,
+           valid=Known(FORMATS)),
+    Option("headers.format.class", Type.CLASS, AVRO_FORMAT, "Format of header objects.", Group.RECORDS,
+           valid=Known(FORMATS)),
 )  # fmt: skip
 
 ROWS: Final = (*ROTATION, *FORMAT, *RECORDS)

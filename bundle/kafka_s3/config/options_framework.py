@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.config.classes import CONNECTORS, CONVERTERS, HEADER_CONVERTERS
+from kafka_s3.config.classes import CONNECTORS
 from kafka_s3.config.option import (
     Anything,
     Distinct,
     Group,
     Known,
     OneOf,
-    OneOfAnyCase,
     Option,
     Range,
     Status,
@@ -28,11 +27,8 @@ _INT, _LONG, _TEXT, _FLAG, _CLASS = Type.INT, Type.LONG, Type.STRING, Type.BOOLE
 _IDLE, _NOT_YET, _REFUSED = Status.INFORMATIONAL, Status.NOT_YET, Status.REFUSED
 _MAIN, _ERRORS = Group.FRAMEWORK, Group.ERRORS
 _UPSTREAM = "Transform upstream, with a Spark job or ksqlDB, and sink its output topic."
-_KEYS = "Record keys are not stored yet."
-_HEADERS = "Record headers are not stored yet."
 _WORKER = "Progress is committed with the objects, not on a timer."
 _CLIENT = "Every client takes its settings from consumer.override.*."
-OTHER_CONVERTERS: Final = tuple(name for name in CONVERTERS.values() if name not in ("json", "string", "bytes"))
 CONSUMER: Final = "consumer.override."
 
 
@@ -68,26 +64,6 @@ CONNECTOR: Final = (
     Option("tasks.max", _INT, "1", "Kafka partitions that are read at the same time, at most.", _MAIN, valid=Range(1, 2147483647)),
     Option("topics", Type.LIST, "", "The topics. Exactly one of topics and topics.regex is set.", _MAIN, valid=Distinct()),
     Option("topics.regex", _TEXT, "", "Pattern of whole topic names.", _MAIN),
-    Option("key.converter", _CLASS, None, "Converter of record keys.", _MAIN, valid=Known(CONVERTERS), status=_IDLE, note=_KEYS),
-    Option("key.converter.*", _TEXT, None, "Settings of the key converter.", _MAIN, status=_IDLE, note=_KEYS),
-    Option("value.converter", _CLASS, None, "Converter of record values. Taken from Connect's worker file if that is given.", _MAIN,
-           valid=Known(CONVERTERS), required=True, not_yet=OTHER_CONVERTERS,
-           note="Use JsonConverter, StringConverter or ByteArrayConverter."),
-    Option("value.converter.schemas.enable", _FLAG, "true", "JSON converter: every message is an envelope of schema and payload.", _MAIN),
-    Option("value.converter.encoding", _TEXT, "UTF-8", "String converter: the character set.", _MAIN,
-           valid=OneOfAnyCase(("UTF-8", "UTF8")), note="Only UTF-8 is supported yet."),
-    Option("value.converter.replace.null.with.default", _FLAG, "true", "JSON converter: null becomes the field's default.",
-           _MAIN, not_yet=("false",), note="Leave it true."),
-    Option("value.converter.schemas.cache.size", _INT, "1000", "JSON converter: size of its schema cache.", _MAIN,
-           status=_IDLE, note="A tuning value of the original."),
-    Option("value.converter.decimal.format", _TEXT, "BASE64", "JSON converter: how it writes decimals.", _MAIN,
-           valid=OneOfAnyCase(("BASE64", "NUMERIC")), status=_IDLE, note="A sink reads only, and reads both forms."),
-    Option("value.converter.converter.type", _TEXT, "value", "Set by Connect itself.", _MAIN, status=_IDLE, note="Set by Connect itself."),
-    Option("value.converter.*", _TEXT, None, "Further settings of the value converter.", _MAIN, status=_IDLE,
-           note="None of the supported converters reads further settings."),
-    Option("header.converter", _CLASS, "simple", "Converter of record headers.", _MAIN, valid=Known(HEADER_CONVERTERS),
-           status=_IDLE, note=_HEADERS),
-    Option("header.converter.*", _TEXT, None, "Settings of the header converter.", _MAIN, status=_IDLE, note=_HEADERS),
     Option("transforms", Type.LIST, "", "Single message transforms.", _MAIN, status=_REFUSED, note=_UPSTREAM),
     Option("transforms.*", _TEXT, None, "Settings of transforms.", _MAIN, status=_IDLE, note="Transforms are not supported."),
     Option("predicates", Type.LIST, "", "Predicates of transforms.", _MAIN, status=_REFUSED, note=_UPSTREAM),

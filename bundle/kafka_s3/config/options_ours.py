@@ -27,6 +27,10 @@ ROWS: Final = (
     Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
            "written as Parquet.", _GROUP),
     Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),
+    Option("schema.compatibility.unify", _FLAG, "false", "Let compatible schema versions share a file under a schema that holds them all, "
+           "instead of closing the file at every flip.", _GROUP),
+    Option("record.metadata.enable", _FLAG, "false", "Add the struct `_kafka` (topic, partition, offset, timestamp, key, headers) to every "
+           "value.", _GROUP),
     Option("partition.value.encoding", _TEXT, "none", "How FieldPartitioner writes values: as they are, or percent-encoded.", _GROUP,
            valid=OneOf(("none", "url"))),
     Option("consumer.group.mirror.enable", _FLAG, "true", "Commit the objects' offsets to the consumer group, for monitoring.", _GROUP),

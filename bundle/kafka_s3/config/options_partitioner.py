@@ -24,5 +24,5 @@ ROWS: Final = (
            "field of its value.", _GROUP, valid=Known(EXTRACTORS)),
     Option("timestamp.field", Type.STRING, "timestamp", "Field of the RecordField extractor; `a.b` descends.", _GROUP),
     Option("s3.schema.partition.affix.type", Type.STRING, "NONE", "Add the schema's name as a directory before or after the others.",
-           _GROUP, valid=OneOf(("NONE", "PREFIX", "SUFFIX")), not_yet=("PREFIX", "SUFFIX"), note="Leave it NONE."),
+           _GROUP, valid=OneOf(("NONE", "PREFIX", "SUFFIX"))),
 )  # fmt: skip

@@ -57,8 +57,9 @@ def _matches(pattern: str, topic: str) -> bool:
 
 def _null_keys_are_stored(settings: Settings) -> Iterator[Problem]:
     if settings.text("behavior.on.null.values") == "write" and not settings.flag("store.kafka.keys"):
-        yield problem("store.kafka.keys", "must be true with behavior.on.null.values=write, which writes the keys of null values.",
-                      "Neither is supported yet: set behavior.on.null.values to fail or ignore.")  # fmt: skip
+        rule = "write stores the keys of null values, which needs store.kafka.keys=true."
+        yield problem("behavior.on.null.values", rule, "Use fail or ignore, or set store.kafka.keys=true.")
+        yield problem("store.kafka.keys", "must be true with behavior.on.null.values=write.", "Set it to true.")
 
 
 def _state_is_beside_the_data(settings: Settings) -> Iterator[Problem]:

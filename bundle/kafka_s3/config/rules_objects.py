@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 from zoneinfo import available_timezones
 
+from kafka_s3.config.classes import FIELDLESS
 from kafka_s3.config.rule import Rule, is_time_partitioner, problem
 from kafka_s3.config.settings import Settings
 from kafka_s3.errors import Problem
@@ -118,7 +119,7 @@ def _parquet_needs_a_schema(settings: Settings) -> Iterator[Problem]:
     if settings.text("format.class") != "parquet":
         return
     converter = settings.text("value.converter")
-    if converter in ("string", "bytes"):
+    if converter in FIELDLESS:
         yield problem(
             "value.converter",
             "gives values without fields, which Parquet cannot hold.",

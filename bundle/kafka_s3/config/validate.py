@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.config import rules_delivery, rules_objects
+from kafka_s3.config import rules_delivery, rules_objects, rules_records
 from kafka_s3.config.classes import CONVERTER_SETTINGS
 from kafka_s3.config.derived import with_derived
 from kafka_s3.config.dialects import AFFECTS, Dialect, Translation, dialect_of, translated
@@ -22,7 +22,7 @@ from kafka_s3.config.settings import Settings, defaults
 from kafka_s3.config.worker import is_setting, read_worker, suggestion, under
 from kafka_s3.errors import ConfigError, Problem
 
-PROBLEMS: Final = (*rules_delivery.PROBLEMS, *rules_objects.PROBLEMS)
+PROBLEMS: Final = (*rules_delivery.PROBLEMS, *rules_objects.PROBLEMS, *rules_records.PROBLEMS)
 WARNINGS: Final = (*rules_delivery.WARNINGS, *rules_objects.WARNINGS)
 _log = logging.getLogger(__name__)
 

@@ -14,23 +14,30 @@ from kafka_s3.schemas.connect import ConnectSchema
 
 @dataclass(frozen=True, slots=True)
 class KafkaBatch:
-    """Records of one topic-partition as Kafka has them, in offset order; `values` is a binary array with nulls for tombstones."""
+    """Records of one topic-partition as Kafka has them, in offset order; `values` is a binary array with nulls for tombstones.
+
+    `headers` are lists of structs (`key`, `value`) where they are wanted; a schema id may be among them (SEMANTICS A11).
+    """
 
     offsets: Longs
     timestamps: Longs
     values: pa.Array
+    headers: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def take(self, rows: Longs) -> KafkaBatch:
         """The records at these positions."""
-        return KafkaBatch(self.offsets[rows], self.timestamps[rows], self.values.take(pa.array(rows)))
+        indices = pa.array(rows)
+        headers = None if self.headers is None else self.headers.take(indices)
+        return KafkaBatch(self.offsets[rows], self.timestamps[rows], self.values.take(indices), headers)
 
     def slice(self, start: int, stop: int) -> KafkaBatch:
         """The records `[start, stop)`."""
         values = self.values.slice(start, stop - start)
-        return KafkaBatch(self.offsets[start:stop], self.timestamps[start:stop], values)
+        headers = None if self.headers is None else self.headers.slice(start, stop - start)
+        return KafkaBatch(self.offsets[start:stop], self.timestamps[start:stop], values, headers)
 
     def run(self, values: Values, schema: ConnectSchema | None) -> Run:
         """All records of the batch as one run."""

@@ -3,95 +3,53 @@
 from __future__ import annotations
 
 import base64
-import zlib
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.formats.format import Format, FormatError
-from kafka_s3.records import JsonText, Objects, Plain, Run, Values
+from kafka_s3.formats.format import Format
+from kafka_s3.formats.text_stream import TextStream
+from kafka_s3.records import JsonText, Plain, Run, Values
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.schemas.json_form import dumps, to_json
 
-GZIP_FRAME = 31
 NEEDS_ESCAPE = r'[\x00-\x1f"\\]'
-COMPRESS_EVERY = 1 << 16
 
 
-def json_format(*, compression: str, level: int, decimals: str) -> Format:
-    """JSON lines; `compression` is `none` or `gzip`, `level` -1 to 9, `decimals` BASE64 or NUMERIC."""
-    gzip_level = level if compression == "gzip" else None
+def json_format(*, gzip_level: int | None, decimals: str) -> Format:
+    """JSON lines; `gzip_level` is -1 to 9 or None for plain text, `decimals` BASE64 or NUMERIC."""
     opened = partial(JsonLines, gzip_level=gzip_level, decimals=decimals)
-    return Format("json", ".json.gz" if compression == "gzip" else ".json", opened, _takes_all)
+    return Format("json", ".json" if gzip_level is None else ".json.gz", opened, _takes_all)
 
 
 def _takes_all(run: Run) -> None:
     """JSON lines hold any value."""
 
 
-class JsonLines:
+class JsonLines(TextStream):
     """An open file of JSON lines."""
 
     def __init__(self, schema: ConnectSchema | None, *, gzip_level: int | None, decimals: str) -> None:
+        super().__init__(gzip_level)
         self._schema = schema
         self._decimals = decimals
-        self._gzip = None if gzip_level is None else zlib.compressobj(gzip_level, zlib.DEFLATED, GZIP_FRAME)
-        self._plain = bytearray()
-        self._encoded = bytearray()
-        self._taken = 0
-        self._held = 0
-        self._size = 0
 
     def append(self, values: Values) -> None:
         """Adds one line per value."""
-        self._plain += self._lines(values)
-        if self._gzip is None or len(self._plain) >= COMPRESS_EVERY:
-            self.compact()
-
-    def size(self) -> int:
-        """Encoded bytes, and a quarter of the text that waits for gzip or is held back in it; never less than said before."""
-        waiting = (len(self._plain) + self._held) // 4
-        self._size = max(self._size, self._taken + len(self._encoded) + waiting)
-        return self._size
-
-    def pending(self) -> int:
-        """Bytes of text that wait for gzip."""
-        return len(self._plain)
-
-    def compact(self) -> None:
-        """Feeds the waiting text to gzip."""
-        if self._gzip is None:
-            self._encoded += self._plain
-        else:
-            compressed = self._gzip.compress(self._plain)
-            self._held = 0 if compressed else self._held + len(self._plain)
-            self._encoded += compressed
-        self._plain = bytearray()
-
-    def take(self) -> bytes:
-        """The encoded bytes since the last take."""
-        taken = bytes(self._encoded)
-        self._taken += len(taken)
-        self._encoded = bytearray()
-        return taken
-
-    def finish(self) -> None:
-        """Ends the gzip member."""
-        self.compact()
-        if self._gzip is not None:
-            self._encoded += self._gzip.flush()
-        self._held = self._size = 0  # nothing is estimated any more
+        self.write(self._lines(values))
 
     def _lines(self, values: Values) -> bytes:
         if isinstance(values, JsonText):
             return _joined(values.texts)
-        if isinstance(values, Plain):
+        if isinstance(values, Plain) and (
+            pa.types.is_string(values.array.type) or pa.types.is_binary(values.array.type)
+        ):
             return _joined(_quoted(values.array))
-        if isinstance(values, Objects) and self._schema is not None:
-            schema, decimals = self._schema, self._decimals
-            return "".join(dumps(to_json(item, schema, decimals=decimals)) + "\n" for item in values.items).encode()
-        raise FormatError(f"JSON files cannot hold {type(values).__name__}.")
+        schema, decimals = self._schema, self._decimals
+        if schema is None:
+            return "".join(dumps(item) + "\n" for item in values.objects()).encode()
+        return "".join(dumps(to_json(item, schema, decimals=decimals)) + "\n" for item in values.objects()).encode()
 
 
 def _joined(texts: pa.Array) -> bytes:

@@ -6,6 +6,7 @@ Rows wait as Arrow tables until a row group is full; a file with an inferred sch
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
@@ -13,9 +14,12 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.formats.format import Format, FormatError
 from kafka_s3.records import Columns, JsonText, Objects, Run, Values
 from kafka_s3.schemas.arrow import arrow_table
+from kafka_s3.schemas.avro_out import avro_schema
+from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.connect import ConnectSchema, Kind, SchemaError
 from kafka_s3.schemas.inference import conform, unify, wider
 
@@ -36,10 +40,10 @@ CODECS: Final = {
 }
 
 
-def parquet_format(codec: str) -> Format:
-    """Parquet with one of Connect's codec names."""
+def parquet_format(codec: str, options: AvroOptions) -> Format:
+    """Parquet with one of Connect's codec names; `options` are for the Avro schema in the footer."""
     arrow_codec, extension = CODECS[codec]
-    return Format("parquet", extension, partial(ParquetFile, codec=arrow_codec), _refuses)
+    return Format("parquet", extension, partial(ParquetFile, codec=arrow_codec, options=options), _refuses)
 
 
 def _refuses(run: Run) -> str | None:
@@ -53,6 +57,8 @@ def _refuses(run: Run) -> str | None:
         return "Parquet needs values with a struct schema."
     if _has_empty_struct(run.schema):
         return "Parquet cannot hold a struct without fields."
+    if isinstance(run.values, AvroBodies) and run.values.table is None:
+        return _unfit(run.values.objects(), run.schema)
     return _unfit(run.values.items, run.schema) if isinstance(run.values, Objects) else None
 
 
@@ -104,9 +110,10 @@ class Tap:
 class ParquetFile:
     """An open Parquet file."""
 
-    def __init__(self, schema: ConnectSchema | None, *, codec: str) -> None:
+    def __init__(self, schema: ConnectSchema | None, *, codec: str, options: AvroOptions) -> None:
         self._schema = schema
         self._codec = codec
+        self._avro = footer(schema, options)
         self._tables: list[pa.Table] = []
         self._waiting = 0
         self._few = 0
@@ -177,20 +184,18 @@ class ParquetFile:
         self._waiting = sum(table.nbytes + OBJECT_BYTES * table.num_columns for table in joined)
 
     def _table(self, values: Values) -> pa.Table:
-        if isinstance(values, Columns):
+        if isinstance(values, Columns | AvroBodies | JsonText) and values.table is not None:
             return values.table
-        if isinstance(values, JsonText) and values.table is not None:
-            return values.table
-        if isinstance(values, Objects) and self._schema is not None:
+        if self._schema is not None:
             try:
-                return arrow_table(values.items, self._schema)
+                return arrow_table(values.objects(), self._schema)
             except (SchemaError, ValueError, pa.ArrowException) as error:
                 raise FormatError(f"Parquet cannot hold the values: {error}") from error
         raise FormatError("Parquet needs values with a struct schema.")
 
     def _opened(self, schema: pa.Schema) -> pq.ParquetWriter:
         strings = [field.name for field in schema if pa.types.is_string(field.type)]
-        return pq.ParquetWriter(
+        writer = pq.ParquetWriter(
             pa.PythonFile(self._tap, mode="w"),
             schema,
             compression=self._codec,
@@ -199,3 +204,16 @@ class ParquetFile:
             store_schema=False,
             write_statistics=True,
         )
+        writer.add_key_value_metadata(self._avro)
+        return writer
+
+
+def footer(schema: ConnectSchema | None, options: AvroOptions) -> dict[str, str]:
+    """The footer's metadata: the Avro schema, where Avro can express the Connect schema (SEMANTICS A8.3)."""
+    if schema is None:
+        return {}
+    try:
+        text = json.dumps(avro_schema(schema, options=options), ensure_ascii=False, separators=(",", ":"))
+    except SchemaError:  # a name that Avro does not allow: Parquet itself holds it
+        return {}
+    return {"parquet.avro.schema": text, "writer.model.name": "avro"}

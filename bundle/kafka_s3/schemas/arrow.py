@@ -57,3 +57,24 @@ def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
         columns.append(pa.array([item.get(field.name) for item in items], kind))
     fields = [arrow_field(field.name, field.schema) for field in schema.fields]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def python_rows(table: pa.Table) -> list[Any]:
+    """The rows of a table as Python values: dicts, pairs for maps, numbers for dates and times."""
+    plain = pa.schema([field.with_type(_without_times(field.type)) for field in table.schema])
+    rows: list[Any] = (table if plain == table.schema else table.cast(plain)).to_pylist()
+    return rows
+
+
+def _without_times(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.int64()
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_without_times(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_without_times(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(_without_times(kind.key_type), kind.item_field.with_type(_without_times(kind.item_type)))
+    return kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import NoneType
 from typing import Any
@@ -67,6 +67,10 @@ class ConnectSchema:
     def label(self) -> str:
         """The schema's name and version for people: `orders v3`, or its type."""
         return (self.name or str(self.kind)) + (f" v{self.version}" if self.version is not None else "")
+
+    def unversioned(self) -> ConnectSchema:
+        """The schema without its own version number."""
+        return replace(self, version=None)
 
     def at(self, path: tuple[str, ...]) -> ConnectSchema | None:
         """The schema of a nested member, None where there is no such member."""

@@ -43,6 +43,12 @@ def _place(topics: Sequence[str]) -> Column:
     return F.element_at(index, F.col("topic")).cast("long") * PLACES_PER_TOPIC + partition
 
 
+def _schema_names() -> Column:
+    """The headers that name a record's schema; nearly always none (SEMANTICS A11)."""
+    names = [f"__{role}_schema_id" for role in ("value", "key")]
+    return F.filter("headers", lambda header: header["key"].isin(names))
+
+
 def _tune(spark: SparkSession) -> None:
     """Larger batches, and Spark's newer Kafka reader: the default one makes a `Row` of each record and takes it apart again."""
     with contextlib.suppress(PySparkException):  # a platform that allows no such settings is only slower
@@ -75,6 +81,8 @@ class SparkSource:
         ]
         if task.keeps_envelopes:
             columns += ["key", "headers"]
+        elif task.keeps_schema_names:
+            columns += [F.lit(None).cast("binary").alias("key"), _schema_names().alias("headers")]
         rows = self._collect(frame.select(*columns).mapInArrow(task.run, REPORT))
         for row in rows:
             raise_failure(row)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.config.settings import Settings
+from kafka_s3.conversion import names_schemas, reads_envelopes
 from kafka_s3.errors import SinkError
 from kafka_s3.pipeline import make_pipeline
 from kafka_s3.report_form import report_text
@@ -36,9 +37,14 @@ class Task:
 
     @property
     def keeps_envelopes(self) -> bool:
-        """Whether keys and headers are read: only where a record may become a dead letter."""
+        """Whether keys and headers are read: where they are stored, or a record may become a dead letter."""
         topic = self.settings.text("errors.deadletterqueue.topic.name")
-        return self.settings.text("errors.tolerance") == "all" or bool(topic)
+        return self.settings.text("errors.tolerance") == "all" or bool(topic) or reads_envelopes(self.settings)
+
+    @property
+    def keeps_schema_names(self) -> bool:
+        """Whether the headers that name a record's schema are read."""
+        return names_schemas(self.settings)
 
     @property
     def topics(self) -> list[str]:

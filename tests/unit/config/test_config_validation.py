@@ -30,6 +30,8 @@ TIME: dict[str, str | None] = {
     "locale": "en",
     "timezone": "UTC",
 }
+AVRO: dict[str, str | None] = {"value.converter": "AvroConverter", "value.converter.schemas.enable": None}
+REGISTRY: dict[str, str | None] = {**AVRO, "value.converter.schema.registry.url": "http://registry:8081"}
 PARQUET: dict[str, str | None] = {"format.class": f"{FORMAT}parquet.ParquetFormat"}
 STRICT: dict[str, str | None] = {"compatibility.strict": "true"}
 
@@ -128,6 +130,17 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     (PARQUET, ["value.converter.schemas.enable"]),
     ({**PARQUET, "value.converter": "string", "value.schema.inference": "true"}, ["value.converter"]),
     ({**PARQUET, **STRICT, "value.schema.inference": "true"}, ["value.schema.inference"]),
+    ({**PARQUET, "value.converter": "LongConverter", "value.converter.schemas.enable": None}, ["value.converter"]),
+    (AVRO, ["value.converter.schema.registry.url"]),
+    ({**AVRO, "value.converter.schema.registry.url": "registry:8081"}, ["value.converter.schema.registry.url"]),
+    ({**REGISTRY, "value.converter.basic.auth.credentials.source": "USER_INFO"}, ["value.converter.basic.auth.user.info"]),
+    ({**REGISTRY, "value.converter.value.subject.name.strategy": "Own"}, ["value.converter.value.subject.name.strategy"]),
+    ({"store.kafka.keys": "true", "key.converter": "AvroConverter"}, ["key.converter.schema.registry.url"]),
+    ({"store.kafka.keys": "true", "s3.compression.type": "gzip"}, ["s3.compression.type"]),
+    ({"store.kafka.headers": "true", "headers.format.class": "ByteArrayFormat"}, ["headers.format.class"]),
+    ({"record.metadata.enable": "true", "value.converter": "StringConverter"}, ["record.metadata.enable"]),
+    ({"record.metadata.enable": "true", **STRICT}, ["record.metadata.enable"]),
+    ({"schema.compatibility.unify": "true", **STRICT}, ["schema.compatibility.unify"]),
     ({**PARQUET, "value.schema": "{"}, ["value.schema"]),
     ({**PARQUET, "value.schema": '{"type": "record"}'}, ["value.schema"]),
     ({**PARQUET, "value.schema": '{"type": "int32"}'}, ["value.schema"]),
@@ -158,19 +171,11 @@ def test_what_cannot_work_is_refused_by_its_property_names(changes: dict[str, st
 
 
 NOT_YET: list[tuple[str, str]] = [
-    ("format.class", f"{FORMAT}avro.AvroFormat"),
-    ("format.class", f"{FORMAT}bytearray.ByteArrayFormat"),
-    ("store.kafka.keys", "true"),
-    ("store.kafka.headers", "true"),
-    ("s3.schema.partition.affix.type", "PREFIX"),
-    ("schema.compatibility", "BACKWARD"),
-    ("schema.compatibility", "FULL"),
-    ("value.converter", "io.confluent.connect.avro.AvroConverter"),
-    ("value.converter", "io.confluent.connect.protobuf.ProtobufConverter"),
-    ("value.converter", "org.apache.kafka.connect.converters.LongConverter"),
+    ("parquet.codec", "lzo"),
+    ("value.converter.use.latest.version", "true"),
+    ("value.converter.replace.null.with.default", "false"),
     ("errors.retry.timeout", "1000"),
     ("errors.retry.delay.max.ms", "1"),
-    ("allow.optional.map.keys", "true"),
 ]
 
 
@@ -182,12 +187,7 @@ def test_what_is_not_built_yet_is_refused_with_a_text_that_says_so(key: str, tex
 
 
 def test_keys_that_are_not_built_yet_may_carry_their_default() -> None:
-    assert (
-        problem_keys(
-            {"errors.retry.timeout": "0", "errors.retry.delay.max.ms": "60000", "allow.optional.map.keys": "false"}
-        )
-        == []
-    )
+    assert problem_keys({"errors.retry.timeout": "0", "errors.retry.delay.max.ms": "60000"}) == []
 
 
 def test_tombstones_name_both_keys() -> None:

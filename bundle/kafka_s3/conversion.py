@@ -1,0 +1,157 @@
+"""Which converters does a configuration stand for? Settings in, a converter of whole records per topic-partition out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from kafka_s3.config.classes import REGISTRY_CONVERTERS
+from kafka_s3.config.settings import Settings
+from kafka_s3.converters.converter import Converter
+from kafka_s3.converters.json_columns import JsonColumns
+from kafka_s3.converters.json_envelope import JsonEnvelope
+from kafka_s3.converters.json_values import JsonTables, JsonValues
+from kafka_s3.converters.kafka_struct import KafkaStruct
+from kafka_s3.converters.payload import PayloadDecoder
+from kafka_s3.converters.plain import NUMBERS, ByteArrays, Numbers, Strings
+from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
+from kafka_s3.converters.whole_records import RecordConverter
+from kafka_s3.model import Role, TopicPartition
+from kafka_s3.registration import registry_options
+from kafka_s3.registry.subjects import strategy_of
+from kafka_s3.schemas.avro_types import AvroOptions
+from kafka_s3.schemas.connect import read_schema
+from kafka_s3.schemas.registered import Language, RegisteredSchema
+
+MakeConverter: TypeAlias = Callable[[str], Converter]
+SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
+
+
+def record_converters(
+    settings: Settings, *, fields: list[tuple[str, ...]]
+) -> Callable[[TopicPartition], RecordConverter]:
+    """Makes the converter of a topic-partition's records; `fields` are those that extractor and partitioner look at.
+
+    What is costly (registry clients, compiled schemas) is made once and shared by all topic-partitions.
+    """
+    value = _value_converter(settings, fields)
+    key = _converter(settings, Role.KEY) if _reads_keys(settings) else None
+    stored = {Role.KEY: "store.kafka.keys", Role.HEADER: "store.kafka.headers"}
+    stores = frozenset(role for role, switch in stored.items() if settings.flag(switch))
+    tombstones = settings.text("behavior.on.null.values").lower() == "write"
+    text_keys = settings.text("key.converter") == "string"
+
+    def made(topic_partition: TopicPartition) -> RecordConverter:
+        metadata = KafkaStruct(topic_partition, text_keys) if settings.flag("record.metadata.enable") else None
+        topic = topic_partition.topic
+        return RecordConverter(
+            value(topic), key(topic) if key is not None else None, stores, tombstones, metadata, names_schemas(settings)
+        )
+
+    return made
+
+
+def reads_envelopes(settings: Settings) -> bool:
+    """Whether keys or headers are decoded, and not only kept for dead letters."""
+    return _reads_keys(settings) or settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
+
+
+def _reads_keys(settings: Settings) -> bool:
+    # the original fails records whose key cannot be decoded, stored or not; strings and bytes always can
+    fallible = settings.text("key.converter") not in ("string", "bytes")
+    return settings.flag("store.kafka.keys") or (settings.strict and fallible)
+
+
+def names_schemas(settings: Settings) -> bool:
+    """Whether a record's headers may name its schema (SEMANTICS A11)."""
+    return settings.text("value.converter") in REGISTRY_CONVERTERS
+
+
+def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeConverter:
+    if settings.text("value.converter") == "json" and not settings.flag("value.converter.schemas.enable"):
+        if settings.text("format.class") == "parquet":
+            given = settings.text("value.schema")
+            schema = read_schema(json.loads(given)) if given else None
+            return lambda topic: JsonColumns(schema) if schema is not None else JsonTables()
+        return lambda topic: JsonValues(fields)
+    return _converter(settings, Role.VALUE)
+
+
+def _converter(settings: Settings, role: Role) -> MakeConverter:
+    name = settings.text(SIDES[role])
+    if name in REGISTRY_CONVERTERS:
+        catalog = _catalog(settings, role)
+        return lambda topic: RegistryValues(catalog, topic, role)
+    if name in NUMBERS:
+        return lambda topic: Numbers(name)
+    match name:
+        case "string":
+            return lambda topic: Strings()
+        case "bytes":
+            return lambda topic: ByteArrays()
+        case _:
+            envelope = settings.flag(f"{SIDES[role]}.schemas.enable")
+            return lambda topic: JsonEnvelope() if envelope else JsonValues()
+
+
+def _catalog(settings: Settings, role: Role) -> SchemaCatalog:
+    from kafka_s3.registry.client import RegistryClient
+
+    converter = SIDES[role]
+    language, make = _language(settings, converter)
+    return SchemaCatalog(
+        RegistryClient(registry_options(settings, converter)),
+        language,
+        strategy_of(settings.text(f"{converter}.{role}.subject.name.strategy")),
+        make,
+        settings.number(f"{converter}.schemas.cache.config"),
+    )
+
+
+def _language(settings: Settings, converter: str) -> tuple[Language, MakeDecoder]:
+    """The schema language of a converter, and what decodes it. A language's packages are imported where it is used."""
+    match settings.text(converter):
+        case "avro":
+            from kafka_s3.converters.avro import AvroPayloads
+
+            options = AvroOptions(
+                enhanced=settings.flag(f"{converter}.enhanced.avro.schema.support"),
+                meta_data=settings.flag(f"{converter}.connect.meta.data"),
+                scrub_invalid_names=settings.flag(f"{converter}.scrub.invalid.names"),
+            )
+            return Language.AVRO, lambda schema, indexes, version: AvroPayloads(schema, options, version=version)
+        case "json_schema":
+            return Language.JSON, partial(_json_schema, settings, converter)
+        case _:
+            return Language.PROTOBUF, partial(_protobuf, settings, converter)
+
+
+def _json_schema(
+    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
+) -> PayloadDecoder:
+    from kafka_s3.converters.json_schema import JsonSchemaPayloads
+    from kafka_s3.schemas.json_schema import JsonSchemaOptions
+
+    options = JsonSchemaOptions(
+        optional_for_nonrequired=settings.flag(f"{converter}.use.optional.for.nonrequired"),
+        fail_invalid=settings.flag(f"{converter}.json.fail.invalid.schema"),
+    )
+    return JsonSchemaPayloads(schema, options, version=version)
+
+
+def _protobuf(
+    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
+) -> PayloadDecoder:
+    from kafka_s3.converters.protobuf import ProtobufPayloads
+    from kafka_s3.schemas.protobuf import ProtobufOptions
+    from kafka_s3.schemas.protobuf_descriptors import message_type
+
+    options = ProtobufOptions(
+        optional_for_nullables=settings.flag(f"{converter}.optional.for.nullables"),
+        wrapper_for_nullables=settings.flag(f"{converter}.wrapper.for.nullables"),
+        generate_index_for_unions=settings.flag(f"{converter}.generate.index.for.unions"),
+        enhanced_protobuf_schema_support=settings.flag(f"{converter}.enhanced.protobuf.schema.support"),
+    )
+    return ProtobufPayloads(message_type(schema, indexes), options, version=version)

@@ -1,0 +1,98 @@
+"""How are the payloads of one Avro schema decoded? A batch at a time into columns, one by one where that cannot be (SEMANTICS A11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_s3.avro_bodies import AvroBodies
+from kafka_s3.converters.avro_columns import AvroColumns, columns_of
+from kafka_s3.converters.payload import Payloads
+from kafka_s3.records import Longs, Plain
+from kafka_s3.schemas.arrow import arrow_table
+from kafka_s3.schemas.avro_in import connect_schema, parse_avro
+from kafka_s3.schemas.avro_types import AvroOptions
+from kafka_s3.schemas.avro_values import decoder, measuring_decoder
+from kafka_s3.schemas.connect import SchemaError
+from kafka_s3.schemas.registered import RegisteredSchema
+
+FEW: Final = 64
+
+
+class AvroPayloads:
+    """The payload decoder of a registered Avro schema. Raises SchemaError where the schema is broken or recursive."""
+
+    def __init__(self, registered: RegisteredSchema, options: AvroOptions, *, version: int | None) -> None:
+        self._writer = parse_avro(registered.text, registered.references)
+        self.schema = connect_schema(self._writer, options=options, version=version)
+        self._decode = decoder(self._writer, self.schema)
+        self._measure = measuring_decoder(self._writer, self.schema)
+        self._columns = None if self.schema is None else columns_of(self._writer, self.schema)
+        self._raw = self._writer == "bytes" or (isinstance(self._writer, dict) and self._writer == {"type": "bytes"})
+
+    def decode(self, payloads: pa.Array) -> Payloads:
+        """The values; a payload that is no datum of the schema is a failure. Bytes after the datum are ignored, as in the original."""
+        if self._raw:
+            return Payloads(np.arange(len(payloads)), Plain(payloads))
+        if self._columns is None:
+            return self._one_by_one(payloads).as_payloads(self._writer, self._decode)
+        parts = list(self._parts(self._columns, payloads, 0))
+        return _joined(parts).as_payloads(self._writer, self._decode)
+
+    def _parts(self, columns: AvroColumns, payloads: pa.Array, start: int) -> Iterator[_Part]:
+        """The payloads in pieces, halved until those that are no data are among a few."""
+        table = columns.read(payloads)
+        if table is not None:
+            yield _Part(np.arange(start, start + len(payloads)), payloads, table=table)
+        elif len(payloads) <= FEW:
+            part = self._one_by_one(payloads)
+            assert self.schema is not None
+            table = arrow_table(part.items or [], self.schema)
+            failures = [(start + row, text) for row, text in part.failures]
+            yield _Part(start + part.rows, part.bodies, table=table, failures=failures)
+        else:
+            middle = len(payloads) // 2
+            yield from self._parts(columns, payloads.slice(0, middle), start)
+            yield from self._parts(columns, payloads.slice(middle), start + middle)
+
+    def _one_by_one(self, payloads: pa.Array) -> _Part:
+        rows, items, bodies, failures = [], [], [], []
+        for row, payload in enumerate(payloads.to_pylist()):
+            try:
+                item, length = self._measure(payload)
+            except (SchemaError, ValueError, OverflowError) as error:
+                failures.append((row, f"Error deserializing Avro message: {error}"))
+                continue
+            rows.append(row)
+            items.append(item)
+            bodies.append(payload[:length])
+        return _Part(np.array(rows, np.int64), pa.array(bodies, pa.binary()), items=items, failures=failures)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some of a batch: positions of good payloads, their bodies without trailing bytes, and their values in one form or the other."""
+
+    rows: Longs
+    bodies: pa.Array
+    table: pa.Table | None = None
+    items: list[Any] | None = None
+    failures: list[tuple[int, str]] = field(default_factory=list)
+
+    def as_payloads(self, writer: Any, decode: Callable[[bytes], Any]) -> Payloads:
+        return Payloads(self.rows, AvroBodies(self.bodies, writer, decode, self.table, self.items), self.failures)
+
+
+def _joined(parts: list[_Part]) -> _Part:
+    if len(parts) == 1:
+        return parts[0]
+    return _Part(
+        np.concatenate([part.rows for part in parts]),
+        pa.concat_arrays([part.bodies for part in parts]),
+        table=pa.concat_tables([part.table for part in parts if part.table is not None]),
+        failures=[failure for part in parts for failure in part.failures],
+    )

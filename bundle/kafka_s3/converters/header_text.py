@@ -1,0 +1,71 @@
+"""How does a header's value become text? As Connect's simple header converter reads it and its `Values` class writes it again.
+
+Text that looks like a number is read as the narrowest number and loses what that type does not keep (`1.50` becomes `1.5`, `7.0`
+becomes `7`); text in quotes loses them; everything else stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from decimal import Decimal
+from typing import Any, Final
+
+from kafka_s3.schemas.connect import ConnectSchema, Field, Kind
+
+NUMBER: Final = re.compile(r"[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d{1,3})?")
+QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+LONG: Final = 2**63
+FLOAT_MAX: Final = Decimal("3.4028235E38")
+FLOAT_DIGITS: Final = 9
+LONGEST_NUMBER: Final = 60
+TEXT: Final = ConnectSchema(Kind.STRING)
+HEADERS: Final = ConnectSchema(
+    Kind.ARRAY,
+    items=ConnectSchema(Kind.STRUCT, fields=(Field("key", TEXT), Field("value", TEXT))),
+)
+"""The schema of a record's headers: an array of name and text."""
+
+
+def header_rows(headers: list[list[dict[str, Any]]]) -> list[list[dict[str, str | None]]]:
+    """The headers of records, by the schema `HEADERS`."""
+    return [[{"key": header["key"], "value": header_text(header["value"])} for header in one] for one in headers]
+
+
+def header_text(raw: bytes | None) -> str | None:
+    """The text of one header value; malformed UTF-8 becomes replacement characters, as in Java."""
+    if raw is None:
+        return None
+    text = raw.decode("utf-8", "replace")
+    stripped = text.strip()
+    if NUMBER.fullmatch(stripped) and len(stripped) <= LONGEST_NUMBER:
+        return _number(Decimal(stripped))
+    quoted = QUOTED.fullmatch(stripped)
+    return re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else text
+
+
+def _number(value: Decimal) -> str:
+    if value == value.to_integral_value() and -LONG <= value < LONG:
+        return str(int(value))
+    if abs(value) <= FLOAT_MAX:
+        return _java_float(_float32(float(value)))
+    return repr(float(value)).upper().replace("E+", "E")
+
+
+def _float32(value: float) -> float:
+    narrow: float = struct.unpack("f", struct.pack("f", value))[0]
+    return narrow
+
+
+def _java_float(value: float) -> str:
+    """The shortest decimal text that means this 32-bit number, in Java's form."""
+    if value == 0:
+        return "0.0"
+    digits = next(text for n in range(1, FLOAT_DIGITS + 1) if _float32(float(text := f"{value:.{n}g}")) == value)
+    number = Decimal(digits)
+    if Decimal("0.001") <= abs(number) < Decimal(10_000_000):
+        plain = f"{number:f}"
+        return plain if "." in plain else f"{plain}.0"
+    sign, figures, _ = number.normalize().as_tuple()
+    first, rest = figures[0], "".join(map(str, figures[1:])) or "0"
+    return f"{'-' if sign else ''}{first}.{rest}E{number.adjusted()}"

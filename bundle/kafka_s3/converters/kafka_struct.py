@@ -1,0 +1,121 @@
+"""How does a row say where it comes from? A struct `_kafka` inside the value (`record.metadata.enable`); our extension.
+
+Members: topic, partition, offset, timestamp, key (text with the string converter, else bytes) and headers (name and text). It is the last
+field of structs and of JSON objects; a value without fields cannot take it and becomes a dead letter or stops the sink.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_s3.converters.converter import KafkaBatch
+from kafka_s3.converters.header_text import HEADERS, header_rows
+from kafka_s3.model import TopicPartition
+from kafka_s3.records import NO_TIMESTAMP, Columns, Failure, JsonText, Longs, Objects, Run, Values, rejection
+from kafka_s3.schemas.arrow import arrow_field
+from kafka_s3.schemas.connect import TIMESTAMP, ConnectSchema, Field, Kind
+from kafka_s3.schemas.json_form import dumps, to_json
+
+FIELD: Final = "_kafka"
+NO_FIELDS: Final = f"record.metadata.enable adds the field {FIELD} to values with fields; this value has none, or has that field already."
+TEXT: Final = ConnectSchema(Kind.STRING, optional=True)
+BYTES: Final = ConnectSchema(Kind.BYTES, optional=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaStruct:
+    """Adds the struct to values of one topic-partition. `text_keys`: keys are UTF-8 text."""
+
+    topic_partition: TopicPartition
+    text_keys: bool
+
+    @property
+    def schema(self) -> ConnectSchema:
+        """The struct's schema."""
+        members = (
+            Field("topic", ConnectSchema(Kind.STRING)),
+            Field("partition", ConnectSchema(Kind.INT32)),
+            Field("offset", ConnectSchema(Kind.INT64)),
+            Field("timestamp", ConnectSchema(Kind.INT64, optional=True, name=TIMESTAMP, version=1)),
+            Field("key", TEXT if self.text_keys else BYTES),
+            Field("headers", replace(HEADERS, optional=True)),
+        )
+        return ConnectSchema(Kind.STRUCT, name="kafka_s3.Kafka", fields=members)
+
+    def added(self, runs: list[Run], batch: KafkaBatch, keys: pa.Array | None) -> tuple[list[Run], list[Failure]]:
+        """The runs with the struct in their values; failures of records whose values have no room for it."""
+        out: list[Run] = []
+        failures: list[Failure] = []
+        for run in runs:
+            good = _with_fields(run)
+            if len(good) < len(run):
+                failures += [rejection(int(offset), NO_FIELDS) for offset in np.delete(run.offsets, good)]
+                run = run.take(good)
+            if not len(run):
+                continue
+            places = np.searchsorted(batch.offsets, run.offsets)
+            rows = self._rows(run, batch, places=places, keys=keys)
+            schema = run.schema
+            if schema is not None:
+                schema = replace(schema, fields=(*schema.fields, Field(FIELD, self.schema)))
+            out.append(replace(run, values=self._values(run, rows), schema=schema))
+        return out, failures
+
+    def _rows(self, run: Run, batch: KafkaBatch, *, places: Any, keys: pa.Array | None) -> list[dict[str, Any]]:
+        indices = pa.array(places)
+        names = keys.take(indices).to_pylist() if keys is not None else [None] * len(run)
+        headers = header_rows(
+            [one or [] for one in batch.headers.take(indices).to_pylist()]
+            if batch.headers is not None
+            else [[]] * len(run)
+        )
+        return [
+            {
+                "topic": self.topic_partition.topic,
+                "partition": self.topic_partition.partition,
+                "offset": offset,
+                "timestamp": None if time == NO_TIMESTAMP else time,
+                "key": name.decode("utf-8", "replace") if self.text_keys and name is not None else name,
+                "headers": texts,
+            }
+            for offset, time, name, texts in zip(
+                run.offsets.tolist(), run.timestamps.tolist(), names, headers, strict=True
+            )
+        ]
+
+    def _values(self, run: Run, rows: list[dict[str, Any]]) -> Values:
+        values = run.values
+        if isinstance(values, JsonText):
+            return JsonText(_texts(values.texts, rows, self.schema), self._table(values.table, rows))
+        if isinstance(values, Columns):
+            table = self._table(values.table, rows)
+            assert table is not None
+            return Columns(table)
+        return Objects([{**value, FIELD: row} for value, row in zip(values.objects(), rows, strict=True)])
+
+    def _table(self, table: pa.Table | None, rows: list[dict[str, Any]]) -> pa.Table | None:
+        field = arrow_field(FIELD, self.schema)
+        return None if table is None else table.append_column(field, pa.array(rows, field.type))
+
+
+def _with_fields(run: Run) -> Longs:
+    """The rows whose values can take one more field."""
+    if isinstance(run.values, JsonText):
+        objects: Longs = np.flatnonzero(pc.starts_with(run.values.texts, b"{").to_numpy(zero_copy_only=False))
+        return objects
+    fits = run.schema is not None and run.schema.kind is Kind.STRUCT and run.schema.field(FIELD) is None
+    return np.arange(len(run) if fits else 0)
+
+
+def _texts(texts: pa.Array, rows: list[dict[str, Any]], schema: ConnectSchema) -> pa.Array:
+    out = []
+    for text, row in zip(texts.to_pylist(), rows, strict=True):
+        head = text.rstrip()[:-1].rstrip()
+        comma = "" if head == b"{" else ","
+        out.append(head + f'{comma}"{FIELD}":{dumps(to_json(row, schema))}'.encode() + b"}")
+    return pa.array(out, pa.binary())

@@ -1,0 +1,142 @@
+"""How does a converter with a schema registry decode? Each record names its schema; the registry knows it; its payload decoder reads it.
+
+What a record does wrong (an unknown magic byte or id, a payload that does not fit) fails that record. A registry that does not answer
+fails the task, which the sink repeats: nothing is lost, and nothing is taken for bad that is not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from kafka_s3.converters.converter import KafkaBatch, without_nulls
+from kafka_s3.converters.payload import PayloadDecoder
+from kafka_s3.errors import UnknownSchema
+from kafka_s3.model import Role, Stage
+from kafka_s3.records import DATA_EXCEPTION, Decoded, Failure, Longs, Run
+from kafka_s3.registry.subjects import SubjectNameStrategy, subject
+from kafka_s3.registry.wire_format import MessageIndexes, SchemaName, framed, payloads, schema_id_headers
+from kafka_s3.schemas.connect import SchemaError
+from kafka_s3.schemas.registered import Language, RegisteredSchema, SchemaRegistry
+
+MakeDecoder: TypeAlias = Callable[[RegisteredSchema, tuple[int, ...], int | None], PayloadDecoder]
+COMPONENTS: Final = {
+    Language.AVRO: "io.confluent.connect.avro.AvroConverter",
+    Language.JSON: "io.confluent.connect.json.JsonSchemaConverter",
+    Language.PROTOBUF: "io.confluent.connect.protobuf.ProtobufConverter",
+}
+
+
+@dataclass(slots=True)
+class SchemaCatalog:
+    """The decoders of all schemas seen, shared by the tasks of a process; the least recently used goes first. Thread-safe."""
+
+    registry: SchemaRegistry
+    language: Language
+    strategy: SubjectNameStrategy
+    make: MakeDecoder
+    size: int = 1000
+    _known: OrderedDict[tuple[SchemaName, str, Role], PayloadDecoder] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def decoder(self, name: SchemaName, topic: str, *, role: Role) -> PayloadDecoder:
+        """The decoder of a schema. Raises UnknownSchema and SchemaError for that schema, RegistryUnavailable, RegistryError."""
+        key = (name, topic, role)
+        with self._lock:
+            if key in self._known:
+                self._known.move_to_end(key)
+                return self._known[key]
+        made = self._made(name, topic, role)
+        with self._lock:
+            self._known[key] = made
+            while len(self._known) > self.size:
+                self._known.popitem(last=False)
+        return made
+
+    def _made(self, name: SchemaName, topic: str, role: Role) -> PayloadDecoder:
+        if name.guid is not None:
+            registered = self.registry.by_guid(name.guid)
+        else:
+            assert name.id is not None
+            registered = self.registry.by_id(name.id)
+        if registered.language is not self.language:
+            raise SchemaError(
+                f"Schema {name.guid or name.id} is {registered.language}, but the converter reads {self.language}. Use the other converter."
+            )
+        indexes = name.indexes or ()
+        unversioned = self.make(registered, indexes, None)
+        version = self._version(registered, unversioned, topic=topic, role=role)
+        return unversioned if version is None else self.make(registered, indexes, version)
+
+    def _version(self, registered: RegisteredSchema, made: PayloadDecoder, *, topic: str, role: Role) -> int | None:
+        """The schema's number in its subject; none where it is not registered there (SEMANTICS A6)."""
+        record = made.schema.name if made.schema is not None else None
+        try:
+            return self.registry.version_of(subject(self.strategy, topic, record, role=role), registered)
+        except (ValueError, UnknownSchema):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryValues:
+    """The converter of one topic's values or keys."""
+
+    catalog: SchemaCatalog
+    topic: str
+    role: Role
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """Runs of one schema each. Raises RegistryUnavailable, and RegistryError where the registry refuses us."""
+        batch, nulls = without_nulls(batch)
+        if not len(batch):
+            return Decoded(nulls=nulls)
+        follow = MessageIndexes.FOLLOW if self.catalog.language is Language.PROTOBUF else MessageIndexes.ABSENT
+        named = schema_id_headers(batch.headers, self.role) if batch.headers is not None else None
+        found = framed(batch.values, headers=named, indexes=follow)
+        decoded = Decoded([], [self._failure(batch, row, text) for row, text in found.failures], nulls)
+        parts = [
+            part for name, rows, starts in found.distinct for part in self._part(batch, name, rows, starts, decoded)
+        ]
+        decoded.runs.extend(_in_order(parts))
+        decoded.nulls.sort()
+        return decoded
+
+    def _part(self, batch: KafkaBatch, name: SchemaName, rows: Longs, starts: Longs, decoded: Decoded) -> list[Run]:
+        """The records of one schema as a run, however far apart they are."""
+        try:
+            decoder = self.catalog.decoder(name, self.topic, role=self.role)
+        except (UnknownSchema, SchemaError) as error:
+            decoded.failures.extend(self._failure(batch, int(row), str(error)) for row in rows)
+            return []
+        result = decoder.decode(payloads(batch.values, rows, starts))
+        decoded.failures.extend(self._failure(batch, int(rows[at]), text) for at, text in result.failures)
+        decoded.nulls.extend(int(batch.offsets[rows[at]]) for at in result.nulls)
+        good = rows[result.rows]
+        return [Run(batch.offsets[good], batch.timestamps[good], result.values, decoder.schema)] if len(good) else []
+
+    def _failure(self, batch: KafkaBatch, row: int, text: str) -> Failure:
+        return Failure(
+            int(batch.offsets[row]), Stage.VALUE_CONVERTER, COMPONENTS[self.catalog.language], DATA_EXCEPTION, text
+        )
+
+
+def _in_order(parts: list[Run]) -> list[Run]:
+    """Runs of consecutive records, in offset order."""
+    if len(parts) <= 1:
+        return parts
+    owners = np.concatenate([np.full(len(part), number) for number, part in enumerate(parts)])
+    offsets = np.concatenate([part.offsets for part in parts])
+    order = np.argsort(offsets, kind="stable")
+    cuts = np.flatnonzero(np.diff(owners[order])) + 1
+    taken = [0] * len(parts)
+    runs = []
+    for piece in np.split(owners[order], cuts):
+        number = int(piece[0])
+        runs.append(parts[number].slice(taken[number], taken[number] + len(piece)))
+        taken[number] += len(piece)
+    return runs

@@ -1,0 +1,144 @@
+"""How does a whole record decode? Key, value and headers, each by its converter, in the order and with the stages of Connect's worker.
+
+A record whose key cannot be decoded fails before its value is looked at. Keys and headers that are stored travel with the run of values
+as its sides; runs are cut where the schema of the keys changes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_s3.converters.converter import Converter, KafkaBatch
+from kafka_s3.converters.header_text import HEADERS, header_rows
+from kafka_s3.converters.kafka_struct import KafkaStruct
+from kafka_s3.model import Role, Stage
+from kafka_s3.records import Decoded, Failure, Longs, Nulls, Objects, Run, Side, rejection
+
+NO_KEY: Final = "Key cannot be null with store.kafka.keys=true."
+NO_HEADERS: Final = "Headers cannot be missing, nor be without a value, with store.kafka.headers=true."
+
+
+@dataclass(frozen=True)
+class RecordConverter:
+    """The converters of one configuration; `key` is None where keys are neither stored nor looked at.
+
+    `stores` are the companion objects that are written. With `tombstones` null values become runs of `Nulls`; otherwise their
+    offsets are in `Decoded.nulls`. `metadata` adds a field with the record's coordinates to each value; `schemas_in_headers` says
+    that a record's headers may name its schema.
+    """
+
+    value: Converter
+    key: Converter | None = None
+    stores: frozenset[Role] = frozenset()
+    tombstones: bool = False
+    metadata: KafkaStruct | None = None
+    schemas_in_headers: bool = False
+
+    @property
+    def needs_envelopes(self) -> bool:
+        """Whether keys and headers are read."""
+        stored = self.key is not None or bool(self.stores)
+        return stored or self.metadata is not None or self.schemas_in_headers
+
+    def decode(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+        """Runs with their sides, failures of every stage, and null values. `keys` may be left out where none are needed."""
+        failures: list[Failure] = []
+        sides: dict[Role, list[Run]] = {}
+        whole = batch
+        if self.key is not None and keys is not None:
+            found = self.key.decode(KafkaBatch(batch.offsets, batch.timestamps, keys, batch.headers))
+            failures += [replace(failure, stage=Stage.KEY_CONVERTER) for failure in found.failures]
+            sides[Role.KEY] = found.runs
+            batch = _without(batch, [failure.offset for failure in failures])
+        decoded = self.value.decode(batch)
+        runs = decoded.runs
+        nulls = decoded.nulls
+        if self.metadata is not None:
+            runs, more = self.metadata.added(runs, whole, keys)
+            failures += more
+        if self.tombstones and nulls:
+            runs, nulls = _with_tombstones(runs, nulls, batch), []
+        runs, refused = self._with_sides(runs, sides.get(Role.KEY, []), batch)
+        return Decoded(runs, failures + decoded.failures + refused, nulls)
+
+    def _with_sides(self, runs: list[Run], keys: list[Run], batch: KafkaBatch) -> tuple[list[Run], list[Failure]]:
+        refused: list[Failure] = []
+        if Role.KEY in self.stores:
+            runs, missing = _with_keys(runs, keys)
+            refused += [rejection(offset, NO_KEY) for offset in missing]
+        if Role.HEADER in self.stores and batch.headers is not None:
+            runs, missing = _with_headers(runs, batch)
+            refused += [rejection(offset, NO_HEADERS) for offset in missing]
+        return runs, refused
+
+
+def _without(batch: KafkaBatch, offsets: list[int]) -> KafkaBatch:
+    return batch.take(np.flatnonzero(~np.isin(batch.offsets, offsets))) if offsets else batch
+
+
+def _with_tombstones(runs: list[Run], nulls: list[int], batch: KafkaBatch) -> list[Run]:
+    """The runs with the null values between them as runs of their own, in offset order."""
+    dead = np.array(sorted(nulls), np.int64)
+    pieces: list[Run] = []
+    for run in runs:  # a run may stretch over tombstones: cut it there
+        inside = dead[(dead > run.offsets[0]) & (dead < run.offsets[-1])]
+        places = [0, *np.unique(np.searchsorted(run.offsets, inside)).tolist(), len(run)]
+        pieces += [run.slice(a, b) for a, b in pairwise(places)]
+    starts = np.array([piece.offsets[0] for piece in pieces], np.int64)
+    for place in np.unique(np.searchsorted(starts, dead)).tolist():
+        low = starts[place - 1] if place else -1
+        high = starts[place] if place < len(starts) else np.iinfo(np.int64).max
+        offsets = dead[(dead > low) & (dead < high)]
+        times = batch.timestamps[np.searchsorted(batch.offsets, offsets)]
+        pieces.append(Run(offsets, times, Nulls(len(offsets)), None))
+    return sorted(pieces, key=lambda piece: int(piece.offsets[0]))
+
+
+def _with_keys(runs: list[Run], keys: list[Run]) -> tuple[list[Run], list[int]]:
+    """The runs with their keys, cut where the keys' schema changes; and the offsets of records without a key."""
+    out: list[Run] = []
+    missing: list[int] = []
+    for run in runs:
+        covered = np.zeros(len(run), bool)
+        for key in keys:
+            rows = _rows_within(run, key)
+            if len(rows):
+                covered[rows] = True
+                piece = run if len(rows) == len(run) else run.take(rows)
+                places = np.searchsorted(key.offsets, piece.offsets)
+                side = Side(key.values.take(places), key.schema)
+                out.append(replace(piece, sides={**piece.sides, Role.KEY: side}))
+        missing += run.offsets[~covered].tolist()
+    return out, missing
+
+
+def _rows_within(run: Run, key: Run) -> Longs:
+    """The rows of a run whose records are among the key run's."""
+    low, high = np.searchsorted(run.offsets, [key.offsets[0], key.offsets[-1] + 1])
+    places = np.searchsorted(key.offsets, run.offsets[low:high])
+    found: Longs = low + np.flatnonzero(key.offsets[places] == run.offsets[low:high])
+    return found
+
+
+def _with_headers(runs: list[Run], batch: KafkaBatch) -> tuple[list[Run], list[int]]:
+    """The runs with their headers; and the offsets of records without any, or with one that is null."""
+    assert batch.headers is not None
+    usable = np.array(
+        [bool(one) and all(h["value"] is not None for h in one) for one in batch.headers.to_pylist()], bool
+    )
+    out: list[Run] = []
+    missing: list[int] = []
+    for run in runs:
+        places = np.searchsorted(batch.offsets, run.offsets)
+        some = np.flatnonzero(usable[places])
+        missing += run.offsets[~usable[places]].tolist()
+        if len(some):
+            rows = header_rows(batch.headers.take(pa.array(places[some])).to_pylist())
+            piece = run.take(some) if len(some) < len(run) else run
+            out.append(replace(piece, sides={**piece.sides, Role.HEADER: Side(Objects(rows), HEADERS)}))
+    return out, missing

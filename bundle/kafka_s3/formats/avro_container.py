@@ -1,0 +1,163 @@
+"""How are records written as an Avro container file? Connect's mapping of the schema, and bodies passed through where they fit (A8.2).
+
+The container is ours (a header, and blocks of count, size, compressed bodies and sync marker), so that a body that was written with
+the very shape of the file's schema goes in without being decoded.
+"""
+
+from __future__ import annotations
+
+import bz2
+import json
+import os
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_s3.avro_bodies import AvroBodies
+from kafka_s3.formats.format import Format, FormatError
+from kafka_s3.records import Run, Values
+from kafka_s3.schemas.avro_out import ANYTHING, avro_schema
+from kafka_s3.schemas.avro_types import AvroOptions, same_binary
+from kafka_s3.schemas.avro_values import encoder
+from kafka_s3.schemas.connect import ConnectSchema, SchemaError
+
+BLOCK_BYTES: Final = 64 << 10
+COMPRESSED_SHARE: Final = 0.5
+RAW_DEFLATE: Final = -15
+
+
+def avro_format(codec: str, options: AvroOptions) -> Format:
+    """Avro container files; `codec` is null, deflate, snappy or bzip2 and does not show in the extension."""
+    return Format("avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_refuses, options))
+
+
+def _refuses(options: AvroOptions, run: Run) -> str | None:
+    try:
+        avro = _schema_of(run.schema, options)
+    except SchemaError as error:
+        return f"Avro cannot hold the value: {error}"
+    if isinstance(run.values, AvroBodies) and same_binary(run.values.writer, avro):
+        return None
+    encode = encoder(run.schema, avro)
+    try:
+        for value in run.values.objects():
+            encode(value)
+    except (SchemaError, ValueError, TypeError, OverflowError) as error:
+        return f"Avro cannot hold the value: {error}"
+    return None
+
+
+def _schema_of(schema: ConnectSchema | None, options: AvroOptions) -> Any:
+    return ANYTHING if schema is None else avro_schema(schema, options=options)
+
+
+class AvroFile:
+    """An open container file."""
+
+    def __init__(self, schema: ConnectSchema | None, *, codec: str, options: AvroOptions) -> None:
+        self._avro = _schema_of(schema, options)
+        self._encode = encoder(schema, self._avro)
+        self._compress = CODECS[codec]
+        self._sync = os.urandom(16)
+        self._waiting = bytearray()
+        self._count = 0
+        self._out = bytearray(_header(self._avro, codec, self._sync))
+        self._written = len(self._out)
+        self._share = COMPRESSED_SHARE
+        self._passes: dict[int, tuple[Any, bool]] = {}
+
+    def append(self, values: Values) -> None:
+        """Adds values; a full block is encoded."""
+        if isinstance(values, AvroBodies) and self._takes(values.writer):
+            self._add(_joined(values.bodies), len(values))
+            return
+        try:
+            bodies = [self._encode(value) for value in values.objects()]
+        except (SchemaError, ValueError, TypeError, OverflowError) as error:
+            raise FormatError(f"Avro cannot hold the values: {error}") from error
+        self._add(b"".join(bodies), len(bodies))
+
+    def size(self) -> int:
+        """Encoded bytes, and an estimate of the waiting ones by the compression seen so far."""
+        return self._written + int(len(self._waiting) * self._share)
+
+    def pending(self) -> int:
+        """Bytes that wait for their block."""
+        return len(self._waiting)
+
+    def compact(self) -> None:
+        """Writes what waits as a block."""
+        if not self._count:
+            return
+        data = self._compress(bytes(self._waiting))
+        block = _long(self._count) + _long(len(data)) + data + self._sync
+        self._share = max(len(data) / max(len(self._waiting), 1), 0.01)
+        self._out += block
+        self._written += len(block)
+        self._waiting, self._count = bytearray(), 0
+
+    def take(self) -> bytes:
+        """The encoded bytes since the last take."""
+        taken = bytes(self._out)
+        self._out = bytearray()
+        return taken
+
+    def finish(self) -> None:
+        """Writes the last block."""
+        self.compact()
+
+    def _add(self, bodies: bytes, count: int) -> None:
+        self._waiting += bodies
+        self._count += count
+        if len(self._waiting) >= BLOCK_BYTES:
+            self.compact()
+
+    def _takes(self, writer: Any) -> bool:
+        """Whether bodies of a writer schema can go in as they are; asked once per schema."""
+        known = self._passes.get(id(writer))
+        if known is None or known[0] is not writer:
+            known = self._passes[id(writer)] = (writer, same_binary(writer, self._avro))
+        return known[1]
+
+
+def _joined(bodies: pa.Array) -> bytes:
+    lists = pa.ListArray.from_arrays(pa.array([0, len(bodies)], pa.int32()), bodies)
+    joined: bytes = pc.binary_join(lists, b"")[0].as_buffer().to_pybytes()
+    return joined
+
+
+def _header(avro: Any, codec: str, sync: bytes) -> bytes:
+    text = json.dumps(avro, ensure_ascii=False, separators=(",", ":")).encode()
+    members = [(b"avro.schema", text), (b"avro.codec", codec.encode())]
+    written = b"".join(_long(len(part)) + part for pair in members for part in pair)
+    return b"Obj\x01" + _long(len(members)) + written + _long(0) + sync
+
+
+def _long(number: int) -> bytes:
+    """An Avro long that is not negative."""
+    zigzag = number << 1
+    out = bytearray()
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    out.append(zigzag)
+    return bytes(out)
+
+
+def _deflated(data: bytes) -> bytes:
+    packer = zlib.compressobj(-1, zlib.DEFLATED, RAW_DEFLATE)
+    return packer.compress(data) + packer.flush()
+
+
+def _snappy(data: bytes) -> bytes:
+    packed: bytes = pa.Codec("snappy").compress(data, asbytes=True)
+    return packed + zlib.crc32(data).to_bytes(4, "big")
+
+
+CODECS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "null": bytes, "deflate": _deflated, "snappy": _snappy, "bzip2": bz2.compress,
+}  # fmt: skip

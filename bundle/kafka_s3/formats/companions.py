@@ -1,0 +1,69 @@
+"""How do keys and headers fit a format made for values? Some need a record around them (SEMANTICS A8.5).
+
+Parquet wraps a key as `RecordKey{key}` and headers as `RecordHeaders{headers}`, JSON wraps headers as an object with one member;
+Avro and bytes take what there is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka_s3.formats.format import Encoder, Format
+from kafka_s3.model import Role
+from kafka_s3.records import Objects, Run, Values
+from kafka_s3.schemas.connect import ConnectSchema, Field, Kind
+
+INFIX: Final = {Role.KEY: ".keys", Role.HEADER: ".headers"}
+WRAPPED: Final = {
+    ("parquet", Role.KEY): ("RecordKey", "key"),
+    ("parquet", Role.HEADER): ("RecordHeaders", "headers"),
+    ("json", Role.HEADER): ("RecordHeaders", "headers"),
+}
+
+
+def companion(form: Format, role: Role) -> Format:
+    """The format for objects of keys or headers beside the values'."""
+    extension = INFIX[role] + form.extension
+    if (form.name, role) not in WRAPPED:
+        return replace(form, extension=extension)
+    name, member = WRAPPED[form.name, role]
+
+    def opened(schema: ConnectSchema | None) -> Encoder:
+        return _Wrapping(form.open(_wrapper(schema, name, member)), member)
+
+    def refuses(run: Run) -> str | None:
+        values = Objects([{member: value} for value in run.values.objects()])
+        return form.refuses(replace(run, values=values, schema=_wrapper(run.schema, name, member)))
+
+    return Format(form.name, extension, opened, refuses)
+
+
+def _wrapper(schema: ConnectSchema | None, name: str, member: str) -> ConnectSchema | None:
+    return None if schema is None else ConnectSchema(Kind.STRUCT, name=name, fields=(Field(member, schema),))
+
+
+@dataclass(slots=True)
+class _Wrapping:
+    """An encoder that puts each value into a struct of one member."""
+
+    inner: Encoder
+    member: str
+
+    def append(self, values: Values) -> None:
+        self.inner.append(Objects([{self.member: value} for value in values.objects()]))
+
+    def size(self) -> int:
+        return self.inner.size()
+
+    def pending(self) -> int:
+        return self.inner.pending()
+
+    def compact(self) -> None:
+        self.inner.compact()
+
+    def take(self) -> bytes:
+        return self.inner.take()
+
+    def finish(self) -> None:
+        self.inner.finish()
