@@ -37,7 +37,7 @@ from kafka_s3.errors import (
     StorageUnavailable,
     UploadMissing,
 )
-from kafka_s3.model import DataFile, TopicPartition, Totals
+from kafka_s3.model import DataFile, Role, TopicPartition, Totals
 from kafka_s3.naming import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
@@ -151,8 +151,10 @@ class CommitLog:
 
     def publish(self, entry: CommitEntry, *, rewrite: Rewrite) -> None:
         """Makes every file of the entry visible; idempotent. Raises OffsetsLost (from `rewrite`) where a file cannot be made again."""
+        pointers = [file for file in entry.files if file.role is Role.POINTER]  # after what they point to
+        others = [file for file in entry.files if file.role is not Role.POINTER]
         with ThreadPoolExecutor(max_workers=PUBLISH_THREADS) as pool:
-            gone = [file for file in pool.map(self._complete, entry.files) if file is not None]
+            gone = [file for wave in (others, pointers) for file in pool.map(self._complete, wave) if file is not None]
         if gone:
             self.check_owner(entry.version)
             for file in rewrite(entry, gone):

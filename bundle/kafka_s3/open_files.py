@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_s3.formats.format import Encoder, Format
+from kafka_s3.formats.format import Beside, Encoder, Format, KeyedEncoder
 from kafka_s3.model import DataFile, Reason, Role, TopicPartition, Upload
-from kafka_s3.naming import Naming
-from kafka_s3.records import NO_TIMESTAMP, Run, Values
+from kafka_s3.naming import ObjectNames
+from kafka_s3.records import NO_TIMESTAMP, Run, Side, Values
 from kafka_s3.schema_changes import SchemaRules, Unifying
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.storage.store import ObjectStore
@@ -21,7 +21,7 @@ class Output:
     """Where and how files are written: a format per role, values first; `memory` is the budget in bytes for all a task holds open."""
 
     store: ObjectStore
-    naming: Naming
+    naming: ObjectNames
     formats: Mapping[Role, Format]
     schemas: SchemaRules
     part_size: int
@@ -40,9 +40,11 @@ class OpenObject:
     encoder: Encoder
     upload: FileUpload
 
-    def append(self, values: Values, schema: ConnectSchema | None) -> None:
-        """Adds values."""
-        if isinstance(self.encoder, Unifying):
+    def append(self, values: Values, schema: ConnectSchema | None, *, keys: Side | None = None) -> None:
+        """Adds values; a format that writes keys in front of them gets these."""
+        if isinstance(self.encoder, KeyedEncoder) and keys is not None:
+            self.encoder.append_keyed(values, keys.values.objects())
+        elif isinstance(self.encoder, Unifying):
             self.encoder.append_as(values, schema)
             self.schema = self.encoder.schema
         else:
@@ -63,6 +65,10 @@ class OpenObject:
         """Encodes the rest."""
         self.encoder.finish()
         self.upload.add(self.encoder.take())
+
+    def beside(self, first_offset: int) -> list[Beside]:
+        """What is stored beside this object, once it is finished."""
+        return self.format.beside(self.encoder, self.upload.key, first_offset)
 
 
 @dataclass(slots=True)
@@ -86,7 +92,7 @@ class OpenFile:
         """Adds records of this file's directory, whose values fit its schema."""
         for role, target in self.objects.items():
             if role is Role.VALUE:
-                target.append(run.values, run.schema)
+                target.append(run.values, run.schema, keys=run.sides.get(Role.KEY))
             else:
                 target.append(run.sides[role].values, run.sides[role].schema)
         self.last_offset = int(run.offsets[-1])

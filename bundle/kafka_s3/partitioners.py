@@ -18,10 +18,11 @@ from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.joda import BucketNames
 from kafka_s3.model import Stage, TopicPartition
 from kafka_s3.records import MISSING, SINK_TASK, Failure, Longs, Run
-from kafka_s3.schemas.connect import DATE, ConnectSchema, Kind
+from kafka_s3.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, Kind
 
 ENTRY_POINTS: Final = "kafka_s3.partitioners"
 PLAIN_TYPES = frozenset({pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.null()})
+DATES = frozenset({DATE, TIME, TIMESTAMP})
 INTEGERS = frozenset({Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64})
 
 
@@ -157,9 +158,9 @@ def custom(name: str, settings: object) -> Partitioner:
 def _unusable(schema: ConnectSchema | None, name: str) -> Any:
     if schema is None:
         return lambda offset: _failure(offset, f"Field '{name}' is not present in the schema.", stops_original=True)
-    if schema.name == DATE:
+    if schema.name in DATES:
         return lambda offset: _failure(
-            offset, f"Field '{name}' is a Date, which has no text form.", stops_original=True
+            offset, f"Field '{name}' is a {schema.label()}, which has no text form.", stops_original=True
         )
     if schema.kind not in INTEGERS | {Kind.STRING, Kind.BOOLEAN}:
         text = f"Error encoding partition: field '{name}' has the unsupported type {schema.kind}."

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kafka_s3.commit_entry import CommitEntry
 from kafka_s3.errors import CommitError, OffsetsLost
-from kafka_s3.model import DataFile
+from kafka_s3.model import DataFile, Role
 from kafka_s3.source import Brokers, Source
 from kafka_s3.tasks import Assignment, Delivery
 
@@ -34,6 +34,7 @@ def rewrite_from_kafka(entry: CommitEntry, gone: list[DataFile], *, brokers: Bro
             (Delivery(0, file.last_offset + 1),),
             close=file.reason,
             only=file,
+            data_key=_values_of(file, entry).key,
         )
         (report,) = source.read([wanted])
         if [again.records for again in report.files] != [file.records]:
@@ -44,3 +45,17 @@ def rewrite_from_kafka(entry: CommitEntry, gone: list[DataFile], *, brokers: Bro
         (again,) = report.files
         made.append(replace(file, upload=again.upload, bytes=again.bytes))
     return made
+
+
+def _values_of(file: DataFile, entry: CommitEntry) -> DataFile:
+    """The object of values that belongs to a file of the entry; the file itself where there is none."""
+    place = (file.topic_partition, file.encoded_partition, file.first_offset)
+    return next(
+        (
+            other
+            for other in entry.files
+            if other.role is Role.VALUE
+            and (other.topic_partition, other.encoded_partition, other.first_offset) == place
+        ),
+        file,
+    )

@@ -24,7 +24,7 @@ class Assignment:
 
     `next_rotation_ms` is the schedule's mark at `start`; `recorded` are offsets at or after `start` that are dead letters already;
     `close` closes what is open at the end, for that reason. With `only` the task makes that one file again: no rule closes anything, and
-    records of other directories are left out.
+    records of other directories are left out; `data_key` is then the key of the values beside which it lies.
     """
 
     topic_partition: TopicPartition
@@ -35,6 +35,7 @@ class Assignment:
     recorded: OffsetSet = field(default_factory=OffsetSet)
     close: Reason | None = None
     only: DataFile | None = None
+    data_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

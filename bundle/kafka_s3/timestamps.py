@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from kafka_s3.joda import parse_timestamp
 from kafka_s3.model import Stage
 from kafka_s3.records import MISSING, NO_TIMESTAMP, SINK_TASK, Failure, Longs, Run
-from kafka_s3.schemas.connect import TIMESTAMP, Kind
+from kafka_s3.schemas.connect import TIMESTAMP, ConnectSchema, Kind
 
 TEXT_CACHE = 100_000
 LONG = 2**63
@@ -75,19 +75,24 @@ class RecordField:
 
     def extract(self, run: Run, now_ms: int) -> Stamped:
         """The field's times. Failures here kill the original's task (SEMANTICS A9.2)."""
+        unusable = self._unusable(run.schema)
+        if unusable is not None:
+            return self._stamped(run, [unusable] * len(run))
         column = run.values.column(self._path)
+        if isinstance(column, pa.Array) and pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
         if isinstance(column, pa.Array) and pa.types.is_integer(column.type) and not column.null_count:
             return Stamped(column.cast(pa.int64()).to_numpy(), np.ones(len(run), bool))
         if isinstance(column, pa.Array) and pa.types.is_string(column.type):
             times = instants_in_utc(column)
             if times is not None:
                 return Stamped(times, np.ones(len(run), bool))
-        items = self._distinct(column) if isinstance(column, pa.Array) else [self._time(item, run) for item in column]
+        items = self._distinct(column) if isinstance(column, pa.Array) else [self._time(item) for item in column]
         return self._stamped(run, items)
 
     def _distinct(self, column: pa.Array) -> list[int | str]:
         if not pa.types.is_string(column.type):
-            return [self._schemaless(item) for item in column.to_pylist()]
+            return [self._time(item) for item in column.to_pylist()]
         encoded = pc.dictionary_encode(column)
         times = [self._text(text) for text in encoded.dictionary.to_pylist()]
         missing: int | str = f"field '{'.'.join(self._path)}' is null or missing"
@@ -101,20 +106,21 @@ class RecordField:
         failures = [_bad_field(int(run.offsets[row]), str(items[row])) for row in bad]
         return Stamped(times, valid, failures)
 
-    def _time(self, value: Any, run: Run) -> int | str:
-        """The time of a value, or text that says why it has none."""
-        if run.schema is None:
-            return self._schemaless(value)
-        schema = run.schema.at(self._path)
-        if schema is None or value is MISSING or value is None:
-            return f"field '{'.'.join(self._path)}' is null or missing"
-        if schema.name == TIMESTAMP or (schema.kind in (Kind.INT32, Kind.INT64) and schema.name is None):
-            return int(value)
-        if schema.kind is Kind.STRING:
-            return self._text(value)
-        return f"field '{'.'.join(self._path)}' has the unsupported type {schema.name or schema.kind}"
+    def _unusable(self, schema: ConnectSchema | None) -> str | None:
+        """Why no value of the schema has a time there, None where it may have one."""
+        if schema is None:
+            return None
+        member = schema.at(self._path)
+        if member is None:
+            return f"field '{'.'.join(self._path)}' is missing"
+        if member.name == TIMESTAMP or (member.kind in (Kind.INT32, Kind.INT64) and member.name is None):
+            return None
+        if member.kind is Kind.STRING:
+            return None
+        return f"field '{'.'.join(self._path)}' has the unsupported type {member.name or member.kind}"
 
-    def _schemaless(self, value: Any) -> int | str:
+    def _time(self, value: Any) -> int | str:
+        """The time of a value, or text that says why it has none."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):

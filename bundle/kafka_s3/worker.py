@@ -22,12 +22,12 @@ from kafka_s3.converters.whole_records import RecordConverter
 from kafka_s3.dead_letters import DeadLetter, dead_letter, write_lines
 from kafka_s3.formats.format import Format
 from kafka_s3.model import DataFile, Reason, Role, TopicPartition
-from kafka_s3.naming import Naming, StatePaths
+from kafka_s3.naming import ObjectNames, Renamed, StatePaths
 from kafka_s3.offset_ranges import OffsetSet
 from kafka_s3.open_files import Output
 from kafka_s3.partitioners import Partitioner
 from kafka_s3.policy import NULL_FAILS, NULL_SKIPPED, ErrorPolicy, Verdict
-from kafka_s3.records import NO_TIMESTAMP, Failure, Longs, Run, rejection
+from kafka_s3.records import NO_TIMESTAMP, Failure, Longs, Run, Side, rejection
 from kafka_s3.rotation import RotationRules
 from kafka_s3.schema_changes import SchemaRules
 from kafka_s3.storage.store import ObjectStore
@@ -45,7 +45,7 @@ class Pipeline:
     extractor: TimestampExtractor | None
     partitioner: Partitioner
     rules: RotationRules
-    naming: Naming
+    naming: ObjectNames
     state: StatePaths
     formats: Mapping[Role, Format]
     schemas: SchemaRules
@@ -89,7 +89,7 @@ class _Task:
             pipeline.rules if assignment.only is None else RotationRules(),
             Output(
                 store,
-                pipeline.naming,
+                self._naming(),
                 pipeline.formats,
                 pipeline.schemas,
                 pipeline.part_size,
@@ -99,6 +99,16 @@ class _Task:
             ),
             frontier=assignment.start,
             next_rotation_ms=assignment.next_rotation_ms,
+        )
+
+    def _naming(self) -> ObjectNames:
+        only, deliveries = self._assignment.only, self._assignment.deliveries
+        if only is None:
+            return self._pipeline.naming.at(max((delivery.now_ms for delivery in deliveries), default=0))
+        if only.role in self._pipeline.formats:
+            return Renamed(self._pipeline.naming, self._pipeline.formats[only.role].extension, only.key)
+        return Renamed(
+            self._pipeline.naming, self._pipeline.formats[Role.VALUE].extension, self._assignment.data_key or ""
         )
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
@@ -159,15 +169,16 @@ class _Task:
             self._write(run, batch, now_ms)
 
     def _write(self, run: Run, batch: pa.RecordBatch, now_ms: int) -> None:
-        refused = self._refused(run)
-        if refused is not None and len(run) > 1:  # look for the records it is about
+        fitted = self._fitted(run)
+        if isinstance(fitted, str) and len(run) > 1:  # look for the records it is about
             for half in (run.slice(0, len(run) // 2), run.slice(len(run) // 2, len(run))):
                 self._write(half, batch, now_ms)
             return
-        if refused is not None:
-            failures = [replace(rejection(int(offset), refused), stops_original=True) for offset in run.offsets]
+        if isinstance(fitted, str):
+            failures = [replace(rejection(int(offset), fitted), stops_original=True) for offset in run.offsets]
             self._failures(failures, batch)
             return
+        run = fitted
         times: Longs | None = None
         if self._pipeline.extractor is not None:
             extractor = RecordTimestamp() if run.tombstones else self._pipeline.extractor
@@ -194,16 +205,21 @@ class _Task:
             rejected, self._writer.rejected = self._writer.rejected, []
             self._failures([rejection(offset, text) for offset, text in rejected], batch)
 
-    def _refused(self, run: Run) -> str | None:
-        """Why one of the formats cannot take the run."""
+    def _fitted(self, run: Run) -> Run | str:
+        """The run as its formats take it, or why one of them cannot."""
+        values, sides = run.values, dict(run.sides)
         for role, form in self._pipeline.formats.items():
             if role is Role.VALUE and run.tombstones:
                 continue
             side = None if role is Role.VALUE else run.sides[role]
-            refused = form.refuses(run if side is None else Run(run.offsets, run.timestamps, side.values, side.schema))
-            if refused is not None:
-                return refused
-        return None
+            fit = form.fit(run if side is None else Run(run.offsets, run.timestamps, side.values, side.schema))
+            if isinstance(fit, str):
+                return fit
+            if side is None:
+                values = fit
+            else:
+                sides[role] = Side(fit, side.schema)
+        return replace(run, values=values, sides=sides)
 
     def _only(self, part: Partitioned, file: DataFile) -> Partitioned:
         """The records that belong into the file that is made again. By wall clock a file's offsets are contiguous: all of them do."""
@@ -252,7 +268,7 @@ class _Task:
             frontier = writer.frontier
         else:
             frontier = max(assignment.until, writer.frontier)
-        files = [*writer.closed, *self._dead_letter_file()]
+        files = [*writer.closed, *self._pointer_file(writer.closed), *self._dead_letter_file()]
         if assignment.only is not None:
             files = self._only_of_role(files, assignment.only.role)
         stages: dict[str, int] = {}
@@ -279,6 +295,18 @@ class _Task:
             if file.role is not role:
                 self._store.abort_upload(file.upload.key, file.upload.id)
         return [file for file in files if file.role is role]
+
+    def _pointer_file(self, closed: list[DataFile]) -> list[DataFile]:
+        """The object that names the last file, where the layout has one."""
+        values = [file for file in closed if file.role is Role.VALUE]
+        found = self._pipeline.naming.pointer(self._assignment.topic_partition, values[-1].key) if values else None
+        if found is None:
+            return []
+        key, content = found
+        upload = FileUpload(self._store, key, part_size=self._pipeline.part_size, folder=self._folder)
+        upload.add(content)
+        sent = upload.finish()
+        return [replace(values[-1], key=key, bytes=sent.size, upload=sent, role=Role.POINTER, format="pointer")]
 
     def _dead_letter_file(self) -> list[DataFile]:
         if not self._letters:

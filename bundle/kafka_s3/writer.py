@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
+from kafka_s3.formats.format import Beside
 from kafka_s3.model import DataFile, Reason, TopicPartition
 from kafka_s3.open_files import OpenFile, Output, open_file
 from kafka_s3.records import Longs, Run
@@ -29,6 +31,7 @@ from kafka_s3.rotation import (
 from kafka_s3.schema_changes import kept, projected
 from kafka_s3.schemas.compatibility import Decision
 from kafka_s3.schemas.connect import ConnectSchema
+from kafka_s3.uploads import FileUpload
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +112,23 @@ class TopicPartitionWriter:
         with ThreadPoolExecutor(max_workers=max(min(self.output.threads, len(files)), 1)) as pool:
             uploads = list(pool.map(lambda pair: pair[1].upload.finish(), files))
         for (file, target), upload in zip(files, uploads, strict=True):
-            self.closed.append(file.data_file(self.topic_partition, target, upload, reason=reason))
+            closed = file.data_file(self.topic_partition, target, upload, reason=reason)
+            self.closed.append(closed)
+            for extra in target.beside(file.first_offset):
+                self.closed.append(
+                    replace(closed, key=extra.key, role=extra.role, format=str(extra.role), **self._sent(extra))
+                )
         if files:
             self.frontier = self._offset + 1
         self._open.clear()
         self.records, self.base_ms = 0, None
+
+    def _sent(self, extra: Beside) -> dict[str, Any]:
+        """The upload of a small object."""
+        upload = FileUpload(self.output.store, extra.key, part_size=self.output.part_size, folder=self.output.folder)
+        upload.add(extra.content)
+        sent = upload.finish()
+        return {"upload": sent, "bytes": sent.size}
 
     def abort(self) -> None:
         """Drops what is open and the uploads of what was closed: none of it will be committed."""

@@ -11,7 +11,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.formats.format import Format, FormatError
-from kafka_s3.records import Run, Values
+from kafka_s3.records import Columns, JsonText, Run, Values
 from kafka_s3.schemas.avro_out import ANYTHING, avro_schema
 from kafka_s3.schemas.avro_types import AvroOptions, same_binary
 from kafka_s3.schemas.avro_values import encoder
@@ -28,27 +28,37 @@ from kafka_s3.schemas.connect import ConnectSchema, SchemaError
 BLOCK_BYTES: Final = 64 << 10
 COMPRESSED_SHARE: Final = 0.5
 RAW_DEFLATE: Final = -15
+MOST_ANSWERS: Final = 1000
+_ANSWERS: Final[dict[tuple[int, int], tuple[Any, Any, bool]]] = {}
 
 
 def avro_format(codec: str, options: AvroOptions) -> Format:
     """Avro container files; `codec` is null, deflate, snappy or bzip2 and does not show in the extension."""
-    return Format("avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_refuses, options))
+    return Format("avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_fit, options))
 
 
-def _refuses(options: AvroOptions, run: Run) -> str | None:
+def _fit(options: AvroOptions, run: Run) -> Values | str:
     try:
-        avro = _schema_of(run.schema, options)
-    except SchemaError as error:
-        return f"Avro cannot hold the value: {error}"
-    if isinstance(run.values, AvroBodies) and same_binary(run.values.writer, avro):
-        return None
-    encode = encoder(run.schema, avro)
-    try:
-        for value in run.values.objects():
-            encode(value)
+        avro, encode = _compiled(run.schema, options)
+        if isinstance(run.values, AvroBodies) and _same(run.values.writer, avro):
+            return run.values
+        items = run.values.objects()
+        bodies = [encode(value) for value in items]
     except (SchemaError, ValueError, TypeError, OverflowError) as error:
         return f"Avro cannot hold the value: {error}"
-    return None
+    table = run.values.table if isinstance(run.values, Columns | AvroBodies | JsonText) else None
+    return AvroBodies(pa.array(bodies, pa.binary()), avro, _never_asked, table, items)
+
+
+@lru_cache(maxsize=256)
+def _compiled(schema: ConnectSchema | None, options: AvroOptions) -> tuple[Any, Callable[[Any], bytes]]:
+    """The Avro schema of a Connect schema, and what encodes its values."""
+    avro = _schema_of(schema, options)
+    return avro, encoder(schema, avro)
+
+
+def _never_asked(body: bytes) -> Any:
+    raise FormatError("The values of these bodies are at hand.")
 
 
 def _schema_of(schema: ConnectSchema | None, options: AvroOptions) -> Any:
@@ -59,8 +69,7 @@ class AvroFile:
     """An open container file."""
 
     def __init__(self, schema: ConnectSchema | None, *, codec: str, options: AvroOptions) -> None:
-        self._avro = _schema_of(schema, options)
-        self._encode = encoder(schema, self._avro)
+        self._avro, self._encode = _compiled(schema, options)
         self._compress = CODECS[codec]
         self._sync = os.urandom(16)
         self._waiting = bytearray()
@@ -68,11 +77,10 @@ class AvroFile:
         self._out = bytearray(_header(self._avro, codec, self._sync))
         self._written = len(self._out)
         self._share = COMPRESSED_SHARE
-        self._passes: dict[int, tuple[Any, bool]] = {}
 
     def append(self, values: Values) -> None:
         """Adds values; a full block is encoded."""
-        if isinstance(values, AvroBodies) and self._takes(values.writer):
+        if isinstance(values, AvroBodies) and _same(values.writer, self._avro):
             self._add(_joined(values.bodies), len(values))
             return
         try:
@@ -116,12 +124,18 @@ class AvroFile:
         if len(self._waiting) >= BLOCK_BYTES:
             self.compact()
 
-    def _takes(self, writer: Any) -> bool:
-        """Whether bodies of a writer schema can go in as they are; asked once per schema."""
-        known = self._passes.get(id(writer))
-        if known is None or known[0] is not writer:
-            known = self._passes[id(writer)] = (writer, same_binary(writer, self._avro))
-        return known[1]
+
+def _same(writer: Any, target: Any) -> bool:
+    """Whether bodies of a writer schema can go in as they are; the schemas live as long as the process, so the answer is kept."""
+    if writer is target:
+        return True
+    key = (id(writer), id(target))
+    known = _ANSWERS.get(key)
+    if known is None or known[0] is not writer or known[1] is not target:
+        if len(_ANSWERS) >= MOST_ANSWERS:
+            _ANSWERS.clear()
+        known = _ANSWERS[key] = (writer, target, same_binary(writer, target))
+    return known[2]
 
 
 def _joined(bodies: pa.Array) -> bytes:

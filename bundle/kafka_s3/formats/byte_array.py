@@ -7,23 +7,23 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.formats.format import Format, FormatError
+from kafka_s3.formats.format import Format
 from kafka_s3.formats.text_stream import TextStream
-from kafka_s3.records import Objects, Plain, Run, Values
+from kafka_s3.records import Plain, Run, Values
 from kafka_s3.schemas.connect import ConnectSchema, Kind
 
 
 def byte_array_format(*, extension: str, separator: bytes, gzip_level: int | None) -> Format:
     """Raw bytes; `extension` as `format.bytearray.extension` says, with `.gz` under gzip."""
     opened = partial(ByteArrays, separator=separator, gzip_level=gzip_level)
-    return Format("bytearray", extension + (".gz" if gzip_level is not None else ""), opened, _refuses)
+    return Format("bytearray", extension + (".gz" if gzip_level is not None else ""), opened, _fit)
 
 
-def _refuses(run: Run) -> str | None:
+def _fit(run: Run) -> Values | str:
     if isinstance(run.values, Plain) and pa.types.is_binary(run.values.array.type):
-        return None
+        return run.values
     if run.schema is not None and run.schema.kind is Kind.BYTES and run.schema.name is None:
-        return None
+        return Plain(pa.array(run.values.objects(), pa.binary()))
     kind = "a value without schema" if run.schema is None else run.schema.label()
     return f"ByteArrayFormat takes bytes only, not {kind}. Use ByteArrayConverter, or another format."
 
@@ -37,10 +37,6 @@ class ByteArrays(TextStream):
 
     def append(self, values: Values) -> None:
         """Adds each value and the separator."""
-        array = values.array if isinstance(values, Plain) else None
-        if array is None and isinstance(values, Objects):
-            array = pa.array(values.items, pa.binary())
-        if array is None:
-            raise FormatError(f"Byte-array objects cannot hold {type(values).__name__}.")
+        array = values.array if isinstance(values, Plain) else pa.array(values.objects(), pa.binary())
         lists = pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
         self.write(pc.binary_join(lists, self._separator)[0].as_buffer().to_pybytes() + self._separator)

@@ -6,10 +6,10 @@ Avro and bytes take what there is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
-from kafka_s3.formats.format import Encoder, Format
+from kafka_s3.formats.format import Format
 from kafka_s3.model import Role
 from kafka_s3.records import Objects, Run, Values
 from kafka_s3.schemas.connect import ConnectSchema, Field, Kind
@@ -29,41 +29,12 @@ def companion(form: Format, role: Role) -> Format:
         return replace(form, extension=extension)
     name, member = WRAPPED[form.name, role]
 
-    def opened(schema: ConnectSchema | None) -> Encoder:
-        return _Wrapping(form.open(_wrapper(schema, name, member)), member)
-
-    def refuses(run: Run) -> str | None:
+    def fit(run: Run) -> Values | str:
         values = Objects([{member: value} for value in run.values.objects()])
-        return form.refuses(replace(run, values=values, schema=_wrapper(run.schema, name, member)))
+        return form.fit(replace(run, values=values, schema=_wrapper(run.schema, name, member)))
 
-    return Format(form.name, extension, opened, refuses)
+    return Format(form.name, extension, lambda schema: form.open(_wrapper(schema, name, member)), fit)
 
 
 def _wrapper(schema: ConnectSchema | None, name: str, member: str) -> ConnectSchema | None:
     return None if schema is None else ConnectSchema(Kind.STRUCT, name=name, fields=(Field(member, schema),))
-
-
-@dataclass(slots=True)
-class _Wrapping:
-    """An encoder that puts each value into a struct of one member."""
-
-    inner: Encoder
-    member: str
-
-    def append(self, values: Values) -> None:
-        self.inner.append(Objects([{self.member: value} for value in values.objects()]))
-
-    def size(self) -> int:
-        return self.inner.size()
-
-    def pending(self) -> int:
-        return self.inner.pending()
-
-    def compact(self) -> None:
-        self.inner.compact()
-
-    def take(self) -> bytes:
-        return self.inner.take()
-
-    def finish(self) -> None:
-        self.inner.finish()

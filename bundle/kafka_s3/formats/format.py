@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from kafka_s3.errors import SinkError
+from kafka_s3.model import Role
 from kafka_s3.records import Run, Values
 from kafka_s3.schemas.connect import ConnectSchema
 
@@ -43,13 +44,37 @@ class Encoder(Protocol):
         ...
 
 
+@runtime_checkable
+class KeyedEncoder(Protocol):
+    """An encoder whose objects hold keys in front of the values."""
+
+    def append_keyed(self, values: Values, keys: list[bytes | None]) -> None:
+        """Adds records."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A small object that goes with a finished file: what it is, its key, its content."""
+
+    role: Role
+    key: str
+    content: bytes
+
+
+def _nothing(encoder: Encoder, key: str, first_offset: int) -> list[Beside]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format as configured: its name in the log, the extension of its objects (with codec), how to open a file,
-    and why it cannot take a run (None where it can).
+    """A format as configured: its name in the log, the extension of its objects (with codec), how to open a file, and `fit`:
+    a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `beside` gives what is
+    stored beside a finished file, by its encoder, key and first offset.
     """
 
     name: str
     extension: str
     open: Callable[[ConnectSchema | None], Encoder]
-    refuses: Callable[[Run], str | None]
+    fit: Callable[[Run], Values | str]
+    beside: Callable[[Encoder, str, int], list[Beside]] = _nothing

@@ -20,11 +20,12 @@ NEEDS_ESCAPE = r'[\x00-\x1f"\\]'
 def json_format(*, gzip_level: int | None, decimals: str) -> Format:
     """JSON lines; `gzip_level` is -1 to 9 or None for plain text, `decimals` BASE64 or NUMERIC."""
     opened = partial(JsonLines, gzip_level=gzip_level, decimals=decimals)
-    return Format("json", ".json" if gzip_level is None else ".json.gz", opened, _takes_all)
+    return Format("json", ".json" if gzip_level is None else ".json.gz", opened, _as_they_are)
 
 
-def _takes_all(run: Run) -> None:
+def _as_they_are(run: Run) -> Values:
     """JSON lines hold any value."""
+    return run.values
 
 
 class JsonLines(TextStream):

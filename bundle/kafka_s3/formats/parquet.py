@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from functools import partial
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.formats.format import Format, FormatError
-from kafka_s3.records import Columns, JsonText, Objects, Run, Values
+from kafka_s3.records import Columns, JsonText, Run, Values
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_out import avro_schema
 from kafka_s3.schemas.avro_types import AvroOptions
@@ -43,36 +43,28 @@ CODECS: Final = {
 def parquet_format(codec: str, options: AvroOptions) -> Format:
     """Parquet with one of Connect's codec names; `options` are for the Avro schema in the footer."""
     arrow_codec, extension = CODECS[codec]
-    return Format("parquet", extension, partial(ParquetFile, codec=arrow_codec, options=options), _refuses)
+    return Format("parquet", extension, partial(ParquetFile, codec=arrow_codec, options=options), _fit)
 
 
-def _refuses(run: Run) -> str | None:
+def _fit(run: Run) -> Values | str:
     if isinstance(run.values, JsonText):
-        return (
-            None
-            if run.values.table is not None
-            else "Parquet cannot hold schemaless values (see value.schema.inference)."
-        )
+        inferred = run.values.table is not None
+        return run.values if inferred else "Parquet cannot hold schemaless values (see value.schema.inference)."
     if run.schema is None or run.schema.kind is not Kind.STRUCT:
         return "Parquet needs values with a struct schema."
     if _has_empty_struct(run.schema):
         return "Parquet cannot hold a struct without fields."
-    if isinstance(run.values, AvroBodies) and run.values.table is None:
-        return _unfit(run.values.objects(), run.schema)
-    return _unfit(run.values.items, run.schema) if isinstance(run.values, Objects) else None
+    if isinstance(run.values, Columns | AvroBodies) and run.values.table is not None:
+        return run.values
+    try:
+        return Columns(arrow_table(run.values.objects(), run.schema))
+    except (SchemaError, ValueError, pa.ArrowException) as error:
+        return f"Parquet cannot hold the value: {error}"
 
 
 def _has_empty_struct(schema: ConnectSchema) -> bool:
     inner = [field.schema for field in schema.fields] + [s for s in (schema.items, schema.keys, schema.values) if s]
     return (schema.kind is Kind.STRUCT and not schema.fields) or any(map(_has_empty_struct, inner))
-
-
-def _unfit(items: list[Any], schema: ConnectSchema) -> str | None:
-    try:
-        arrow_table(items, schema)
-    except (SchemaError, ValueError, pa.ArrowException) as error:
-        return f"Parquet cannot hold the value: {error}"
-    return None
 
 
 class Tap:

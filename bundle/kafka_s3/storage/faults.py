@@ -21,6 +21,7 @@ class Verb(StrEnum):
     PUT = "put"
     PUT_NEW = "put_new"
     GET = "get"
+    GET_RANGE = "get_range"
     HEAD = "head"
     LIST = "list"
     DELETE = "delete"
@@ -104,6 +105,10 @@ class FaultyStore:
     def get(self, key: str) -> bytes:
         """As `store.ObjectStore`."""
         return self._run(Verb.GET, key, effect=lambda: self._inner.get(key))
+
+    def get_range(self, key: str, first: int, last: int) -> bytes:
+        """As `store.ObjectStore`."""
+        return self._run(Verb.GET_RANGE, key, effect=lambda: self._inner.get_range(key, first, last))
 
     def head(self, key: str) -> ObjectInfo | None:
         """As `store.ObjectStore`."""

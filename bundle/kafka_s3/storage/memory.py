@@ -76,6 +76,10 @@ class MemoryStore:
         with self._lock:
             return self._found(key).data
 
+    def get_range(self, key: str, first: int, last: int) -> bytes:
+        """The object's bytes from `first` to `last`, both included. Raises ObjectMissing."""
+        return self.get(key)[first : last + 1]
+
     def head(self, key: str) -> ObjectInfo | None:
         """What is known of an object, None where there is none."""
         with self._lock:

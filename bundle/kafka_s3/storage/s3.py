@@ -67,6 +67,10 @@ class S3Store:
         """The object's bytes. Raises ObjectMissing."""
         return self._retrier.run(lambda: self._bytes_once(key))
 
+    def get_range(self, key: str, first: int, last: int) -> bytes:
+        """The object's bytes from `first` to `last`, both included, by a range request. Raises ObjectMissing."""
+        return self._retrier.run(lambda: self._bytes_once(key, Range=f"bytes={first}-{last}"))
+
     def head(self, key: str) -> ObjectInfo | None:
         """What is known of an object, None where there is none."""
         try:
@@ -168,8 +172,8 @@ class S3Store:
             return False
         return True
 
-    def _bytes_once(self, key: str) -> bytes:
-        body = self._once("get_object", key, **self._customer_key)["Body"]
+    def _bytes_once(self, key: str, **fields: Any) -> bytes:
+        body = self._once("get_object", key, **self._customer_key, **fields)["Body"]
         try:
             return bytes(body.read())
         except FAILURES as error:

@@ -45,6 +45,10 @@ class ObjectStore(Protocol):
         """The object's bytes. Raises ObjectMissing."""
         ...
 
+    def get_range(self, key: str, first: int, last: int) -> bytes:
+        """The object's bytes from `first` to `last`, both included, or up to its end. Raises ObjectMissing."""
+        ...
+
     def head(self, key: str) -> ObjectInfo | None:
         """What is known of an object, None where there is none."""
         ...
