@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
+from kafka_s3.block_gzip.resume import position_in_bucket
 from kafka_s3.commit_log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.followers import DeadLetterTopic, Follower, GroupOffsets
 from kafka_s3.observer import Observer, Silent
-from kafka_s3.pipeline import readiness, state_paths
+from kafka_s3.pipeline import block_names, is_block_gzip, readiness, state_paths
 from kafka_s3.sink import Sink
 from kafka_s3.source import Brokers, Source
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tagging import Tagging
-from kafka_s3.topics import Behaviour
+from kafka_s3.topics import Behaviour, Resume
 
 
 def build_sink(
@@ -36,7 +38,15 @@ def build_sink(
         followers=_followers(settings, brokers, store),
         tagging=_tagging(settings),
         observer=observer or Silent(),
+        resume=_resume(settings, store),
     )
+
+
+def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
+    """The original Block-GZIP sink goes on where its bucket says, whatever Kafka's group says (SEMANTICS B5)."""
+    if not is_block_gzip(settings) or settings.text("block.gzip.dialect") != "original":
+        return None
+    return partial(position_in_bucket, store, block_names(settings))
 
 
 def behaviour(settings: Settings) -> Behaviour:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from kafka_s3.config.classes import REGISTRY_CONVERTERS
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, REGISTRY_CONVERTERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.converters.converter import Converter
 from kafka_s3.converters.json_columns import JsonColumns
@@ -18,6 +18,7 @@ from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.converters.plain import NUMBERS, ByteArrays, Numbers, Strings
 from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.converters.whole_records import RecordConverter
+from kafka_s3.formats.block_gzip import block_gzip_of
 from kafka_s3.model import Role, TopicPartition
 from kafka_s3.registration import registry_options
 from kafka_s3.registry.subjects import strategy_of
@@ -37,9 +38,14 @@ def record_converters(
     What is costly (registry clients, compiled schemas) is made once and shared by all topic-partitions.
     """
     value = _value_converter(settings, fields)
-    key = _converter(settings, Role.KEY) if _reads_keys(settings) else None
+    in_front = settings.text("format.class") == BLOCK_GZIP_FORMAT and block_gzip_of(settings).stores_keys
+    key: MakeConverter | None = _converter(settings, Role.KEY) if _reads_keys(settings) else None
+    if in_front:
+        key = _raw_keys
     stored = {Role.KEY: "store.kafka.keys", Role.HEADER: "store.kafka.headers"}
-    stores = frozenset(role for role, switch in stored.items() if settings.flag(switch))
+    stores = frozenset(
+        role for role, switch in stored.items() if settings.flag(switch) or (in_front and role is Role.KEY)
+    )
     tombstones = settings.text("behavior.on.null.values").lower() == "write"
     text_keys = settings.text("key.converter") == "string"
 
@@ -53,6 +59,11 @@ def record_converters(
     return made
 
 
+def _raw_keys(topic: str) -> Converter:
+    """The keys of Block-GZIP records: the bytes as they are."""
+    return ByteArrays(empty_for_null=b"")
+
+
 def reads_envelopes(settings: Settings) -> bool:
     """Whether keys or headers are decoded, and not only kept for dead letters."""
     return _reads_keys(settings) or settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
@@ -61,7 +72,10 @@ def reads_envelopes(settings: Settings) -> bool:
 def _reads_keys(settings: Settings) -> bool:
     # the original fails records whose key cannot be decoded, stored or not; strings and bytes always can
     fallible = settings.text("key.converter") not in ("string", "bytes")
-    return settings.flag("store.kafka.keys") or (settings.strict and fallible)
+    stored = settings.flag("store.kafka.keys") or (
+        settings.text("format.class") == BLOCK_GZIP_FORMAT and block_gzip_of(settings).stores_keys
+    )
+    return stored or (settings.strict and fallible)
 
 
 def names_schemas(settings: Settings) -> bool:

@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from kafka_s3.config.classes import FORMAT_GROUP
 from kafka_s3.config.settings import Settings
 from kafka_s3.formats.avro_container import avro_format
+from kafka_s3.formats.block_gzip import block_gzip_format, block_gzip_of
 from kafka_s3.formats.byte_array import byte_array_format
 from kafka_s3.formats.companions import companion
 from kafka_s3.formats.format import Format
@@ -53,5 +54,7 @@ def _named(name: str, settings: Settings) -> Format:
             return byte_array_format(
                 extension=settings.text("format.bytearray.extension"), separator=separator, gzip_level=level
             )
+        case "block_gzip":
+            return block_gzip_format(block_gzip_of(settings))
     made: Format = entry_points(group=FORMAT_GROUP)[name].load()(settings)
     return made

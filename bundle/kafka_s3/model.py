@@ -50,6 +50,7 @@ class Reason(StrEnum):
     FLUSH_BYTES = "flush.bytes"
     FLUSH_IDLE = "flush.idle.ms"
     ROTATE_INTERVAL = "rotate.interval.ms"
+    OFFSET_FLUSH = "offset.flush.interval.ms"
     ROTATE_SCHEDULE = "rotate.schedule.interval.ms"
     PARTITION_CHANGE = "partition.change"
     SCHEMA = "schema"

@@ -8,12 +8,15 @@ from __future__ import annotations
 from datetime import UTC, tzinfo
 from typing import Final
 
+from kafka_s3.block_gzip.names import BlockNames, Layout, UploadNames
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.settings import Settings
 from kafka_s3.conversion import record_converters
 from kafka_s3.directories import Affix, SchemaDirectory, TombstoneDirectory
 from kafka_s3.file_formats import formats_of
 from kafka_s3.joda import BucketNames, Pattern, zone
-from kafka_s3.naming import Naming, StatePaths
+from kafka_s3.model import Reason
+from kafka_s3.naming import Naming, ObjectNames, StatePaths
 from kafka_s3.partitioners import (
     DefaultPartitioner,
     FieldPartitioner,
@@ -45,12 +48,7 @@ def make_pipeline(settings: Settings) -> Pipeline:
         extractor=_extractor(settings),
         partitioner=_partitioner(settings),
         rules=rotation_rules(settings),
-        naming=Naming(
-            settings.text("topics.dir"),
-            settings.text("directory.delim"),
-            settings.text("file.delim"),
-            settings.number("filename.offset.zero.pad.width"),
-        ),
+        naming=_naming(settings),
         state=state_paths(settings),
         formats=formats_of(settings),
         schemas=SchemaRules(
@@ -63,6 +61,28 @@ def make_pipeline(settings: Settings) -> Pipeline:
     )
 
 
+def _naming(settings: Settings) -> ObjectNames:
+    if is_block_gzip(settings):
+        zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
+        return UploadNames(block_names(settings), zone)
+    return Naming(
+        settings.text("topics.dir"),
+        settings.text("directory.delim"),
+        settings.text("file.delim"),
+        settings.number("filename.offset.zero.pad.width"),
+    )
+
+
+def is_block_gzip(settings: Settings) -> bool:
+    """Whether objects are Block-GZIP, with names and a rotation of their own."""
+    return settings.text("format.class") == BLOCK_GZIP_FORMAT
+
+
+def block_names(settings: Settings) -> BlockNames:
+    """How a Block-GZIP sink names its objects."""
+    return BlockNames(settings.text("block.gzip.prefix"), Layout(settings.text("block.gzip.layout")))
+
+
 def state_paths(settings: Settings) -> StatePaths:
     """Where the sink keeps its log."""
     return StatePaths(settings.text("state.prefix"), settings.name)
@@ -71,6 +91,16 @@ def state_paths(settings: Settings) -> StatePaths:
 def rotation_rules(settings: Settings) -> RotationRules:
     """The rotation settings; `rotate.interval.ms` acts under a time partitioner only."""
     by_time = _uses_time(settings)
+    if is_block_gzip(settings):
+        return RotationRules(
+            flush_bytes=settings.number("flush.bytes"),
+            idle_ms=settings.number("flush.idle.ms"),
+            interval_ms=settings.number("block.gzip.file.interval.ms"),
+            on_partition_change=False,
+            schedule_ms=settings.number("rotate.schedule.interval.ms"),
+            schedule_reason=Reason.OFFSET_FLUSH,
+            zone=_zone(settings),
+        )
     return RotationRules(
         flush_size=settings.number("flush.size") if settings.given("flush.size") else OFF,
         flush_bytes=settings.number("flush.bytes"),
@@ -86,7 +116,7 @@ def rotation_rules(settings: Settings) -> RotationRules:
 
 def readiness(settings: Settings) -> Readiness:
     """How eagerly the planner reads; strict examines every delivery at once, as the original does."""
-    by_time = _uses_time(settings)
+    by_time = _uses_time(settings) or is_block_gzip(settings)
     wall_clock = by_time and settings.text("timestamp.extractor") == "Wallclock"
     check_ms = 0 if settings.strict else settings.number("tail.check.interval.ms")
     rules = rotation_rules(settings)
@@ -133,6 +163,8 @@ def _fields(settings: Settings) -> list[tuple[str, ...]]:
 
 
 def _extractor(settings: Settings) -> TimestampExtractor | None:
+    if is_block_gzip(settings):
+        return RecordTimestamp() if settings.number("block.gzip.file.interval.ms") > 0 else None
     if not _uses_time(settings):
         return None
     match settings.text("timestamp.extractor"):

@@ -45,6 +45,7 @@ class RotationRules:
     interval_ms: int = OFF
     on_partition_change: bool = True
     schedule_ms: int = OFF
+    schedule_reason: Reason = Reason.ROTATE_SCHEDULE
     zone: tzinfo | None = None
     max_open_files: int = OFF
     tombstones: str | None = None

@@ -23,7 +23,7 @@ from kafka_s3.source import Brokers, Source
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tagging import Tagging
 from kafka_s3.tasks import Assignment, TaskReport
-from kafka_s3.topics import Behaviour, Topics
+from kafka_s3.topics import Behaviour, Resume, Topics
 
 
 @dataclass
@@ -39,12 +39,15 @@ class Sink:
     followers: Sequence[Follower] = ()
     tagging: Tagging | None = None
     observer: Observer = field(default_factory=Silent)
+    resume: Resume | None = None
     topics: Topics = field(init=False)
     _unpublished: CommitEntry | None = None
 
     def __post_init__(self) -> None:
         """Topics are found when the sink is opened."""
         self.topics = Topics(self.behaviour, self.brokers, self.log, self._commit, self.observer)
+        if self.resume is not None:
+            self.topics.resume = self.resume
 
     @property
     def standings(self) -> dict[TopicPartition, Standing]:

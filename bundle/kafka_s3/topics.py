@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from kafka_s3.commit_entry import CommitEntry, Kind, Progress
 from kafka_s3.commit_log import CommitLog
@@ -35,15 +36,26 @@ class Behaviour:
     record_timestamps: bool
 
 
+Resume: TypeAlias = Callable[[TopicPartition], int | None]
+
+
+def _nowhere(topic_partition: TopicPartition) -> None:
+    """There was no sink before."""
+
+
 @dataclass
 class Topics:
-    """The standing of every topic-partition of a sink. `commit` writes an entry to the log and publishes it."""
+    """The standing of every topic-partition of a sink. `commit` writes an entry to the log and publishes it.
+
+    `resume` gives a new topic-partition the offset at which the sink that this one replaces would go on, None where there is none.
+    """
 
     behaviour: Behaviour
     brokers: Brokers
     log: CommitLog
     commit: Callable[[CommitEntry], None]
     observer: Observer
+    resume: Resume = _nowhere
     standings: dict[TopicPartition, Standing] = field(default_factory=dict)
     _refreshed_ms: int | None = None
 
@@ -90,8 +102,11 @@ class Topics:
 
     def _first_positions(self, fresh: Sequence[TopicPartition]) -> dict[TopicPartition, Progress]:
         """Partitions found at the start follow the reset policy; those that appear later begin at their first record, lest it be lost."""
+        known = {tp: offset for tp in fresh if (offset := self.resume(tp)) is not None}
+        positions = {tp: Progress(offset) for tp, offset in known.items()}
+        fresh = [tp for tp in fresh if tp not in known]
         if not fresh:
-            return {}
+            return positions
         policy = self.behaviour.reset if self._refreshed_ms is None else "earliest"
         if policy == "none":
             raise OffsetsLost(
@@ -99,7 +114,7 @@ class Topics:
                 "Set consumer.override.auto.offset.reset to earliest or latest."
             )
         offsets = self.brokers.starts(fresh) if policy == "earliest" else self.brokers.heads(fresh)
-        return {tp: Progress(offset) for tp, offset in offsets.items()}
+        return positions | {tp: Progress(offset) for tp, offset in offsets.items()}
 
     def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
         """The assignments whose first record Kafka still has; for the others the sink stops, or records a gap."""

@@ -156,7 +156,7 @@ class TopicPartitionWriter:
 
     def _rotate_by_clock(self, now_ms: int) -> None:
         self.next_rotation_ms = self.rules.next_rotation(now_ms)
-        self.close(Reason.ROTATE_SCHEDULE)
+        self.close(self.rules.schedule_reason)
 
     def _stop(self, part: Partitioned, row: int) -> Stop:
         if self.base_ms is None and part.times is not None:

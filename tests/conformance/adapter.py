@@ -9,14 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from kafka_s3.block_gzip.resume import position_in_bucket
 from kafka_s3.build import build_sink
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
 from kafka_s3.errors import ConfigError, SinkError, StorageError, StorageUnavailable
 from kafka_s3.joda import BucketNames, Pattern, parse_timestamp, zone
-from kafka_s3.model import Role, TopicPartition
-from kafka_s3.pipeline import make_pipeline
+from kafka_s3.model import Reason, Role, TopicPartition
+from kafka_s3.pipeline import block_names, make_pipeline
 from kafka_s3.registry.subjects import subject
 from kafka_s3.registry.wire_format import MessageIndexes, framed, payloads
 from kafka_s3.schedule import next_rotation
@@ -72,6 +73,9 @@ class World:
         if "restart" in step:
             self.settings = settings_of({**self.case["config"], **step.get("config", {})})
             self.sink = self.start()
+        if "flush" in step:
+            while not self.sink.try_drain(close=Reason.OFFSET_FLUSH):
+                self.now += self.settings.number("retry.backoff.ms")
         if "put" in step:
             count = len(self.waiting) if step["put"] == "all" else step["put"]
             for record in self.waiting[:count]:
@@ -109,6 +113,11 @@ def run_case(case: dict[str, Any]) -> dict[str, Any]:
             "tags": {},
             "failure": failure,
         }
+    resume: dict[str, Any] = {}
+    if "dialect" in case:
+        names = block_names(world.settings)
+        found = [position_in_bucket(world.store, names, tp) for tp in world.kafka.records]
+        resume = {"resume_offset": next((offset for offset in found if offset is not None), 0)}
     committed = world.kafka.groups.get(f"connect-{world.settings.name}", {})
     return {
         "objects": dict(world.store.objects),
@@ -117,6 +126,7 @@ def run_case(case: dict[str, Any]) -> dict[str, Any]:
         "dlq": [letter(message) for message in world.kafka.produced.get(dead_letter_topic(world.settings), [])],
         "tags": dict(world.store.tags),
         "failure": failure,
+        **resume,
     }
 
 

@@ -1,10 +1,15 @@
-"""`kafka-s3 demo`: what does the product do? A real broker and an S3 server on this machine, and the sink between them."""
+"""`kafka-s3 demo`: what does the product do? Real Kafka, an S3 server and a schema registry on this machine, and sinks between them."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -15,92 +20,153 @@ from rich.progress import track
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, totals_table
 from kafka_s3.cli.run import run_sink, stop_on_signals
+from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
+from kafka_s3.embedded import orders, shipments
 from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.embedded.orders import PARTITIONS, TOPICS, demo_records
+from kafka_s3.embedded.registry import EmbeddedRegistry
 from kafka_s3.embedded.s3 import EmbeddedS3
 from kafka_s3.kafka import KafkaBrokers
 from kafka_s3.source import Message
 
+CONFIGS = (Path("examples/orders.json"), Path("examples/shipments.json"))
+SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
+TOPICS = (*orders.TOPICS, shipments.TOPIC)
+REGISTRY_KEY = "value.converter.schema.registry.url"
+
+
+@dataclass(frozen=True)
+class Services:
+    """What the demo starts."""
+
+    kafka: EmbeddedKafka
+    s3: EmbeddedS3
+    registry: EmbeddedRegistry
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that the quick starts' configurations refer to, and those of AWS clients."""
+        s3 = {"S3": self.s3.endpoint_url, "AWS_ENDPOINT_URL_S3": self.s3.endpoint_url, **self.s3.environment}
+        return {"KAFKA": self.kafka.bootstrap_servers, "REGISTRY": self.registry.url, **s3}
+
+    def keys(self, raw: Mapping[str, str]) -> dict[str, str]:
+        """The keys of a configuration that say where the services are."""
+        registry = {REGISTRY_KEY: self.registry.url} if REGISTRY_KEY in raw else {}
+        return {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "store.url": self.s3.endpoint_url, **registry}
+
 
 def demo(
-    records: Annotated[int, typer.Option(help="How many orders and payments to produce.")] = 200_000,
-    keep: Annotated[bool, typer.Option("--keep", help="Leave broker and S3 running until Ctrl-C.")] = False,
-    config: Annotated[Path, typer.Option(help="The sink's configuration.")] = Path("examples/orders.json"),
+    records: Annotated[
+        int,
+        typer.Option(help="How many orders and payments to produce, and a tenth as many shipments. 0: only services."),
+    ] = orders.DEFAULT_COUNT,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave Kafka, S3 and registry running until Ctrl-C.")] = False,
+    config: Annotated[list[Path] | None, typer.Option(help="A sink's configuration; by default two examples.")] = None,
 ) -> None:
-    """Start a real Kafka broker and an S3 server, produce orders (some of them broken) and run the sink on them."""
+    """Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."""
     from kafka_s3.config.read import read_config
 
     out = Console()
-    raw = read_config(config)
-    out.print("[bold]1[/] starting Kafka (KRaft, one node) and S3 ...")
-    with EmbeddedKafka() as kafka, EmbeddedS3() as s3:
-        os.environ.update(s3.environment)
-        s3.create_bucket(raw["s3.bucket.name"])
-        out.print(f"  Kafka at {kafka.bootstrap_servers}, S3 at {s3.endpoint_url}", highlight=False)
-        brokers = KafkaBrokers(kafka.bootstrap_servers)
-        malformed = _produce(out, brokers, records)
-        ours = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "store.url": s3.endpoint_url}
-        _sink(out, {**raw, **ours}, config=config, malformed=malformed)
-        _next_steps(out, config, kafka.bootstrap_servers, s3, keep)
+    sinks = {path: read_config(path) for path in (config or CONFIGS)} if records else {}
+    out.print("[bold]1[/] starting Kafka (KRaft, one node), S3 and a schema registry ...")
+    with _services() as services:
+        os.environ.update(services.s3.environment)
+        places = {
+            "Kafka": services.kafka.bootstrap_servers,
+            "S3": services.s3.endpoint_url,
+            "registry": services.registry.url,
+        }
+        for name, place in places.items():
+            out.print(f"  {name} at {place}", highlight=False)
+        if sinks:
+            malformed = _produce(out, services, records)
+            _run(out, services, sinks, malformed=malformed)
+        _next_steps(out, services, sinks, keep)
 
 
-def _produce(out: Console, brokers: KafkaBrokers, count: int) -> int:
-    out.print(f"[bold]2[/] producing {count:,} records to {', '.join(TOPICS)} ...", highlight=False)
-    malformed = 0
+@contextmanager
+def _services() -> Iterator[Services]:
+    with ExitStack() as stack:
+        kafka, s3 = stack.enter_context(EmbeddedKafka()), stack.enter_context(EmbeddedS3())
+        yield Services(kafka, s3, stack.enter_context(EmbeddedRegistry()))
+
+
+def _produce(out: Console, services: Services, count: int) -> Counter[str]:
+    """Sends everything; how many records of each topic were broken on purpose."""
+    of_shipments = round(count * SHIPMENTS_PER_ORDER)
+    total = count + of_shipments
+    out.print(f"[bold]2[/] producing {total:,} records to {', '.join(TOPICS)} ...", highlight=False)
+    brokers = KafkaBrokers(services.kafka.bootstrap_servers)
     for topic in TOPICS:
-        brokers.create_topic(topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
+        brokers.create_topic(topic, partitions=orders.PARTITIONS, config={"retention.ms": "-1"})
+    ids = shipments.register_shipments(services.registry)
+    records = itertools.chain(orders.demo_records(count), shipments.shipment_records(ids, of_shipments))
+    malformed: Counter[str] = Counter()
     with brokers.sending() as send:
-        for record in track(demo_records(count), total=count, description="  producing", console=out):
+        for record in track(records, total=total, description="  producing", console=out):
             message = Message(record.key, record.value, record.headers, record.timestamp_ms)
             send(record.topic, message, partition=record.partition)
-            malformed += record.malformed
+            malformed[record.topic] += record.malformed
     return malformed
 
 
-def _sink(out: Console, raw: dict[str, str], *, config: Path, malformed: int) -> None:
-    from kafka_s3.spark.launch import sink_on_spark
+def _run(
+    out: Console, services: Services, sinks: Mapping[Path, dict[str, str]], *, malformed: Mapping[str, int]
+) -> None:
     from kafka_s3.spark.session import spark_session
 
-    settings = validate(raw).usable().resolved()
-    out.print(f"[bold]3[/] running the sink of {config} ...", highlight=False)
-    spark = spark_session(name=settings.name)
+    settings = {path: validate({**raw, **services.keys(raw)}).usable().resolved() for path, raw in sinks.items()}
+    spark = spark_session(name="kafka-s3 demo")
     stop = Event()
     stop_on_signals(stop)
-    began = time.monotonic()
     try:
-        with ProgressObserver(out) as bar:
-            sink = sink_on_spark(settings, spark, observer=bar)
-            run_sink(sink, settings, stop, available_now=True, flush=True)
-        seconds = time.monotonic() - began
-        out.print(bucket_tree(settings.text("s3.bucket.name"), sink.store.list("")))
-        out.print(totals_table(sink.log.state))
-        totals = sink.log.state.totals
-        out.print(
-            f"  {totals.read / seconds:,.0f} records/s; {malformed:,} records were broken on purpose", highlight=False
-        )
+        for step, (path, sink) in enumerate(settings.items(), start=3):
+            if stop.is_set():
+                return
+            out.print(f"[bold]{step}[/] running the sink of {path} ...", highlight=False)
+            services.s3.create_bucket(sink.text("s3.bucket.name"))
+            _drain(out, sink, stop, malformed=sum(malformed.get(topic, 0) for topic in sink.names("topics")))
     finally:
         spark.stop()
 
 
-def _next_steps(out: Console, config: Path, servers: str, s3: EmbeddedS3, keep: bool) -> None:
+def _drain(out: Console, settings: Settings, stop: Event, *, malformed: int) -> None:
+    """Runs a sink until the topics are worked off, then shows its bucket and its log's totals."""
+    from kafka_s3.spark.launch import sink_on_spark
+    from kafka_s3.spark.session import spark_session
+
+    began = time.monotonic()
+    with ProgressObserver(out) as bar:
+        sink = sink_on_spark(settings, spark_session(name=settings.name), observer=bar)
+        run_sink(sink, settings, stop, available_now=True, flush=True)
+    seconds = time.monotonic() - began
+    out.print(bucket_tree(settings.text("s3.bucket.name"), sink.store.list("")))
+    out.print(totals_table(sink.log.state))
+    rate = sink.log.state.totals.read / seconds
+    out.print(f"  {rate:,.0f} records/s; {malformed:,} records were broken on purpose", highlight=False)
+
+
+def _next_steps(out: Console, services: Services, sinks: Mapping[Path, dict[str, str]], keep: bool) -> None:
     out.print("\n[bold]Next[/]")
-    out.print(
-        f"  kafka-s3 validate {config} --worker examples/worker.properties   # every problem of a configuration at once"
-    )
+    for path in itertools.islice(sinks, 1):
+        out.print(
+            f"  kafka-s3 validate {path} --worker examples/worker.properties   # every problem of a configuration at once"
+        )
     if not keep:
         out.print(
-            "  kafka-s3 demo --keep                              # leave Kafka and S3 up, to try the other commands on them"
+            "  kafka-s3 demo --keep                              # leave the services up, to try the other commands on them"
         )
         return
-    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in s3.environment.items())
+    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in services.environment.items())
     out.print(f"  export {exports}", highlight=False, soft_wrap=True)
-    out.print(
-        f"  kafka-s3 run {config} --set kafka.bootstrap.servers={servers} --set store.url={s3.endpoint_url}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    out.print("Kafka and S3 stay up until Ctrl-C.")
+    for path, raw in sinks.items():
+        registry = f" --set {REGISTRY_KEY}=$REGISTRY" if REGISTRY_KEY in raw else ""
+        out.print(
+            f"  kafka-s3 run {path} --set kafka.bootstrap.servers=$KAFKA --set store.url=$S3{registry}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    out.print("Kafka, S3 and registry stay up until Ctrl-C.")
     stop = Event()
     stop_on_signals(stop)
     stop.wait()

@@ -14,6 +14,7 @@ from rich.console import Console
 from kafka_s3 import __version__
 from kafka_s3.cli.demo import demo
 from kafka_s3.cli.run import run
+from kafka_s3.cli.seek import seek
 from kafka_s3.cli.validate import validate_command
 from kafka_s3.errors import ConfigError, SinkError
 
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.command()(run)
 app.command(name="validate")(validate_command)
 app.command()(demo)
+app.command()(seek)
 
 
 def _version(shown: bool) -> None:

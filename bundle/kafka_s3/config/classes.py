@@ -12,6 +12,7 @@ from typing import Final
 
 PARTITIONER_GROUP: Final = "kafka_s3.partitioners"
 FORMAT_GROUP: Final = "kafka_s3.formats"
+BLOCK_GZIP_FORMAT: Final = "block_gzip"
 SELF_MANAGED: Final = "io.confluent.connect.s3.S3SinkConnector"
 MANAGED_CLOUD: Final = "S3_SINK"
 BLOCK_GZIP_PACKAGES: Final = ("com.deviantart.", "com.spredfast.")
@@ -124,5 +125,5 @@ def registered_partitioners() -> tuple[str, ...]:
 
 
 def registered_formats() -> tuple[str, ...]:
-    """The formats that installed packages offer."""
-    return tuple(sorted(entry_points(group=FORMAT_GROUP).names))
+    """The formats without a Java name: Block-GZIP, and those that installed packages offer."""
+    return (BLOCK_GZIP_FORMAT, *sorted(entry_points(group=FORMAT_GROUP).names))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.option import INT_MAX, Value
 from kafka_s3.config.rule import is_time_partitioner, problem
 from kafka_s3.config.settings import Settings
@@ -15,8 +16,16 @@ NO_COUNT: Final = INT_MAX
 """The flush.size in effect where only other rules close files."""
 ROTATION_KEYS: Final = (
     "flush.size", "flush.bytes", "flush.idle.ms", "rotate.interval.ms", "rotate.schedule.interval.ms", "partitioner.class",
-    "s3.part.size", "compatibility.strict",
+    "s3.part.size", "compatibility.strict", "format.class",
 )  # fmt: skip
+
+
+BLOCK_GZIP_KEYS: Final = (
+    "block.gzip.file.interval.ms",
+    "block.gzip.file.grace.ms",
+    "offset.flush.interval.ms",
+    "timezone",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,8 @@ class Derivation:
 
 def with_derived(settings: Settings, unsettled: frozenset[str]) -> tuple[Settings, Derivation]:
     """The settings with their derived values, as far as the keys they follow from are settled."""
+    if settings.values.get("format.class") == BLOCK_GZIP_FORMAT and not unsettled.intersection(BLOCK_GZIP_KEYS):
+        settings = replace(settings, values={**settings.values, **_block_gzip(settings)})
     found = [_tail_check(settings)] if not {"tail.check.interval.ms", "compatibility.strict"} & unsettled else []
     if not unsettled.intersection(ROTATION_KEYS):
         found.append(_rotation(settings))
@@ -39,6 +50,18 @@ def with_derived(settings: Settings, unsettled: frozenset[str]) -> tuple[Setting
         tuple(p for one in found for p in one.warnings),
     )
     return replace(settings, values={**settings.values, **whole.values}), whole
+
+
+def _block_gzip(settings: Settings) -> dict[str, Value]:
+    """Files are closed at the worker's flush; a fork also closes them by record time, and quiet ones by the clock (SEMANTICS B1, B4)."""
+    interval, grace = settings.number("block.gzip.file.interval.ms"), settings.number("block.gzip.file.grace.ms")
+    values: dict[str, Value] = {
+        "rotate.schedule.interval.ms": settings.number("offset.flush.interval.ms"),
+        "timezone": settings.text("timezone") or "UTC",
+    }
+    if interval > 0:
+        values["flush.idle.ms"] = interval + (grace if grace >= 0 else interval // 2)
+    return values
 
 
 def _tail_check(settings: Settings) -> Derivation:
@@ -53,7 +76,7 @@ def _rotation(settings: Settings) -> Derivation:
             return Derivation()
         rule = "acts like 1: every record becomes an object of its own."
         return Derivation({"flush.size": 1}, warnings=(problem("flush.size", rule, "Set the records per object."),))
-    if settings.strict:
+    if settings.strict and settings.text("format.class") != BLOCK_GZIP_FORMAT:
         return Derivation(
             problems=(problem("flush.size", "is required.", "Set the records per Kafka partition and commit."),)
         )

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from kafka_s3.config.classes import BLOCK_GZIP_PACKAGES, CONVERTERS, FORMATS, MANAGED_CLOUD, PARTITIONERS, STORAGES
+from kafka_s3.config.dialect_block_gzip import block_gzip_translation
 from kafka_s3.config.option import Unfit, parse, unsupported
 from kafka_s3.config.options import CLOUD
 from kafka_s3.config.references import has_reference
@@ -79,11 +80,8 @@ def translated(texts: Mapping[str, str]) -> Translation:
         case Dialect.MANAGED_CLOUD:
             return _from_cloud(texts)
         case Dialect.BLOCK_GZIP:
-            rule = "is the Block-GZIP sink, which this version does not support yet."
-            return Translation(
-                texts,
-                (Problem("connector.class", texts.get("connector.class"), rule, "Stay with the old sink for now."),),
-            )
+            found = block_gzip_translation(texts)
+            return Translation(found.texts, found.problems, found.failed, found.spelled)
         case _:
             return Translation(texts)
 

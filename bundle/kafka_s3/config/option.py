@@ -56,6 +56,7 @@ class Group(StrEnum):
     ERRORS = "Errors and dead letters"
     KAFKA = "Kafka"
     OURS = "Additions of kafka-s3"
+    BLOCK_GZIP = "Block-GZIP"
     CLOUD = "Managed cloud spelling"
 
 

@@ -6,6 +6,7 @@ import difflib
 from typing import Final
 
 from kafka_s3.config import (
+    options_block_gzip,
     options_cloud,
     options_connector,
     options_converters,
@@ -24,8 +25,10 @@ OPTIONS: Final[tuple[Option, ...]] = (
     *options_partitioner.ROWS,
     *options_storage.ROWS,
     *options_ours.ROWS,
+    *options_block_gzip.OURS,
 )
 CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_cloud.ROWS
+BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = options_block_gzip.ROWS
 
 EXACT: Final = {option.key: option for option in OPTIONS if not option.family}
 _FAMILIES: Final = {option.key.removesuffix("*"): option for option in OPTIONS if option.family}
@@ -42,7 +45,7 @@ def option_of(key: str) -> Option | None:
 
 def similar_key(key: str) -> str:
     """A sentence that names the known key nearest to a misspelt one, or nothing."""
-    return did_you_mean(key, (*EXACT, *CLOUD))
+    return did_you_mean(key, (*EXACT, *CLOUD, *(row.key for row in BLOCK_GZIP_OPTIONS)))
 
 
 def presentable(key: str, text: str) -> str:

@@ -70,7 +70,8 @@ CONNECTOR: Final = (
     Option("predicates.*", _TEXT, None, "Settings of predicates.", _MAIN, status=_IDLE, note="Predicates are not supported."),
     Option("config.action.reload", _TEXT, "restart", "What a rotated secret does.", _MAIN, valid=OneOf(("restart", "none")),
            status=_IDLE, note="References are resolved when a run starts."),
-    Option("offset.flush.interval.ms", _LONG, "60000", "Worker: how often offsets are committed.", _MAIN, status=_IDLE, note=_WORKER),
+    Option("offset.flush.interval.ms", _LONG, "60000", "Worker: how often offsets are committed, which is when Block-GZIP files are "
+           "closed. Without effect on other formats: progress is committed with the objects.", _MAIN, valid=Range(1)),
     Option("offset.flush.timeout.ms", _LONG, "5000", "Worker: time for such a commit.", _MAIN, status=_IDLE, note=_WORKER),
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import Final
 from kafka_s3.config import rules_delivery, rules_objects, rules_records
 from kafka_s3.config.classes import CONVERTER_SETTINGS
 from kafka_s3.config.derived import with_derived
-from kafka_s3.config.dialects import AFFECTS, Dialect, Translation, dialect_of, translated
+from kafka_s3.config.dialects import AFFECTS, Translation, translated
 from kafka_s3.config.option import Option, Status, Unfit, Value, default_of, did_you_mean, parse, unsupported
 from kafka_s3.config.options import OPTIONS, option_of, presentable, similar_key
 from kafka_s3.config.read import read_config
@@ -85,10 +85,6 @@ def settle_resolved(settings: Settings, sources: Sequence[SecretSource]) -> Sett
 def _settle(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: frozenset[str] | None) -> Checked:
     """Everything in order: spelling, keys one by one, required keys, derived values, rules. `concealed` is None before resolution."""
     translation = translated(raw)
-    if dialect_of(raw) is Dialect.BLOCK_GZIP:
-        return Checked(
-            Settings(defaults(), frozenset(), frozenset(), frozenset(), raw, worker), translation.problems, ()
-        )
     texts = under(translation.texts, worker)
     values = _one_by_one(texts, translation, resolved=concealed is not None)
     settings = Settings(

@@ -6,6 +6,7 @@ becomes `7`); text in quotes loses them; everything else stays as it is.
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from decimal import Decimal
@@ -16,7 +17,6 @@ from kafka_s3.schemas.connect import ConnectSchema, Field, Kind
 NUMBER: Final = re.compile(r"[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d{1,3})?")
 QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 LONG: Final = 2**63
-FLOAT_MAX: Final = Decimal("3.4028235E38")
 FLOAT_DIGITS: Final = 9
 LONGEST_NUMBER: Final = 60
 TEXT: Final = ConnectSchema(Kind.STRING)
@@ -45,23 +45,37 @@ def header_text(raw: bytes | None) -> str | None:
 
 
 def _number(value: Decimal) -> str:
-    if value == value.to_integral_value() and -LONG <= value < LONG:
+    if -LONG <= value < LONG and value == value.to_integral_value():
         return str(int(value))
-    if abs(value) <= FLOAT_MAX:
-        return _java_float(_float32(float(value)))
-    return repr(float(value)).upper().replace("E+", "E")
+    if value.as_tuple().exponent == 0:
+        return str(value)  # a whole number beyond 64 bits keeps its digits
+    narrow = _float32(float(value))
+    if math.isfinite(narrow):
+        return _java_float(narrow)
+    wide = float(value)
+    return _java_text(repr(wide)) if math.isfinite(wide) else str(value)
 
 
 def _float32(value: float) -> float:
-    narrow: float = struct.unpack("f", struct.pack("f", value))[0]
+    """The nearest 32-bit number, infinite where there is none."""
+    try:
+        narrow: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
     return narrow
 
 
 def _java_float(value: float) -> str:
     """The shortest decimal text that means this 32-bit number, in Java's form."""
     if value == 0:
-        return "0.0"
-    digits = next(text for n in range(1, FLOAT_DIGITS + 1) if _float32(float(text := f"{value:.{n}g}")) == value)
+        return str(value)
+    return _java_text(
+        next(text for n in range(1, FLOAT_DIGITS + 1) if _float32(float(text := f"{value:.{n}g}")) == value)
+    )
+
+
+def _java_text(digits: str) -> str:
+    """The digits of a number as Java writes them."""
     number = Decimal(digits)
     if Decimal("0.001") <= abs(number) < Decimal(10_000_000):
         plain = f"{number:f}"

@@ -6,6 +6,7 @@ field of structs and of JSON objects; a value without fields cannot take it and 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -106,8 +107,12 @@ class KafkaStruct:
 def _with_fields(run: Run) -> Longs:
     """The rows whose values can take one more field."""
     if isinstance(run.values, JsonText):
-        objects: Longs = np.flatnonzero(pc.starts_with(run.values.texts, b"{").to_numpy(zero_copy_only=False))
-        return objects
+        objects = pc.starts_with(run.values.texts, b"{").to_numpy(zero_copy_only=False)
+        suspects = pc.match_substring(run.values.texts, FIELD.encode()).to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(objects & suspects):
+            objects[row] = FIELD not in json.loads(run.values.texts[row].as_py())
+        rows: Longs = np.flatnonzero(objects)
+        return rows
     fits = run.schema is not None and run.schema.kind is Kind.STRUCT and run.schema.field(FIELD) is None
     return np.arange(len(run) if fits else 0)
 

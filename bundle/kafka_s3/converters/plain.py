@@ -5,6 +5,7 @@ Strings and bytes take any bytes, malformed UTF-8 becomes replacement characters
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -36,10 +37,15 @@ class Strings:
 
 
 class ByteArrays:
-    """The byte-array converter."""
+    """The byte-array converter; nulls stay nulls unless `empty_for_null` stands for them."""
+
+    def __init__(self, *, empty_for_null: bytes | None = None) -> None:
+        self._instead = empty_for_null
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """One run of bytes."""
+        if self._instead is not None:
+            batch = replace(batch, values=pc.fill_null(batch.values, self._instead))
         batch, nulls = without_nulls(batch)
         return Decoded([batch.run(Plain(batch.values), BYTES)] if len(batch) else [], nulls=nulls)
 

@@ -6,6 +6,7 @@ as its sides; runs are cut where the schema of the keys changes.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
@@ -103,9 +104,11 @@ def _with_keys(runs: list[Run], keys: list[Run]) -> tuple[list[Run], list[int]]:
     """The runs with their keys, cut where the keys' schema changes; and the offsets of records without a key."""
     out: list[Run] = []
     missing: list[int] = []
+    lasts = [int(key.offsets[-1]) for key in keys]
+    firsts = [int(key.offsets[0]) for key in keys]
     for run in runs:
         covered = np.zeros(len(run), bool)
-        for key in keys:
+        for key in keys[bisect_left(lasts, run.offsets[0]) : bisect_right(firsts, run.offsets[-1])]:
             rows = _rows_within(run, key)
             if len(rows):
                 covered[rows] = True

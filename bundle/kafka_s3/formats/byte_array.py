@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from kafka_s3.formats.format import Format
 from kafka_s3.formats.text_stream import TextStream
 from kafka_s3.records import Plain, Run, Values
-from kafka_s3.schemas.connect import ConnectSchema, Kind
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind
 
 
 def byte_array_format(*, extension: str, separator: bytes, gzip_level: int | None) -> Format:
@@ -22,7 +22,7 @@ def byte_array_format(*, extension: str, separator: bytes, gzip_level: int | Non
 def _fit(run: Run) -> Values | str:
     if isinstance(run.values, Plain) and pa.types.is_binary(run.values.array.type):
         return run.values
-    if run.schema is not None and run.schema.kind is Kind.BYTES and run.schema.name is None:
+    if run.schema is not None and run.schema.kind is Kind.BYTES and run.schema.name != DECIMAL:
         return Plain(pa.array(run.values.objects(), pa.binary()))
     kind = "a value without schema" if run.schema is None else run.schema.label()
     return f"ByteArrayFormat takes bytes only, not {kind}. Use ByteArrayConverter, or another format."
@@ -37,6 +37,8 @@ class ByteArrays(TextStream):
 
     def append(self, values: Values) -> None:
         """Adds each value and the separator."""
+        if not len(values):
+            return
         array = values.array if isinstance(values, Plain) else pa.array(values.objects(), pa.binary())
         lists = pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
         self.write(pc.binary_join(lists, self._separator)[0].as_buffer().to_pybytes() + self._separator)

@@ -200,15 +200,6 @@ def test_transforms_are_refused_with_the_way_out() -> None:
     assert "Spark job or ksqlDB" in problem.suggestion
 
 
-def test_block_gzip_is_refused_with_one_problem() -> None:
-    for raw in (
-        {"connector.class": "com.spredfast.kafka.connect.s3.sink.S3SinkConnector"},
-        {"s3.bucket": "b", "local.buffer.dir": "d"},
-    ):
-        (problem,) = validate(raw).problems
-        assert (problem.key, "Block-GZIP" in problem.rule) == ("connector.class", True)
-
-
 def test_all_problems_are_reported_at_once() -> None:
     changes = {
         "flush.size": "x",

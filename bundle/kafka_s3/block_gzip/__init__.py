@@ -1,0 +1,62 @@
+"""In which forms does a Block-GZIP sink write its records? The forms themselves, and around them what is the sink's alone.
+
+`names` are the keys of its objects, `index` says where their blocks are, `seek` reads from an offset; the bytes of the data objects are
+written by `formats.block_gzip` (SEMANTICS Part B).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+BLOCK_SIZE: Final = 67_108_864
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The original's records: the text of the value, and a line feed unless it ends with one. Measured in UTF-16 units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delimited:
+    """The successor's text: the value and its delimiter; in front the key and its delimiter, where that one is set (even if empty)."""
+
+    value_delimiter: bytes = b"\n"
+    key_delimiter: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixed:
+    """The successor's binary form: each value, and before it each key if asked for, behind its length in 4 bytes, big-endian."""
+
+    include_keys: bool = False
+
+
+Framing = Lines | Delimited | Prefixed
+
+
+@dataclass(frozen=True, slots=True)
+class BlockGzip:
+    """How a sink writes: `Lines` is the original dialect, the other framings are the successor's.
+
+    `block_size` bounds a block before compression, in bytes, under `Lines` in UTF-16 units.
+    """
+
+    framing: Framing = field(default_factory=Lines)
+    block_size: int = BLOCK_SIZE
+
+    @property
+    def stores_keys(self) -> bool:
+        """Whether keys are written in front of the values."""
+        framing = self.framing
+        return (isinstance(framing, Delimited) and framing.key_delimiter is not None) or (
+            isinstance(framing, Prefixed) and framing.include_keys
+        )
+
+
+def delimiter_bytes(text: str, encoding: str) -> bytes:
+    """A delimiter in one of Java's charsets; records themselves are never encoded anew. Raises LookupError for an unknown charset."""
+    name = encoding.strip().upper().replace("_", "-")
+    if name == "UTF-16":  # Java: big-endian with a byte order mark, whatever the machine
+        return b"\xfe\xff" + text.encode("utf-16-be") if text else b""
+    return text.encode("utf-32-be" if name == "UTF-32" else encoding.strip(), errors="replace")

@@ -1,0 +1,131 @@
+"""`kafka-s3 seek s3://bucket/prefix TOPIC PARTITION OFFSET`: which record has this offset? Read from Block-GZIP files (SEMANTICS B6).
+
+The records go to standard output, what was fetched for them to standard error.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, BinaryIO, Final
+
+import typer
+from rich.console import Console
+
+from kafka_s3.block_gzip import Delimited, Framing, Prefixed
+from kafka_s3.block_gzip.seek import Located, RangedStore, records_from
+from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.model import TopicPartition
+from kafka_s3.storage.options import StoreOptions
+from kafka_s3.storage.s3 import S3Store
+
+_ESCAPES: Final = {r"\n": "\n", r"\t": "\t", r"\r": "\r", r"\0": "\0", r"\\": "\\"}
+
+
+class RecordFormat(StrEnum):
+    """How the sink wrote the records."""
+
+    TEXT = "text"
+    BINARY = "binary"
+
+
+def seek(
+    place: Annotated[str, typer.Argument(metavar="s3://BUCKET/PREFIX", help="The sink's s3.bucket and s3.prefix.")],
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    partition: Annotated[int, typer.Argument(min=0, help="The partition.")],
+    offset: Annotated[int, typer.Argument(min=0, help="The offset of the first record wanted.")],
+    count: Annotated[int, typer.Option(min=1, help="How many records to read from there on.")] = 1,
+    record_format: Annotated[
+        RecordFormat, typer.Option("--format", help="How the sink wrote the records (its `format`).")
+    ] = RecordFormat.TEXT,
+    delimiter: Annotated[
+        str | None, typer.Option(help=r"With text: what ends a record; \n, \t, \r and \0 are understood. Default: \n.")
+    ] = None,
+    include_keys: Annotated[
+        bool, typer.Option("--include-keys", help="With binary: the sink wrote keys, too (format.include.keys).")
+    ] = False,
+    endpoint_url: Annotated[str | None, typer.Option("--endpoint-url", help="Address of another S3 service.")] = None,
+    region: Annotated[
+        str, typer.Option(envvar=["AWS_REGION", "AWS_DEFAULT_REGION"], help="The bucket's region.")
+    ] = "us-west-2",
+    path_style: Annotated[
+        bool, typer.Option("--path-style", help="Name the bucket in the path instead of the host name.")
+    ] = False,
+) -> None:
+    """Print the records of a Block-GZIP sink from an offset on, fetching only the blocks they are in."""
+    bucket, prefix = _split(place)
+    framing = _framing(record_format, delimiter, keys=include_keys)
+    options = StoreOptions(bucket, region, _address(endpoint_url), path_style)
+    store = S3Store(options)
+    show(store, prefix, topic_partition=TopicPartition(topic, partition), offset=offset, count=count, framing=framing)
+
+
+def show(
+    store: RangedStore,
+    prefix: str,
+    *,
+    topic_partition: TopicPartition,
+    offset: int,
+    count: int,
+    framing: Framing,
+    out: BinaryIO | None = None,
+) -> None:
+    """Writes `count` records, one per line, to `out` (standard output). Raises SeekError where the first cannot be found."""
+    target, console = out or sys.stdout.buffer, Console(stderr=True)
+    found = records_from(
+        store,
+        prefix,
+        topic_partition=topic_partition,
+        offset=offset,
+        framing=framing,
+        count=count,
+        tell=_telling(console),
+    )
+    written = 0
+    for _, record in found:
+        target.write(record + b"\n")
+        written += 1
+    target.flush()
+    if written < count:
+        _say(console, f"the files end after {written} of {count} records")
+
+
+def _telling(console: Console) -> Callable[[Located], None]:
+    def tell(place: Located) -> None:
+        block = place.block
+        offsets = f"offsets {block.first_record_offset} to {block.until - 1}"
+        size = f"{block.byte_length} of {place.index.byte_length} bytes fetched"
+        _say(console, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
+
+    return tell
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _split(place: str) -> tuple[str, str]:
+    found = re.fullmatch(r"s3a?://([^/]+)/?(.*)", place)
+    if not found:
+        raise ConfigError([Problem("s3://BUCKET/PREFIX", place, "is not an S3 address.", "Write s3://bucket/prefix.")])
+    return found[1], found[2]
+
+
+def _framing(record_format: RecordFormat, delimiter: str | None, *, keys: bool) -> Framing:
+    if record_format is RecordFormat.BINARY:
+        if delimiter is not None:
+            raise ConfigError([Problem("--delimiter", delimiter, "goes with --format text.", "Leave it out.")])
+        return Prefixed(keys)
+    if keys:
+        raise ConfigError(
+            [Problem("--include-keys", None, "goes with --format binary.", "In text, keys are shown as written.")]
+        )
+    text = re.sub(r"\\[ntr0\\]", lambda match: _ESCAPES[match[0]], delimiter or r"\n")
+    return Delimited(text.encode())
+
+
+def _address(url: str | None) -> str | None:
+    """The endpoint; without a scheme, https is meant, as with store.url."""
+    return f"https://{url}" if url and "://" not in url else url
