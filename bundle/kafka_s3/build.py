@@ -62,6 +62,7 @@ def behaviour(settings: Settings) -> Behaviour:
         lost=settings.text("behavior.on.lost.offsets"),
         refresh_ms=settings.number("topics.refresh.interval.ms"),
         record_timestamps=record_time,
+        retry_timeout_ms=settings.number("errors.retry.timeout"),
     )
 
 

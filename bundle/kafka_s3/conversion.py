@@ -38,10 +38,10 @@ def record_converters(
     What is costly (registry clients, compiled schemas) is made once and shared by all topic-partitions.
     """
     value = _value_converter(settings, fields)
-    in_front = settings.text("format.class") == BLOCK_GZIP_FORMAT and block_gzip_of(settings).stores_keys
     key: MakeConverter | None = _converter(settings, Role.KEY) if _reads_keys(settings) else None
+    in_front = _keys_in_front(settings)
     if in_front:
-        key = _raw_keys
+        key = _raw_or_empty
     stored = {Role.KEY: "store.kafka.keys", Role.HEADER: "store.kafka.headers"}
     stores = frozenset(
         role for role, switch in stored.items() if settings.flag(switch) or (in_front and role is Role.KEY)
@@ -59,9 +59,16 @@ def record_converters(
     return made
 
 
-def _raw_keys(topic: str) -> Converter:
-    """The keys of Block-GZIP records: the bytes as they are."""
+def _raw_or_empty(topic: str) -> Converter:
+    """Keys and values of the later Block-GZIP sink: the bytes as they are, nothing for null."""
     return ByteArrays(empty_for_null=b"")
+
+
+def _keys_in_front(settings: Settings) -> bool:
+    """Whether Block-GZIP writes keys before values; without a key converter of its own there is nothing to write."""
+    if settings.text("format.class") != BLOCK_GZIP_FORMAT or not settings.given("key.converter"):
+        return False
+    return block_gzip_of(settings).stores_keys
 
 
 def reads_envelopes(settings: Settings) -> bool:
@@ -72,9 +79,7 @@ def reads_envelopes(settings: Settings) -> bool:
 def _reads_keys(settings: Settings) -> bool:
     # the original fails records whose key cannot be decoded, stored or not; strings and bytes always can
     fallible = settings.text("key.converter") not in ("string", "bytes")
-    stored = settings.flag("store.kafka.keys") or (
-        settings.text("format.class") == BLOCK_GZIP_FORMAT and block_gzip_of(settings).stores_keys
-    )
+    stored = settings.flag("store.kafka.keys") or _keys_in_front(settings)
     return stored or (settings.strict and fallible)
 
 
@@ -84,6 +89,8 @@ def names_schemas(settings: Settings) -> bool:
 
 
 def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeConverter:
+    if settings.text("format.class") == BLOCK_GZIP_FORMAT and settings.text("block.gzip.dialect") != "original":
+        return _raw_or_empty
     if settings.text("value.converter") == "json" and not settings.flag("value.converter.schemas.enable"):
         if settings.text("format.class") == "parquet":
             given = settings.text("value.schema")

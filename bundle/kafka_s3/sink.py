@@ -11,6 +11,7 @@ from kafka_s3.errors import (
     CommitError,
     KafkaUnavailable,
     RecordError,
+    RegistryUnavailable,
     SourceError,
     StorageUnavailable,
 )
@@ -42,6 +43,7 @@ class Sink:
     resume: Resume | None = None
     topics: Topics = field(init=False)
     _unpublished: CommitEntry | None = None
+    _registry_down_since: int | None = None
 
     def __post_init__(self) -> None:
         """Topics are found when the sink is opened."""
@@ -69,7 +71,10 @@ class Sink:
         self.observer.started(self._start())
 
     def cycle(self) -> bool:
-        """Looks and works off what is due. False where Kafka or the bucket did not answer; the next cycle goes on from there."""
+        """Looks and works off what is due. False where Kafka or the bucket did not answer; the next cycle goes on from there.
+
+        A schema registry that does not answer is waited for as long as `errors.retry.timeout` says, then RegistryUnavailable is raised.
+        """
 
         def look_and_work() -> None:
             self.look()
@@ -79,7 +84,7 @@ class Sink:
         return self._tried(look_and_work)
 
     def try_drain(self, *, close: Reason | None = None) -> bool:
-        """Drains; False where Kafka or the bucket did not answer and it has to be called again."""
+        """Drains; False where Kafka, the bucket or the registry did not answer and it has to be called again (see `cycle`)."""
         return self._tried(lambda: self.drain(close=close))
 
     def look(self) -> None:
@@ -142,7 +147,20 @@ class Sink:
         except (KafkaUnavailable, StorageUnavailable) as error:
             self.observer.warned(str(error))
             return False
+        except RegistryUnavailable as error:
+            self._wait_for_registry(error)
+            return False
+        self._registry_down_since = None
         return True
+
+    def _wait_for_registry(self, error: RegistryUnavailable) -> None:
+        """Warns, or raises the error once the registry has been away for `errors.retry.timeout` (SEMANTICS A1.4)."""
+        now, patience = self.clock_ms(), self.behaviour.retry_timeout_ms
+        if self._registry_down_since is None:
+            self._registry_down_since = now
+        if 0 <= patience <= now - self._registry_down_since:
+            raise error
+        self.observer.warned(str(error))
 
     # ------------------------------------------------------------ commit
 

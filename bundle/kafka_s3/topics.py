@@ -23,7 +23,10 @@ from kafka_s3.tasks import Assignment
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What the loop itself needs of the configuration. `reset`: earliest, latest or none; `lost`: fail or gap."""
+    """What the loop itself needs of the configuration. `reset`: earliest, latest or none; `lost`: fail or gap.
+
+    `retry_timeout_ms`: how long a schema registry may be away, -1 without limit.
+    """
 
     sink: str
     topics: tuple[str, ...]
@@ -34,6 +37,7 @@ class Behaviour:
     lost: str
     refresh_ms: int
     record_timestamps: bool
+    retry_timeout_ms: int = 0
 
 
 Resume: TypeAlias = Callable[[TopicPartition], int | None]

@@ -60,6 +60,7 @@ CONVERTERS: Final[Mapping[str, str]] = {
     _CONNECT + "json.JsonConverter": "json",
     _CONNECT + "storage.StringConverter": "string",
     _CONNECT + "converters.ByteArrayConverter": "bytes",
+    "com.spredfast.kafka.connect.s3.AlreadyBytesConverter": "bytes",
     "io.confluent.connect.avro.AvroConverter": "avro",
     "io.confluent.connect.json.JsonSchemaConverter": "json_schema",
     "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",

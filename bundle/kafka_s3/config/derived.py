@@ -24,6 +24,7 @@ BLOCK_GZIP_KEYS: Final = (
     "block.gzip.file.interval.ms",
     "block.gzip.file.grace.ms",
     "offset.flush.interval.ms",
+    "flush.bytes",
     "timezone",
 )
 
@@ -55,10 +56,9 @@ def with_derived(settings: Settings, unsettled: frozenset[str]) -> tuple[Setting
 def _block_gzip(settings: Settings) -> dict[str, Value]:
     """Files are closed at the worker's flush; a fork also closes them by record time, and quiet ones by the clock (SEMANTICS B1, B4)."""
     interval, grace = settings.number("block.gzip.file.interval.ms"), settings.number("block.gzip.file.grace.ms")
-    values: dict[str, Value] = {
-        "rotate.schedule.interval.ms": settings.number("offset.flush.interval.ms"),
-        "timezone": settings.text("timezone") or "UTC",
-    }
+    values: dict[str, Value] = {"timezone": settings.text("timezone") or "UTC"}
+    if interval <= 0 and settings.number("flush.bytes") <= 0:  # the fork's rules take the flush's place
+        values["rotate.schedule.interval.ms"] = settings.number("offset.flush.interval.ms")
     if interval > 0:
         values["flush.idle.ms"] = interval + (grace if grace >= 0 else interval // 2)
     return values

@@ -24,7 +24,7 @@ from kafka_s3.config.option import (
 from kafka_s3.config.secret import Secret
 
 _INT, _LONG, _TEXT, _FLAG, _CLASS = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN, Type.CLASS
-_IDLE, _NOT_YET, _REFUSED = Status.INFORMATIONAL, Status.NOT_YET, Status.REFUSED
+_IDLE, _REFUSED = Status.INFORMATIONAL, Status.REFUSED
 _MAIN, _ERRORS = Group.FRAMEWORK, Group.ERRORS
 _UPSTREAM = "Transform upstream, with a Spark job or ksqlDB, and sink its output topic."
 _WORKER = "Progress is committed with the objects, not on a timer."
@@ -79,10 +79,10 @@ ERRORS: Final = (
     Option("errors.tolerance", _TEXT, "none", "Whether bad records stop the sink.", _ERRORS, valid=OneOf(("none", "all"))),
     Option("errors.log.enable", _FLAG, "false", "Log each failed record.", _ERRORS),
     Option("errors.log.include.messages", _FLAG, "false", "Log topic, partition, offset and contents, too.", _ERRORS),
-    Option("errors.retry.timeout", _LONG, "0", "Time to go on retrying a failed conversion.", _ERRORS, status=_NOT_YET,
-           note="Conversions that are supported do not fail for a while only."),
-    Option("errors.retry.delay.max.ms", _LONG, "60000", "Longest pause between such retries.", _ERRORS, status=_NOT_YET,
-           note="There are no such retries."),
+    Option("errors.retry.timeout", _LONG, "0", "How long a schema registry that does not answer is waited for, beyond the client's own "
+           "retries; -1 without limit. Then the sink stops, with nothing lost.", _ERRORS, valid=Range(-1)),
+    Option("errors.retry.delay.max.ms", _LONG, "60000", "Longest pause between such retries.", _ERRORS, status=_IDLE,
+           note="The pause is retry.backoff.ms."),
     Option("errors.deadletterqueue.topic.name", _TEXT, "", "Topic for dead letters; must not be one of the connector's own.", _ERRORS),
     Option("errors.deadletterqueue.topic.replication.factor", _INT, "3", "Replicas of that topic where it has to be created.", _ERRORS),
     Option("errors.deadletterqueue.context.headers.enable", _FLAG, "false", "Say in headers where and why a record failed.", _ERRORS),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
@@ -38,13 +37,12 @@ class AvroColumns:
 
     def __init__(self, avro: AvroType, schema: ConnectSchema) -> None:
         names = count()
-        self._symbols = {field.name: found for field in avro.fields if (found := _enum(field.type)) is not None}
-        fields = [{"name": field.name, "type": _plain(_indexed(field.type), names)} for field in avro.fields]
+        self._types = [field.type for field in avro.fields]
+        fields = [{"name": field.name, "type": _plain(field.type, names)} for field in avro.fields]
         framed = {"type": "record", "name": "Framed", "fields": [*fields, {"name": MARK, "type": "bytes"}]}
         text = json.dumps(framed).encode()
         members = _long(len(b"avro.schema")) + b"avro.schema" + _long(len(text)) + text
         self._header = b"Obj\x01" + _long(1) + members + _long(0) + SYNC
-        self._numbers = arrow_table([], _nameless(schema)).schema
         self._target = arrow_table([], schema).schema
         self._random = np.random.default_rng()
 
@@ -56,50 +54,40 @@ class AvroColumns:
             found = pl.read_avro(io.BytesIO(self._header + block)).to_arrow()
             if found.num_rows != len(payloads) or not pc.all(pc.equal(found.column(MARK), marks)).as_py():
                 return None
-            for name, symbols in self._symbols.items():
-                found = found.set_column(found.column_names.index(name), name, _named(found.column(name), symbols))
-            # by way of plain numbers: only these casts look whether an int has 32 bits
-            return found.drop_columns([MARK]).cast(self._numbers).cast(self._target)
+            columns = [
+                _column(found.column(at).combine_chunks(), kind, field.type)
+                for at, (kind, field) in enumerate(zip(self._types, self._target, strict=True))
+            ]
+            return pa.Table.from_arrays(columns, schema=self._target)
         except (Exception, pl.exceptions.PanicException):  # whatever is wrong is found out record by record
             return None
 
 
 def columns_of(avro: Any, schema: ConnectSchema) -> AvroColumns | None:
     """The reader of a writer schema (parsed JSON), None where it holds a type that only the slow path reads: maps, fixed, decimals,
-    unions of several types, enums that may be null below the top level, and what takes no bytes.
+    unions of several types, and what takes no bytes.
     """
     kind = read_types(avro)
-    if kind.kind != "record" or not kind.fields or not _reads(kind, schema):
-        return None
-    return None if any(_mixes(_indexed(field.type)) for field in kind.fields) else AvroColumns(kind, schema)
+    return AvroColumns(kind, schema) if kind.kind == "record" and kind.fields and _reads(kind, schema) else None
 
 
-def _mixes(avro: AvroType, *, nulls: bool = False) -> bool:
-    """Whether an enum is null, alone or with the record around it: polars panics there."""
-    parts = [*avro.branches, *(field.type for field in avro.fields), *([avro.items] if avro.items else [])]
-    nulls = avro.kind != "array" and (nulls or avro.kind == "union")
-    return (avro.kind == "enum" and nulls) or any(_mixes(part, nulls=nulls) for part in parts)
-
-
-def _enum(avro: AvroType) -> tuple[str, ...] | None:
-    """The symbols of an enum that may be null."""
-    kind = _nullable(avro) or avro
-    return kind.symbols if kind.kind == "enum" else None
-
-
-def _indexed(avro: AvroType) -> AvroType:
-    """The type of a record's member as polars is told of it: of an enum, the index."""
-    if _enum(avro) is None:
-        return avro
-    number = AvroType("long")
-    branches = [number if branch.kind == "enum" else branch for branch in avro.branches]
-    return replace(avro, branches=branches) if branches else number
-
-
-def _named(indices: pa.ChunkedArray, symbols: tuple[str, ...]) -> pa.Array:
-    """The symbols of these indices. Raises ArrowInvalid where there is no such symbol."""
-    numbers = indices.combine_chunks().cast(pa.int32())
-    return pa.DictionaryArray.from_arrays(numbers, pa.array(symbols, pa.string())).cast(pa.string())
+def _column(column: pa.Array, avro: AvroType, kind: pa.DataType) -> pa.Array:
+    """A column of polars in the Arrow type of its Connect schema. Raises ArrowInvalid for an int with more than 32 bits and for an
+    enum without such a symbol. Casting structs whole would refuse the nulls that required fields have below a null struct.
+    """
+    avro = _nullable(avro) or avro
+    match avro.kind:
+        case "record":
+            parts = [_column(column.field(n), field.type, kind.field(n).type) for n, field in enumerate(avro.fields)]
+            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+        case "array":
+            items = _column(column.values, avro.element(), kind.value_type)
+            return pa.ListArray.from_arrays(column.offsets.cast(pa.int32()), items, type=kind, mask=column.is_null())
+        case "enum":
+            return pa.DictionaryArray.from_arrays(column.cast(pa.int32()), pa.array(avro.symbols, kind)).cast(kind)
+        case "int":
+            return column.cast(pa.int32()).cast(kind)
+    return column.cast(kind)
 
 
 def _reads(avro: AvroType, schema: ConnectSchema) -> bool:
@@ -126,7 +114,8 @@ def _nullable(avro: AvroType) -> AvroType | None:
 def _plain(avro: AvroType, names: count[int]) -> Any:
     """The type in JSON with names of its own and without whatever polars might stumble over.
 
-    An int is read as a long, since polars drops the bits of an int that has more than 32 of them.
+    An int is read as a long, since polars drops the bits of an int that has more than 32 of them; so is an enum, since polars panics
+    at one that may be null.
     """
     match avro.kind:
         case "union":
@@ -134,18 +123,9 @@ def _plain(avro: AvroType, names: count[int]) -> Any:
         case "record":
             fields = [{"name": field.name, "type": _plain(field.type, names)} for field in avro.fields]
             return {"type": "record", "name": f"R{next(names)}", "fields": fields}
-        case "enum":
-            return {"type": "enum", "name": f"E{next(names)}", "symbols": list(avro.symbols)}
         case "array":
             return {"type": "array", "items": _plain(avro.element(), names)}
-    return "long" if avro.kind == "int" else avro.kind
-
-
-def _nameless(schema: ConnectSchema) -> ConnectSchema:
-    """The schema with plain numbers for dates and times."""
-    fields = tuple(replace(field, schema=_nameless(field.schema)) for field in schema.fields)
-    items = None if schema.items is None else _nameless(schema.items)
-    return replace(schema, name=None, fields=fields, items=items)
+    return "long" if avro.kind in ("int", "enum") else avro.kind
 
 
 def _framed(payloads: pa.Array, random: np.random.Generator) -> tuple[bytes, pa.Array]:

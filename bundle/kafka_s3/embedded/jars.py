@@ -50,6 +50,11 @@ def spark_kafka_jars(progress: Callable[[str], None] = announce) -> list[Path]:
     return spark_jars([kafka_package()], progress=progress)
 
 
+def avro_tools(progress: Callable[[str], None] = announce) -> list[Path]:
+    """The jar of Avro's own tools, for the tests that read our objects with them."""
+    return resolve(["org.apache.avro:avro-tools:1.12.0"], progress=progress)
+
+
 def spark_jars(coordinates: Sequence[str], *, progress: Callable[[str], None] = announce) -> list[Path]:
     """The jars of these coordinates and of what they need, without those that pyspark has itself."""
     return resolve(coordinates, without=_modules_of_pyspark(), progress=progress)
@@ -177,7 +182,7 @@ def module_name(jar: str) -> str:
 
 def main() -> None:
     """Fetches everything now that the demo and the tests would fetch when they need it."""
-    for jars in (spark_kafka_jars(), kafka_jars()):
+    for jars in (spark_kafka_jars(), kafka_jars(), avro_tools()):
         announce(f"{len(jars)} jars in {jars[0].parent}")
 
 

@@ -14,7 +14,8 @@ from kafka_s3.records import JsonText, Plain, Run, Values
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.schemas.json_form import dumps, to_json
 
-NEEDS_ESCAPE = r'[\x00-\x1f"\\]'
+RARE_ESCAPES = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
+ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
 
 
 def json_format(*, gzip_level: int | None, decimals: str) -> Format:
@@ -64,7 +65,10 @@ def _quoted(array: pa.Array) -> pa.Array:
     if not pa.types.is_string(array.type):
         texts = [base64.b64encode(raw).decode() for raw in array.to_pylist()]
         array = pa.array(texts, pa.string())
-    if pc.any(pc.match_substring_regex(array, NEEDS_ESCAPE)).as_py():
+    if pc.any(pc.match_substring_regex(array, RARE_ESCAPES)).as_py():
         return pa.array([dumps(text) for text in array.to_pylist()], pa.string())
+    for plain, escaped in ESCAPES:
+        if pc.any(pc.match_substring(array, plain)).as_py():
+            array = pc.replace_substring(array, plain, escaped)
     quote = pa.scalar('"')
     return pc.binary_join_element_wise(quote, array, quote, pa.scalar(""))

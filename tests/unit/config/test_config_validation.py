@@ -174,8 +174,6 @@ NOT_YET: list[tuple[str, str]] = [
     ("parquet.codec", "lzo"),
     ("value.converter.use.latest.version", "true"),
     ("value.converter.replace.null.with.default", "false"),
-    ("errors.retry.timeout", "1000"),
-    ("errors.retry.delay.max.ms", "1"),
 ]
 
 
