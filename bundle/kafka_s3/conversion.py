@@ -10,6 +10,7 @@ from typing import TypeAlias
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, REGISTRY_CONVERTERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.converters.converter import Converter
+from kafka_s3.converters.header_converters import header_reader
 from kafka_s3.converters.json_columns import JsonColumns
 from kafka_s3.converters.json_envelope import JsonEnvelope
 from kafka_s3.converters.json_values import JsonTables, JsonValues
@@ -48,12 +49,20 @@ def record_converters(
     )
     tombstones = settings.text("behavior.on.null.values").lower() == "write"
     text_keys = settings.text("key.converter") == "string"
+    envelopes = settings.flag("header.converter.schemas.enable")
+    header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
 
     def made(topic_partition: TopicPartition) -> RecordConverter:
         metadata = KafkaStruct(topic_partition, text_keys) if settings.flag("record.metadata.enable") else None
         topic = topic_partition.topic
         return RecordConverter(
-            value(topic), key(topic) if key is not None else None, stores, tombstones, metadata, names_schemas(settings)
+            value(topic),
+            key(topic) if key is not None else None,
+            stores,
+            tombstones,
+            metadata,
+            header,
+            names_schemas(settings),
         )
 
     return made

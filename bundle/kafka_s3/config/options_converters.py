@@ -164,8 +164,10 @@ ROWS: Final = (
     Option("value.converter", Type.CLASS, None, "Converter of record values. Taken from Connect's worker file if that is given.", _GROUP,
            valid=Known(CONVERTERS), required=True),
     *_rows("value.converter."),
-    Option("header.converter", Type.CLASS, "simple", "Converter of record headers, whose values are stored as text.", _GROUP,
-           valid=Known(HEADER_CONVERTERS), status=_IDLE, note="Header values are stored as text in every case."),
+    Option("header.converter", Type.CLASS, "simple", "Converter of record headers, whose values are stored as text. They are "
+           "read where they are stored (store.kafka.headers).", _GROUP,
+           valid=Known(HEADER_CONVERTERS)),
+    Option("header.converter.schemas.enable", _FLAG, "true", "JSON converter: every header is an envelope of schema and payload.", _GROUP),
     Option("header.converter.*", _TEXT, None, "Settings of the header converter.", _GROUP, valid=Anything(), status=_IDLE,
-           note="Header values are stored as text in every case."),
+           note="No header converter reads it."),
 )  # fmt: skip

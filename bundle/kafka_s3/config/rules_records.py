@@ -66,6 +66,12 @@ def _companions_fit(settings: Settings) -> Iterator[Problem]:
             yield problem(key, "must not be ByteArrayFormat: headers are names and values.", "Use JsonFormat.")
 
 
+def _headers_are_read_without_a_registry(settings: Settings) -> Iterator[Problem]:
+    if settings.flag("store.kafka.headers") and settings.text("header.converter") in REGISTRY_CONVERTERS:
+        rule = "with a schema registry is not supported for headers that are stored."
+        yield problem("header.converter", rule, "Use SimpleHeaderConverter, JsonConverter or StringConverter.")
+
+
 def _metadata_needs_fields(settings: Settings) -> Iterator[Problem]:
     if not settings.flag("record.metadata.enable"):
         return
@@ -103,6 +109,7 @@ PROBLEMS: Final = (
         ("store.kafka.keys", "store.kafka.headers", "keys.format.class", "headers.format.class", "s3.compression.type"),
         _companions_fit,
     ),
+    Rule(("store.kafka.headers", "header.converter"), _headers_are_read_without_a_registry),
     Rule(("record.metadata.enable", "value.converter", "value.schema", "compatibility.strict"), _metadata_needs_fields),
     Rule(("schema.compatibility.unify", "compatibility.strict"), _unify_goes_beyond),
 )

@@ -28,14 +28,15 @@ HEADERS: Final = ConnectSchema(
 
 
 def header_rows(headers: list[list[dict[str, Any]]]) -> list[list[dict[str, str | None]]]:
-    """The headers of records, by the schema `HEADERS`."""
-    return [[{"key": header["key"], "value": header_text(header["value"])} for header in one] for one in headers]
+    """The headers of records, by the schema `HEADERS`, as the simple converter reads them."""
+    return [
+        [{"key": h["key"], "value": None if h["value"] is None else header_text(h["value"])} for h in one]
+        for one in headers
+    ]
 
 
-def header_text(raw: bytes | None) -> str | None:
+def header_text(raw: bytes) -> str:
     """The text of one header value; malformed UTF-8 becomes replacement characters, as in Java."""
-    if raw is None:
-        return None
     text = raw.decode("utf-8", "replace")
     stripped = text.strip()
     if NUMBER.fullmatch(stripped) and len(stripped) <= LONGEST_NUMBER:

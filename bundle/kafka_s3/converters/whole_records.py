@@ -9,17 +9,20 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from kafka_s3.converters.converter import Converter, KafkaBatch
-from kafka_s3.converters.header_text import HEADERS, header_rows
+from kafka_s3.converters.header_converters import HeaderReader
+from kafka_s3.converters.header_text import HEADERS, header_text
 from kafka_s3.converters.kafka_struct import KafkaStruct
 from kafka_s3.model import Role, Stage
-from kafka_s3.records import Decoded, Failure, Longs, Nulls, Objects, Run, Side, rejection
+from kafka_s3.records import DATA_EXCEPTION, Decoded, Failure, Longs, Nulls, Objects, Run, Side, rejection
 
+Headers: TypeAlias = list[dict[str, str | None]]
+HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.HeaderConverter"
 NO_KEY: Final = "Key cannot be null with store.kafka.keys=true."
 NO_HEADERS: Final = "Headers cannot be missing, nor be without a value, with store.kafka.headers=true."
 
@@ -38,6 +41,7 @@ class RecordConverter:
     stores: frozenset[Role] = frozenset()
     tombstones: bool = False
     metadata: KafkaStruct | None = None
+    header: HeaderReader = header_text
     schemas_in_headers: bool = False
 
     @property
@@ -73,9 +77,33 @@ class RecordConverter:
             runs, missing = _with_keys(runs, keys)
             refused += [rejection(offset, NO_KEY) for offset in missing]
         if Role.HEADER in self.stores and batch.headers is not None:
-            runs, missing = _with_headers(runs, batch)
-            refused += [rejection(offset, NO_HEADERS) for offset in missing]
+            read, failed = self._headers(batch)
+            runs, missing = _with_headers(runs, batch, read)
+            refused += failed
+            unread = {failure.offset for failure in failed}
+            refused += [rejection(offset, NO_HEADERS) for offset in missing if offset not in unread]
         return runs, refused
+
+    def _headers(self, batch: KafkaBatch) -> tuple[list[Headers], list[Failure]]:
+        """Each record's headers as names and texts, none where there are none or one is null; and those that cannot be read."""
+        assert batch.headers is not None
+        read: list[Headers] = []
+        failed: list[Failure] = []
+        for row, headers in enumerate(batch.headers.to_pylist()):
+            try:
+                texts = [{"key": h["key"], "value": _text(self.header, h["value"])} for h in headers or ()]
+            except (ValueError, RecursionError) as error:
+                text = f"Header cannot be converted: {error}"
+                failed.append(
+                    Failure(int(batch.offsets[row]), Stage.HEADER_CONVERTER, HEADER_CONVERTER, DATA_EXCEPTION, text)
+                )
+                texts = []
+            read.append(texts if all(text["value"] is not None for text in texts) else [])
+        return read, failed
+
+
+def _text(reader: HeaderReader, raw: bytes | None) -> str | None:
+    return None if raw is None else reader(raw)
 
 
 def _without(batch: KafkaBatch, offsets: list[int]) -> KafkaBatch:
@@ -128,12 +156,9 @@ def _rows_within(run: Run, key: Run) -> Longs:
     return found
 
 
-def _with_headers(runs: list[Run], batch: KafkaBatch) -> tuple[list[Run], list[int]]:
+def _with_headers(runs: list[Run], batch: KafkaBatch, read: list[Headers]) -> tuple[list[Run], list[int]]:
     """The runs with their headers; and the offsets of records without any, or with one that is null."""
-    assert batch.headers is not None
-    usable = np.array(
-        [bool(one) and all(h["value"] is not None for h in one) for one in batch.headers.to_pylist()], bool
-    )
+    usable = np.array([bool(headers) for headers in read], bool)
     out: list[Run] = []
     missing: list[int] = []
     for run in runs:
@@ -141,7 +166,7 @@ def _with_headers(runs: list[Run], batch: KafkaBatch) -> tuple[list[Run], list[i
         some = np.flatnonzero(usable[places])
         missing += run.offsets[~usable[places]].tolist()
         if len(some):
-            rows = header_rows(batch.headers.take(pa.array(places[some])).to_pylist())
+            rows = [read[place] for place in places[some]]
             piece = run.take(some) if len(some) < len(run) else run
             out.append(replace(piece, sides={**piece.sides, Role.HEADER: Side(Objects(rows), HEADERS)}))
     return out, missing
