@@ -35,12 +35,16 @@ class SchemaDirectory:
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """The directories of a run, which has one schema."""
-        name = (run.schema.name if run.schema is not None else None) or "null"
+        own = self.schema_directory(run)
         found = self.inner.encode(topic_partition, run, times)
-        return Encoded(found.codes, [self._around(directory, name) for directory in found.names], found.failures)
+        return Encoded(found.codes, [self._around(directory, own) for directory in found.names], found.failures)
 
-    def _around(self, directory: str, name: str) -> str:
-        parts = [f"schema_name={name}", directory]
+    def schema_directory(self, run: Run) -> str:
+        """The directory of the run's schema."""
+        return f"schema_name={(run.schema.name if run.schema is not None else None) or 'null'}"
+
+    def _around(self, directory: str, own: str) -> str:
+        parts = [own, directory]
         return self.delimiter.join(parts if self.affix is Affix.PREFIX else reversed(parts))
 
 
@@ -61,3 +65,17 @@ class TombstoneDirectory:
         if run.tombstones:
             return Encoded(np.zeros(len(run), np.int32), [self.name])
         return self.inner.encode(topic_partition, run, times)
+
+
+def may_hold(partitioner: Partitioner, encoded_partition: str, run: Run) -> bool:
+    """Whether the directories of schema names and tombstones let records of the run into a directory."""
+    if isinstance(partitioner, TombstoneDirectory):
+        if run.tombstones or encoded_partition == partitioner.name:
+            return run.tombstones and encoded_partition == partitioner.name
+        return may_hold(partitioner.inner, encoded_partition, run)
+    if isinstance(partitioner, SchemaDirectory):
+        own = partitioner.schema_directory(run)
+        if partitioner.affix is Affix.PREFIX:
+            return encoded_partition.startswith(own + partitioner.delimiter)
+        return encoded_partition.endswith(partitioner.delimiter + own)
+    return True

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from kafka_s3.converters.converter import KafkaBatch
 from kafka_s3.converters.whole_records import RecordConverter
 from kafka_s3.dead_letters import DeadLetter, dead_letter, write_lines
+from kafka_s3.directories import may_hold
 from kafka_s3.formats.format import Format
 from kafka_s3.model import DataFile, Reason, Role, TopicPartition
 from kafka_s3.naming import ObjectNames, Renamed, StatePaths
@@ -222,7 +223,11 @@ class _Task:
         return replace(run, values=values, sides=sides)
 
     def _only(self, part: Partitioned, file: DataFile) -> Partitioned:
-        """The records that belong into the file that is made again. By wall clock a file's offsets are contiguous: all of them do."""
+        """The records that belong into the file that is made again. By wall clock its offsets are contiguous but for records of other
+        schemas' directories and tombstones.
+        """
+        if not may_hold(self._pipeline.partitioner, file.encoded_partition, part.run):
+            return part.without(list(range(len(part.run))))
         if self._pipeline.extractor is not None and self._pipeline.extractor.needs_now:
             return Partitioned(part.run, np.zeros(len(part.run), np.int32), [file.encoded_partition], None)
         code = part.names.index(file.encoded_partition) if file.encoded_partition in part.names else -1

@@ -7,7 +7,7 @@ sends itself the signal, so one death hits every sink at that very point. Phases
     committed   the entry is put, nothing of it is visible
     publishing  one object of the entry is visible, the next completion is about to be asked for
     published   everything is visible, no follower has been told
-    none        nobody dies: what is there is worked off, and the open tail is flushed
+    none        nobody dies: what is there is worked off (a schedule closes files once before), and the open tail is flushed
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load
 from kafka_s3.model import Reason
 from kafka_s3.observer import Round, Start
-from kafka_s3.runner import run_available_now, run_continuously, waiting
+from kafka_s3.runner import run_continuously, waiting
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import spark_session
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment
@@ -64,6 +64,7 @@ class Phase:
     strike: Callable[[], None]
     claimed: bool = False
     completions: int = 0
+    scheduled: bool = False
     one_is_visible: Event = field(default_factory=Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
     name: str = "the end"
@@ -72,7 +73,7 @@ class Phase:
         self.claimed = True
 
     def round_done(self, done: Round) -> None:
-        pass
+        self.scheduled |= any(file.reason is Reason.ROTATE_SCHEDULE for file in done.files)
 
     def warned(self, text: str) -> None:
         print(text, flush=True)
@@ -119,7 +120,13 @@ def run_one(settings: Settings, phase: str, appointment: Appointment) -> None:
     sink = sink_on_spark(settings, spark_session(name="crashing sinks"), store=store, observer=hook)
     sink.followers = [hook, *sink.followers]
     if phase == "none":
-        run_available_now(sink, backoff_ms=500, wait=waiting(NEVER), close=Reason.FLUSH_NOW)
+        sink.open()
+        while settings.number("rotate.schedule.interval.ms") > 0 and not hook.scheduled:
+            sink.cycle()
+            NEVER.wait(0.2)
+        sink.look()
+        while not sink.try_drain(close=Reason.FLUSH_NOW):
+            NEVER.wait(0.5)
     else:
         run_continuously(sink, poll_ms=200, backoff_ms=500, wait=waiting(NEVER))
 

@@ -330,7 +330,6 @@ def test_the_schedule_has_closed_files_of_several_directories_together(evidence:
         {f["encoded_partition"] for f in entry["files"] if f["reason"] == "rotate.schedule.interval.ms"}
         for entry in found.entries
     ]
-    # how often depends on how fast the drivers start; that it happens does not
     assert {"country=DE", "country=FR", "country=JP"} in scheduled
     for key, rows in found.objects.items():
         assert {f"country={row['country']}" for row in rows} == {key.split("/")[2]}

@@ -2,7 +2,8 @@
 
 The block's schema is the writer's plus a mark of five bytes that nobody can guess. Each datum is followed by its mark where the next
 record's prefix was, so a datum that is too short or too long puts the marks out of place: then the block counts for nothing, and the
-records are decoded one by one. Not every schema can take this path: see `columns_of`.
+records are decoded one by one. Of a union polars looks only whether it is null; so the positions of the branches are computed from the
+values, and looked at in the payloads. Not every schema can take this path: see `columns_of`.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from itertools import count
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_s3.records import Longs
+from kafka_s3.registry.wire_format import Bytes
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_types import AvroType, read_types
 from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind
@@ -25,6 +29,9 @@ MARK: Final = "kafka_s3_mark"
 MARK_BYTES: Final = 5
 MARK_LENGTH: Final = 8
 """An Avro `bytes` of length four begins with this byte."""
+SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
+LONGER: Final = np.array([1 << 7 * size for size in range(1, 10)], np.uint64)
+"""From these zig-zag numbers on, a varint takes one more byte."""
 SYNC: Final = b"kafka-s3 columns"
 KINDS: Final = {
     "boolean": Kind.BOOLEAN, "int": Kind.INT32, "long": Kind.INT64, "float": Kind.FLOAT32, "double": Kind.FLOAT64, "string": Kind.STRING,
@@ -38,6 +45,7 @@ class AvroColumns:
     def __init__(self, avro: AvroType, schema: ConnectSchema) -> None:
         names = count()
         self._types = [field.type for field in avro.fields]
+        self._unions = any(map(_has_union, self._types))
         fields = [{"name": field.name, "type": _plain(field.type, names)} for field in avro.fields]
         framed = {"type": "record", "name": "Framed", "fields": [*fields, {"name": MARK, "type": "bytes"}]}
         text = json.dumps(framed).encode()
@@ -49,10 +57,12 @@ class AvroColumns:
     def read(self, payloads: pa.Array) -> pa.Table | None:
         """One row per payload, None where a payload is no datum of the schema, or is longer than one."""
         body, marks = _framed(payloads, self._random)
-        block = _long(len(payloads)) + _long(len(body)) + body + SYNC
+        block = b"".join((self._header, _long(len(payloads)), _long(body.size), memoryview(body), SYNC))
         try:
-            found = pl.read_avro(io.BytesIO(self._header + block)).to_arrow()
+            found = pl.read_avro(io.BytesIO(block)).to_arrow()
             if found.num_rows != len(payloads) or not pc.all(pc.equal(found.column(MARK), marks)).as_py():
+                return None
+            if self._unions and not _well_tagged(found, self._types, payloads):
                 return None
             columns = [
                 _column(found.column(at).combine_chunks(), kind, field.type)
@@ -73,13 +83,12 @@ def columns_of(avro: Any, schema: ConnectSchema) -> AvroColumns | None:
 
 def _column(column: pa.Array, avro: AvroType, kind: pa.DataType) -> pa.Array:
     """A column of polars in the Arrow type of its Connect schema. Raises ArrowInvalid for an int with more than 32 bits and for an
-    enum without such a symbol. Casting structs whole would refuse the nulls that required fields have below a null struct.
+    enum without such a symbol.
     """
     avro = _nullable(avro) or avro
     match avro.kind:
         case "record":
-            parts = [_column(column.field(n), field.type, kind.field(n).type) for n, field in enumerate(avro.fields)]
-            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+            return _struct(column, avro, kind)
         case "array":
             items = _column(column.values, avro.element(), kind.value_type)
             return pa.ListArray.from_arrays(column.offsets.cast(pa.int32()), items, type=kind, mask=column.is_null())
@@ -88,6 +97,20 @@ def _column(column: pa.Array, avro: AvroType, kind: pa.DataType) -> pa.Array:
         case "int":
             return column.cast(pa.int32()).cast(kind)
     return column.cast(kind)
+
+
+def _struct(column: pa.Array, avro: AvroType, kind: pa.DataType) -> pa.Array:
+    """A column of structs. Where one is null, its fields are those of any other: Arrow casts no null of a required field, even there."""
+    valid = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+    if not len(valid):
+        return pa.array([None] * len(column), kind)
+    nulls = column.is_null() if column.null_count else None
+    if nulls is not None:
+        rows = np.full(len(column), valid[0])
+        rows[valid] = valid
+        column = column.take(pa.array(rows))
+    parts = [_column(column.field(n), field.type, kind.field(n).type) for n, field in enumerate(avro.fields)]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=nulls)
 
 
 def _reads(avro: AvroType, schema: ConnectSchema) -> bool:
@@ -128,24 +151,109 @@ def _plain(avro: AvroType, names: count[int]) -> Any:
     return "long" if avro.kind in ("int", "enum") else avro.kind
 
 
-def _framed(payloads: pa.Array, random: np.random.Generator) -> tuple[bytes, pa.Array]:
+def _has_union(avro: AvroType) -> bool:
+    parts = [*(field.type for field in avro.fields), *([avro.items] if avro.items else [])]
+    return avro.kind == "union" or any(map(_has_union, parts))
+
+
+def _well_tagged(found: pa.Table, types: list[AvroType], payloads: pa.Array) -> bool:
+    """Whether every union of these payloads names a branch that it has. False also where numbers or arrays are not in their usual
+    form: then the places of the unions are not known.
+    """
+    bounds, data = _layout(payloads)
+    at = bounds[:-1]
+    for number, kind in enumerate(types):
+        column = found.column(number).combine_chunks()
+        if not _tagged(column, kind, data, at=at):
+            return False
+        at = at + _lengths(column, kind)
+    return bool((at == bounds[1:]).all())
+
+
+def _tagged(column: pa.Array, avro: AvroType, data: Bytes, *, at: Longs) -> bool:
+    """Whether the unions in these values, which begin at these places, name a branch that they have."""
+    inner = _nullable(avro)
+    if inner is not None:
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        tags = np.where(valid == (avro.branches[0].kind == "null"), 2, 0)
+        if (data[np.minimum(at, len(data) - 1)] != tags).any():
+            return False
+        column, avro, at = column.filter(pa.array(valid)), inner, at[valid] + 1
+    if not _has_union(avro):
+        return True
+    if avro.kind == "array":
+        counts = pc.list_value_length(column).to_numpy()
+        items, first = column.flatten(), at + _varints(counts)
+        lengths = _lengths(items, avro.element())
+        before = np.cumsum(lengths) - lengths
+        row_before = np.append(before, 0)[np.cumsum(counts) - counts]
+        return _tagged(items, avro.element(), data, at=np.repeat(first - row_before, counts) + before)
+    for number, field in enumerate(avro.fields):
+        part = column.field(number)
+        if not _tagged(part, field.type, data, at=at):
+            return False
+        at = at + _lengths(part, field.type)
+    return True
+
+
+def _lengths(column: pa.Array, avro: AvroType) -> Longs:
+    """How many bytes each value takes in its usual form."""
+    inner = _nullable(avro)
+    if inner is not None:
+        valid = column.is_valid()
+        lengths = np.ones(len(column), np.int64)
+        lengths[valid.to_numpy(zero_copy_only=False)] += _lengths(column.filter(valid), inner)
+        return lengths
+    match avro.kind:
+        case "record":
+            parts = [_lengths(column.field(number), field.type) for number, field in enumerate(avro.fields)]
+            together: Longs = np.sum(parts, axis=0, dtype=np.int64)
+            return together
+        case "array":
+            counts = pc.list_value_length(column).to_numpy()
+            until = np.append(0, np.cumsum(_lengths(column.flatten(), avro.element())))
+            ends = np.cumsum(counts)
+            items: Longs = until[ends] - until[ends - counts]
+            return 1 + np.where(counts > 0, _varints(counts) + items, 0)
+        case "string" | "bytes":
+            sizes = pc.binary_length(column).to_numpy().astype(np.int64)
+            whole: Longs = sizes + _varints(sizes)
+            return whole
+        case "int" | "long" | "enum":
+            return _varints(column.to_numpy())
+    return np.full(len(column), SIZES[avro.kind], np.int64)
+
+
+def _varints(numbers: Longs) -> Longs:
+    """How many bytes these numbers take."""
+    zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
+    return np.searchsorted(LONGER, zigzag, side="right") + 1
+
+
+def _layout(payloads: pa.Array) -> tuple[Longs, Bytes]:
+    """Where the payloads begin, with the end of the last, and the bytes around them."""
+    _, offsets, data = payloads.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[payloads.offset : payloads.offset + len(payloads) + 1].astype(np.int64)
+    return bounds, np.frombuffer(data if data is not None and data.size else b"\0", np.uint8)
+
+
+def _framed(payloads: pa.Array, random: np.random.Generator) -> tuple[pa.Buffer, pa.Array]:
     """The payloads, each followed by its mark; and the marks' contents."""
     rows = len(payloads)
-    _, offsets, data = payloads.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[payloads.offset : payloads.offset + rows + 1].astype(np.int64)
     marks = np.frombuffer(random.bytes(rows * MARK_BYTES), np.uint8).reshape(rows, MARK_BYTES).copy()
     marks[:, 0] = MARK_LENGTH
-    places = (bounds[1:] - bounds[0])[:, None] + np.arange(rows)[:, None] * MARK_BYTES + np.arange(MARK_BYTES)
-    body = np.empty(bounds[-1] - bounds[0] + rows * MARK_BYTES, np.uint8)
-    ours = np.zeros(len(body), bool)
-    ours[places] = True
-    body[places] = marks
-    if data is not None:
-        body[~ours] = np.frombuffer(data, np.uint8)[bounds[0] : bounds[-1]]
-    contents = pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(MARK_BYTES - 1), rows, [None, pa.py_buffer(np.ascontiguousarray(marks[:, 1:]))]
-    )
-    return body.tobytes(), contents.cast(pa.binary()).cast(pa.large_binary())
+    joined = pc.binary_join_element_wise(payloads, _binaries(marks), b"")
+    _, offsets, data = joined.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[joined.offset : joined.offset + rows + 1]
+    contents = _binaries(np.ascontiguousarray(marks[:, 1:])).cast(pa.large_binary())
+    return data.slice(int(bounds[0]), int(bounds[-1] - bounds[0])), contents
+
+
+def _binaries(rows: npt.NDArray[np.uint8]) -> pa.Array:
+    """Rows of bytes as a binary array."""
+    count, width = rows.shape
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, pa.py_buffer(rows)])
+    return fixed.cast(pa.binary())
 
 
 def _long(number: int) -> bytes:

@@ -54,7 +54,7 @@ class JsonColumns:
                 document, text = parse_document(raw)
                 check_for_columns(document, text)
                 value = None if document is None else from_json(document, self._schema)
-            except (ValueError, SchemaError, RecursionError) as error:
+            except (ValueError, ArithmeticError, SchemaError, RecursionError) as error:
                 failures.append(bad_json(offset, error))
                 continue
             if value is None:

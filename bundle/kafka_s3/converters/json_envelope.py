@@ -35,7 +35,7 @@ class JsonEnvelope:
             offset = int(batch.offsets[row])
             try:
                 value, schema = self._value(raw)
-            except (ValueError, SchemaError, RecursionError) as error:
+            except (ValueError, ArithmeticError, SchemaError, RecursionError) as error:
                 decoded.failures.append(bad_json(offset, error))
                 continue
             if value is None:

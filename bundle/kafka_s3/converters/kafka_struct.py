@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.converters.converter import KafkaBatch
-from kafka_s3.converters.header_text import HEADERS, header_rows
+from kafka_s3.converters.header_text import header_rows
 from kafka_s3.model import TopicPartition
 from kafka_s3.records import NO_TIMESTAMP, Columns, Failure, JsonText, Longs, Objects, Run, Values, rejection
 from kafka_s3.schemas.arrow import arrow_field
@@ -26,6 +26,12 @@ FIELD: Final = "_kafka"
 NO_FIELDS: Final = f"record.metadata.enable adds the field {FIELD} to values with fields; this value has none, or has that field already."
 TEXT: Final = ConnectSchema(Kind.STRING, optional=True)
 BYTES: Final = ConnectSchema(Kind.BYTES, optional=True)
+NAMED_TEXTS: Final = ConnectSchema(
+    Kind.ARRAY,
+    optional=True,
+    items=ConnectSchema(Kind.STRUCT, fields=(Field("key", ConnectSchema(Kind.STRING)), Field("value", TEXT))),
+)
+"""The schema of headers here, where one without a value is no reason to refuse the record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class KafkaStruct:
             Field("offset", ConnectSchema(Kind.INT64)),
             Field("timestamp", ConnectSchema(Kind.INT64, optional=True, name=TIMESTAMP, version=1)),
             Field("key", TEXT if self.text_keys else BYTES),
-            Field("headers", replace(HEADERS, optional=True)),
+            Field("headers", NAMED_TEXTS),
         )
         return ConnectSchema(Kind.STRUCT, name="kafka_s3.Kafka", fields=members)
 
@@ -100,8 +106,12 @@ class KafkaStruct:
         return Objects([{**value, FIELD: row} for value, row in zip(values.objects(), rows, strict=True)])
 
     def _table(self, table: pa.Table | None, rows: list[dict[str, Any]]) -> pa.Table | None:
+        if table is None:
+            return None
         field = arrow_field(FIELD, self.schema)
-        return None if table is None else table.append_column(field, pa.array(rows, field.type))
+        # a record of the batch that has the field, and is a failure now, has left an empty column behind
+        own = table.drop_columns([FIELD]) if FIELD in table.column_names else table
+        return own.append_column(field, pa.array(rows, field.type))
 
 
 def _with_fields(run: Run) -> Longs:
