@@ -34,7 +34,7 @@ from kafka_s3.schemas.avro_types import (
     nullable,
     read_types,
 )
-from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, Kind, SchemaError
+from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, Kind, SchemaError, in_order
 from kafka_s3.schemas.registered import Reference
 
 __all__ = ["CONVERTER_OPTIONS", "AvroOptions", "connect_schema", "parse_avro"]
@@ -99,7 +99,7 @@ class _Mapping:
             name=_name(avro, made),
             version=_version(avro, made, version),
             doc=doc if isinstance(doc, str) else None,
-            parameters=_ordered(parameters),
+            parameters=in_order(parameters.items()),
         )
         return replace(made, default=connect_default(own if default is ABSENT else default, avro, made))
 
@@ -236,8 +236,3 @@ def _name(avro: AvroType, made: ConnectSchema) -> str | None:
         return made.name
     name = own if own is not None else avro.name if avro.kind in NAMED else None
     return None if name is None or name.startswith(DEFAULT_NAME) else name
-
-
-def _ordered(parameters: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    # Sorted, but the symbols of an enum stay in their order, which is part of Avro's binary form.
-    return tuple(sorted(parameters.items(), key=lambda pair: f"{ENUM}." if pair[0].startswith(f"{ENUM}.") else pair[0]))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-from kafka_s3.schemas.connect import ConnectSchema, Field, Kind
+from kafka_s3.schemas.connect import ConnectSchema, Field, Kind, in_order
 from kafka_s3.schemas.projection import NUMBERS, mismatch, parameters_fit, project, project_table, projection
 
 __all__ = [
@@ -112,7 +112,8 @@ def _common(left: Kind, right: Kind) -> Kind | None:
 
 
 def _joined_parameters(left: ConnectSchema, right: ConnectSchema) -> tuple[tuple[str, str], ...] | None:
-    joined = tuple(sorted((dict(right.parameters) | dict(left.parameters)).items()))
+    ours = dict(left.parameters)
+    joined = in_order((*left.parameters, *(pair for pair in right.parameters if pair[0] not in ours)))
     widest = replace(left, parameters=joined)
     return joined if parameters_fit(left, widest) and parameters_fit(right, widest) else None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import NoneType
@@ -46,7 +46,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class ConnectSchema:
-    """A schema, compared by value. `default` is the JSON form of the default, `parameters` sorted pairs."""
+    """A schema, compared by value. `default` is the JSON form of the default, `parameters` pairs `in_order`."""
 
     kind: Kind
     optional: bool = False
@@ -81,6 +81,11 @@ class ConnectSchema:
         return found
 
 
+def in_order(parameters: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Parameters by name, so that equal ones compare equal; but an enum's symbols in their own order, which is part of the type."""
+    return tuple(sorted(parameters, key=lambda pair: "".join(pair[0].partition(".Enum.")[:2])))
+
+
 def read_schema(document: Any, *, where: str = "schema") -> ConnectSchema:
     """A schema from its JSON form. Raises SchemaError with the place in the document."""
     if not isinstance(document, Mapping):
@@ -104,7 +109,7 @@ def read_schema(document: Any, *, where: str = "schema") -> ConnectSchema:
         name=document.get("name"),
         version=document.get("version"),
         doc=document.get("doc"),
-        parameters=tuple(sorted((str(k), str(v)) for k, v in (document.get("parameters") or {}).items())),
+        parameters=in_order((str(k), str(v)) for k, v in (document.get("parameters") or {}).items()),
         default=json.dumps(document["default"]) if document.get("default") is not None else None,
         fields=tuple(_field(field, where) for field in fields),
         items=read_schema(document.get("items"), where=f"{where}.items") if kind is Kind.ARRAY else None,

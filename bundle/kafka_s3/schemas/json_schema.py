@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kafka_s3.schemas.connect import ConnectSchema, Field, Kind, SchemaError
+from kafka_s3.schemas.connect import ConnectSchema, Field, Kind, SchemaError, in_order
 from kafka_s3.schemas.json_form import dumps, to_json
 from kafka_s3.schemas.json_references import Resolver, Scope, resolver
 from kafka_s3.schemas.json_schema_values import ONE_OF, to_connect
@@ -224,7 +224,7 @@ class _Translation:
             name=schema.name or (title if isinstance(title, str) else None),
             version=given if isinstance(given, int) else version if schema.version is None else schema.version,
             doc=doc if isinstance(doc, str) else schema.doc,
-            parameters=tuple(sorted((dict(schema.parameters) | {k: str(v) for k, v in own.items()}).items())),
+            parameters=in_order((dict(schema.parameters) | {k: str(v) for k, v in own.items()}).items()),
         )
         if node.get("default") is None:
             return schema

@@ -23,7 +23,7 @@ from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 from google.protobuf.message import Message
 
-from kafka_s3.schemas.connect import ConnectSchema, Field, Kind, SchemaError
+from kafka_s3.schemas.connect import ConnectSchema, Field, Kind, SchemaError, in_order
 from kafka_s3.schemas.protobuf_descriptors import is_proto2
 from kafka_s3.schemas.protobuf_types import WRAPPERS, Read, Translation, enum, logical, scalar
 
@@ -125,7 +125,7 @@ class _Translator:
             optional = made.schema.optional or nullable
         else:
             optional = made.schema.optional or not self._options.wrapper_for_nullables
-        parameters = tuple(sorted((*made.schema.parameters, (TAG, str(field.number)))))
+        parameters = in_order((*made.schema.parameters, (TAG, str(field.number))))
         return replace(made, schema=replace(made.schema, optional=optional, parameters=parameters))
 
     def _single(self, field: FieldDescriptor) -> Translation:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
-from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Kind
+from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Kind, in_order
 from kafka_s3.schemas.protobuf_descriptors import field_params, is_proto2
 
 Read = Callable[[Any], Any]
@@ -84,7 +84,7 @@ def enum(descriptor: EnumDescriptor, name: str, *, kind: Kind) -> Translation:
     for value in descriptor.values:
         symbols.setdefault(value.number, value.name)
     listed = [(f"{ENUM}.{value.name}", str(value.number)) for value in descriptor.values]
-    parameters = tuple(sorted([(ENUM, descriptor.name), *listed]))
+    parameters = in_order([(ENUM, descriptor.name), *listed])
     schema = ConnectSchema(kind, optional=True, name=name, parameters=parameters)
     unknown = f"UNKNOWN_ENUM_VALUE_{descriptor.name}_"
     if kind is Kind.INT32:
