@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_s3.formats.format import Beside, Encoder, Format, KeyedEncoder
+from kafka_s3.formats.format import AppendKeyed, Beside, Encoder, Format
 from kafka_s3.model import DataFile, Reason, Role, TopicPartition, Upload
 from kafka_s3.naming import ObjectNames
 from kafka_s3.records import NO_TIMESTAMP, Run, Side, Values
@@ -42,8 +42,9 @@ class OpenObject:
 
     def append(self, values: Values, schema: ConnectSchema | None, *, keys: Side | None = None) -> None:
         """Adds values; a format that writes keys in front of them gets these."""
-        if isinstance(self.encoder, KeyedEncoder) and keys is not None:
-            self.encoder.append_keyed(values, keys.values.objects())
+        append_keyed: AppendKeyed | None = getattr(self.encoder, "append_keyed", None)
+        if append_keyed is not None and keys is not None:
+            append_keyed(values, keys.values.objects())
         elif isinstance(self.encoder, Unifying):
             self.encoder.append_as(values, schema)
             self.schema = self.encoder.schema

@@ -12,6 +12,7 @@ from typing import Final
 
 import numpy as np
 
+from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.formats.format import Encoder
 from kafka_s3.records import Columns, Longs, Objects, Values
 from kafka_s3.schemas.compatibility import (
@@ -24,6 +25,8 @@ from kafka_s3.schemas.compatibility import (
     unified,
 )
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
+from kafka_s3.schemas.pairs import SchemaPairs
+from kafka_s3.schemas.projection import Project
 
 HELD_BYTES: Final = 4 << 20
 """How much of a file waits for its schema to settle."""
@@ -35,14 +38,21 @@ class SchemaRules:
 
     compatibility: Compatibility = Compatibility.NONE
     unify: bool = False
+    _decisions: SchemaPairs[Decision] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        decisions = SchemaPairs(lambda record, file: decide(record, file, compatibility=self.compatibility))
+        object.__setattr__(self, "_decisions", decisions)
 
     def decision(self, record: ConnectSchema | None, file: ConnectSchema | None, encoder: Encoder) -> Decision:
         """What to do with a record of one schema where a file of another is open."""
-        if record == file:
+        if record is file:
             return Decision.WRITE
         if self.unify and isinstance(encoder, Unifying) and encoder.takes(record):
             return Decision.WRITE
-        return decide(record, file, compatibility=self.compatibility)
+        if record is None or file is None:
+            return Decision.ROLL
+        return self._decisions(record, file)
 
     @property
     def refusal(self) -> str:
@@ -54,14 +64,18 @@ class SchemaRules:
         return Unifying(open_, schema) if self.unify and schema is not None else open_(schema)
 
 
+PROJECTIONS: Final[SchemaPairs[Project]] = SchemaPairs(projection)
+UNIFIED: Final[SchemaPairs[ConnectSchema | None]] = SchemaPairs(unified)
+
+
 def projected(values: Values, record: ConnectSchema, file: ConnectSchema) -> tuple[Values, list[tuple[int, str]]]:
     """The values in the file's schema, and the rows that cannot be projected, with the reason; those rows are left out."""
-    if isinstance(values, Columns):
+    if isinstance(values, Columns | AvroBodies) and values.table is not None:
         table = project_table(values.table, record, file)
         if table is not None:
             return Columns(table), []
     items, bad = [], []
-    fit = projection(record, file)
+    fit = PROJECTIONS(record, file)
     for row, value in enumerate(values.objects()):
         try:
             items.append(fit(value))
@@ -84,13 +98,15 @@ class Unifying:
         """Whether values of that schema can join the file."""
         if schema is None or self.schema is None:
             return schema == self.schema
-        wide = unified(self.schema, schema)
+        if schema is self.schema:
+            return True
+        wide = UNIFIED(self.schema, schema)
         return wide is not None and (self._inner is None or wide.unversioned() == self.schema.unversioned())
 
     def append_as(self, values: Values, schema: ConnectSchema | None) -> None:
         """Adds values of a schema that the file `takes`."""
         if self._inner is None and schema is not None and self.schema is not None:
-            self.schema = unified(self.schema, schema) or self.schema
+            self.schema = UNIFIED(self.schema, schema) or self.schema
             self._held.append((values, schema))
             self._held_bytes += values.nbytes()
             if self._held_bytes >= HELD_BYTES:

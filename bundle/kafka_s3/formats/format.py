@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias
 
 from kafka_s3.errors import SinkError
 from kafka_s3.model import Role
@@ -44,13 +44,8 @@ class Encoder(Protocol):
         ...
 
 
-@runtime_checkable
-class KeyedEncoder(Protocol):
-    """An encoder whose objects hold keys in front of the values."""
-
-    def append_keyed(self, values: Values, keys: list[bytes | None]) -> None:
-        """Adds records."""
-        ...
+AppendKeyed: TypeAlias = Callable[[Values, list[bytes | None]], None]
+"""`append_keyed` of an encoder whose objects hold keys in front of the values: adds records with their keys."""
 
 
 @dataclass(frozen=True, slots=True)

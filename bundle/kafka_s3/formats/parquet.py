@@ -195,6 +195,7 @@ class ParquetFile:
             use_dictionary=strings or False,
             store_schema=False,
             write_statistics=True,
+            write_time_adjusted_to_utc=True,
         )
         writer.add_key_value_metadata(self._avro)
         return writer

@@ -33,6 +33,7 @@ FETCH: Final = {
 ROWS_PER_BATCH: Final = "20000"
 V1_READERS: Final = "spark.sql.sources.useV1SourceList"
 REPORT: Final = "report string"
+HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
 def _place(topics: Sequence[str]) -> Column:
@@ -47,6 +48,11 @@ def _schema_names() -> Column:
     """The headers that name a record's schema; nearly always none (SEMANTICS A11)."""
     names = [f"__{role}_schema_id" for role in ("value", "key")]
     return F.filter("headers", lambda header: header["key"].isin(names))
+
+
+def _never_null(headers: Column) -> Column:
+    """An empty list instead of null: on the way to Python a column of null lists takes 30 microseconds a record, five times all else."""
+    return F.coalesce(headers, F.array().cast(HEADERS))
 
 
 def _tune(spark: SparkSession) -> None:
@@ -80,9 +86,9 @@ class SparkSource:
             "value",
         ]
         if task.keeps_envelopes:
-            columns += ["key", "headers"]
+            columns += ["key", _never_null(F.col("headers")).alias("headers")]
         elif task.keeps_schema_names:
-            columns += [F.lit(None).cast("binary").alias("key"), _schema_names().alias("headers")]
+            columns += [F.lit(None).cast("binary").alias("key"), _never_null(_schema_names()).alias("headers")]
         rows = self._collect(frame.select(*columns).mapInArrow(task.run, REPORT))
         for row in rows:
             raise_failure(row)
