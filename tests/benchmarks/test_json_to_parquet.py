@@ -6,54 +6,48 @@ which spares it S3. Nothing here asserts a time.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-import boto3
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.embedded.errors import LocalServiceError
 from kafka_s3.embedded.kafka import EmbeddedKafka
 from kafka_s3.embedded.s3 import EmbeddedS3, Engine
 from tests.benchmarks.measuring import Cost, spread
 from tests.benchmarks.orders_topic import FIELDS, Topic, produce, produce_buckets
 from tests.benchmarks.sides import Request, Side
+from tests.benchmarks.support import (
+    BUCKET,
+    PARTITIONS,
+    RECORDS,
+    ROUNDS,
+    fetched,
+    new_topic,
+    running_broker,
+    running_objects,
+)
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 
-RECORDS = int(os.environ.get("KAFKA_S3_BENCH_RECORDS", "4000000"))
-ROUNDS = int(os.environ.get("KAFKA_S3_BENCH_ROUNDS", "3"))
-PARTITIONS = 8
 WARM_SHARE = 4
 OURS = ("sink, value.schema", "sink, inferred schema")
 PLAIN = ("plain Spark", "plain Spark, V2 reader")
 CEILING = ("Kafka -> noop", "Kafka -> noop, V2 reader")
-BUCKET = "bench"
 DIRECTORIES = 1000
 
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[EmbeddedKafka]:
-    with EmbeddedKafka(java_options=["-Xms512m", "-Xmx512m", "-XX:+UseSerialGC"]) as running:
+    with running_broker() as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def objects() -> Iterator[EmbeddedS3]:
-    try:
-        server = EmbeddedS3(engine=Engine.VERSITYGW)
-        server.start()
-    except LocalServiceError as error:
-        print(f"\nmoto serves the objects: {error}")
-        server = EmbeddedS3()
-        server.start()
-    with server:
-        os.environ.update(server.environment)
-        server.create_bucket(BUCKET)
+    with running_objects() as server:
         yield server
 
 
@@ -74,7 +68,7 @@ def test_json_to_parquet_against_plain_spark_and_reading_alone(
                 request = _request(topic, f"{side.name}-{turn}", broker, place=place[side.name])
                 costs[side.name].append(side.run(request).cost)
                 if side.name in OURS:
-                    _found_again(topic, _objects(objects, request.name, tmp_path))
+                    _found_again(topic, fetched(objects, request.name, tmp_path))
                 elif side.name in PLAIN:
                     _found_again(topic, sorted((tmp_path / request.name).glob("*.parquet")))
     _print_table(topic, costs, objects.engine)
@@ -85,7 +79,7 @@ def test_memory_of_a_task_with_a_thousand_open_directories(
     broker: EmbeddedKafka, objects: EmbeddedS3, tmp_path: Path
 ) -> None:
     topic = produce_buckets(
-        broker.bootstrap_servers, _new(broker, "buckets", 1), records=RECORDS // 4, buckets=DIRECTORIES
+        broker.bootstrap_servers, new_topic(broker, "buckets", 1), records=RECORDS // 4, buckets=DIRECTORIES
     )
     many = {
         "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name": "bucket",
@@ -94,7 +88,7 @@ def test_memory_of_a_task_with_a_thousand_open_directories(
     place = f"{objects.endpoint_url}/{BUCKET}"
     with Side("sink, many directories", tmp_path / "side.log") as side:
         answer = side.run(Request(topic.name, "many", broker.bootstrap_servers, place, many))
-    files = _objects(objects, "many", tmp_path)
+    files = fetched(objects, "many", tmp_path)
     assert len(files) == DIRECTORIES
     _found_again(topic, files)
     print(
@@ -107,13 +101,8 @@ def test_memory_of_a_task_with_a_thousand_open_directories(
 def _topic(broker: EmbeddedKafka, name: str, records: int) -> Topic:
     servers = broker.bootstrap_servers
     return produce(
-        servers, _new(broker, name, PARTITIONS), records=records - records % PARTITIONS, partitions=PARTITIONS
+        servers, new_topic(broker, name, PARTITIONS), records=records - records % PARTITIONS, partitions=PARTITIONS
     )
-
-
-def _new(broker: EmbeddedKafka, name: str, partitions: int) -> str:
-    broker.create_topic(name, partitions, config={"retention.ms": "-1"})
-    return name
 
 
 def _request(topic: Topic, name: str, broker: EmbeddedKafka, *, place: str) -> Request:
@@ -121,20 +110,6 @@ def _request(topic: Topic, name: str, broker: EmbeddedKafka, *, place: str) -> R
     safe = "".join(letter if letter.isalnum() else "-" for letter in name)
     flush = {"flush.size": str(min(500_000, topic.records // PARTITIONS))}
     return Request(topic.name, safe, broker.bootstrap_servers, place, flush)
-
-
-def _objects(server: EmbeddedS3, folder: str, scratch: Path) -> list[Path]:
-    """The published Parquet objects of a sink, fetched."""
-    client = boto3.client("s3", endpoint_url=server.endpoint_url)
-    target = scratch / f"read-{folder}"
-    target.mkdir()
-    files = []
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{folder}/"):
-        for item in page.get("Contents", []):
-            files.append(target / f"{len(files)}.parquet")
-            client.download_file(BUCKET, item["Key"], str(files[-1]))
-    client.close()
-    return files
 
 
 def _found_again(topic: Topic, files: list[Path]) -> None:
