@@ -22,7 +22,7 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as ClientTopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from kafka_s3.errors import KafkaUnavailable, SourceError
 from kafka_s3.model import TopicPartition
@@ -52,6 +52,10 @@ def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[s
     for option, quoted in JAAS_OPTION.findall(java.get("sasl.jaas.config", "")):
         properties[f"sasl.{option}"] = _unquoted(quoted)
     return properties
+
+
+def _operations(description: Any) -> frozenset[str]:
+    return frozenset(operation.name for operation in description.authorized_operations or ())
 
 
 def _unquoted(text: str) -> str:
@@ -134,6 +138,45 @@ class KafkaBrokers:
         (future,) = self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS).values()
         found = self._answer(future, f"read the offsets of group {group}").topic_partitions
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    def group_members(self, group: str) -> list[str]:
+        """The live members of a consumer group, `client id at host`; none where there is no such group."""
+        (future,) = self._admin.describe_consumer_groups([group], request_timeout=REQUEST_SECONDS).values()
+        try:
+            description = future.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return []
+            raise self._error(error, f"describe group {group}") from error
+        return sorted(f"{member.client_id} at {member.host}" for member in description.members)
+
+    def topic_rights(self, name: str) -> frozenset[str]:
+        """What this client may do with a topic, by Kafka's names (`READ`, `WRITE`, ...); empty where the brokers do not say."""
+        names = TopicCollection([name])
+        futures = self._admin.describe_topics(
+            names, include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+        )
+        return _operations(self._answer(futures[name], f"describe topic {name}"))
+
+    def group_rights(self, group: str) -> frozenset[str]:
+        """What this client may do with a consumer group, whether there is one or not; empty where the brokers do not say."""
+        (future,) = self._admin.describe_consumer_groups(
+            [group], include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+        ).values()
+        return _operations(self._answer(future, f"describe group {group}"))
+
+    def topic_settings(self, name: str) -> dict[str, str]:
+        """The settings in effect for a topic, as `retention.ms` and `cleanup.policy`."""
+        request = [ConfigResource(ResourceType.TOPIC, name)]
+        (future,) = self._admin.describe_configs(request, request_timeout=REQUEST_SECONDS).values()
+        entries = self._answer(future, f"describe the settings of topic {name}")
+        return {key: entry.value for key, entry in entries.items() if entry.value is not None}
+
+    def check_creation(self, name: str, *, replication: int) -> None:
+        """Asks whether a topic of one partition could be created, and creates nothing. Raises SourceError with the brokers' reason."""
+        topic = NewTopic(name, num_partitions=1, replication_factor=replication)
+        (future,) = self._admin.create_topics([topic], validate_only=True, request_timeout=REQUEST_SECONDS).values()
+        self._answer(future, f"accept the creation of topic {name} with {replication} replicas")
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Sets the committed offsets of a consumer group that has no members."""

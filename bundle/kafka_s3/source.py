@@ -60,6 +60,14 @@ class Brokers(Protocol):
         """Per topic-partition the first offset with a record timestamp (epoch ms) at or after the given one."""
         ...
 
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """The offsets committed by a consumer group; none where there is no such group."""
+        ...
+
+    def group_members(self, group: str) -> list[str]:
+        """The live members of a consumer group, as text for a person."""
+        ...
+
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Sets the committed offsets of a consumer group."""
         ...

@@ -45,6 +45,7 @@ class MemoryKafka:
     produced: dict[str, list[Message]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     begins: dict[TopicPartition, int] = field(default_factory=dict)
+    members: dict[str, list[str]] = field(default_factory=dict)
 
     def create(self, topic_partition: TopicPartition, *, start: int = 0) -> None:
         """Makes an empty partition whose first record will have offset `start`."""
@@ -92,6 +93,14 @@ class MemoryKafka:
             tp: next((r.offset for r in self.records[tp] if r.timestamp is not None and r.timestamp >= ms), None)
             for tp, ms in times.items()
         }
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """The offsets noted."""
+        return dict(self.groups.get(group, {}))
+
+    def group_members(self, group: str) -> list[str]:
+        """The members that were put there."""
+        return list(self.members.get(group, ()))
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Notes the offsets."""

@@ -1,0 +1,266 @@
+"""`kafka-s3 position show|set|seek-to-time CONFIG`: where does a sink stand, and let it go on elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.config.secret import Secret
+from kafka_s3.config.settings import Settings
+from kafka_s3.config.validate import load
+from kafka_s3.errors import ConfigError, Problem, SourceError
+from kafka_s3.followers import GroupOffsets
+from kafka_s3.kafka import KafkaBrokers
+from kafka_s3.model import TopicPartition
+from kafka_s3.pipeline import state_paths
+from kafka_s3.positions import (
+    Move,
+    Place,
+    check_idle,
+    epoch_ms,
+    group_of,
+    moves_to,
+    offset_named,
+    offsets_at_time,
+    places,
+    topics_of,
+    write_positions,
+)
+from kafka_s3.source import Brokers
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
+from kafka_s3.storage.store import ObjectStore
+
+PIPE_WIDTH: Final = 200
+MINUTE_MS: Final = 60_000
+position = typer.Typer(help="Show where a sink stands, or move it.", no_args_is_help=True)
+
+Only = Annotated[
+    list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
+Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]
+Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which a commit counts as lately.")]
+
+
+@position.command()
+def show(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = None) -> None:
+    """Show frontier, Kafka's offsets, lag and mirrored group offset of every topic-partition."""
+    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    brokers, store = connect(settings)
+    log = log_of(settings, store)
+    rows = places(log.load(), brokers, topics=topics_of(settings, brokers), group=group_of(settings))
+    out = console()
+    out.print(standing_text(settings.name, log), highlight=False, soft_wrap=True)
+    out.print(places_table(rows.values(), group=group_of(settings)))
+
+
+@position.command(name="set")
+def set_(
+    config: ConfigPath,
+    topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
+    partition: Annotated[int | None, typer.Argument(min=0, help="The partition.")] = None,
+    offset: Annotated[str | None, typer.Argument(help="The next offset to write, earliest or latest.")] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", metavar="earliest|latest|OFFSET", help="Move all partitions (of --topic) there."),
+    ] = None,
+    topics: Only = None,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    recent: Recent = 10,
+) -> None:
+    """Let the sink go on at another offset, with an entry of its commit log."""
+    if (to is None) == (offset is None) or (topics if to is None else topic):
+        raise _call("position set", "takes TOPIC PARTITION OFFSET, or --to (with --topic, if you like).")
+    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    brokers, store = connect(settings)
+    log = log_of(settings, store)
+    known = places(log.load(), brokers, topics=topics_of(settings, brokers))
+    if topic is not None and partition is not None and offset is not None:
+        wanted = {TopicPartition(topic, partition): offset}
+    else:
+        wanted = {place.topic_partition: to or "" for place in chosen(known.values(), topics)}
+    positions = {
+        tp: offset_named(text, known.get(tp) or Place(tp, None, None, None, None)) for tp, text in wanted.items()
+    }
+    ask = None if yes else "Move the sink?"
+    _move(settings, log, brokers, positions=positions, ask=ask, dry_run=dry_run, within=None if force else recent)
+
+
+@position.command(name="seek-to-time")
+def seek_to_time(
+    config: ConfigPath,
+    moment: Annotated[
+        str, typer.Argument(metavar="TIME", help="ISO 8601 (UTC without a zone), or epoch milliseconds.")
+    ],
+    topics: Only = None,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    force: Force = False,
+    recent: Recent = 10,
+) -> None:
+    """Let the sink go on at the first record of a time, by the brokers' time index; at the head where all are older."""
+    time_ms = epoch_ms(moment)
+    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    brokers, store = connect(settings)
+    log = log_of(settings, store)
+    known = places(log.load(), brokers, topics=topics_of(settings, brokers))
+    positions = offsets_at_time(brokers, chosen(known.values(), topics), time_ms=time_ms)
+    ask = None if yes else "Move the sink?"
+    _move(settings, log, brokers, positions=positions, ask=ask, dry_run=dry_run, within=None if force else recent)
+
+
+def connect(settings: Settings) -> tuple[KafkaBrokers, S3Store]:
+    """The cluster and the bucket of resolved settings; Spark is not needed."""
+    given = settings.prefixed("consumer.override.")
+    properties = {name: value.reveal() if isinstance(value, Secret) else value for name, value in given.items()}
+    brokers = KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=properties)
+    return brokers, S3Store(store_options(settings))
+
+
+def log_of(settings: Settings, store: ObjectStore) -> CommitLog:
+    """The sink's log, not loaded yet."""
+    return CommitLog(store, state_paths(settings), clock_ms=now_ms)
+
+
+def now_ms() -> int:
+    """The wall clock, epoch milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+def console() -> Console:
+    """Standard output; wide where it is no terminal, so that no cell is cut."""
+    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def chosen(known: Iterable[Place], topics: Sequence[str] | None) -> list[Place]:
+    """The places of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
+    alive = [place for place in known if place.head is not None]
+    names = {place.topic_partition.topic for place in alive}
+    for topic in topics or ():
+        if topic not in names:
+            raise ConfigError(
+                [Problem("--topic", topic, "is no topic of this sink.", f"It reads {', '.join(sorted(names))}.")]
+            )
+    return [place for place in alive if not topics or place.topic_partition.topic in topics]
+
+
+def standing_text(sink: str, log: CommitLog) -> str:
+    """Who wrote the log last, in a line."""
+    last = log.last
+    if last is None:
+        return f"Sink {sink} has no commit log yet."
+    state = log.state
+    return f"Sink {sink}: entry {state.version}, epoch {state.epoch}, {last.kind} at {last.committed_at} by {last.driver or 'unknown'}"
+
+
+def places_table(rows: Iterable[Place], *, group: str) -> Table:
+    """The places as a table."""
+    table = Table(title=f"Positions (group: {group})", title_justify="left")
+    for name in (
+        "topic",
+        "partition",
+        "frontier",
+        "written",
+        "dead letters ahead",
+        "Kafka from",
+        "head",
+        "lag",
+        "group",
+    ):
+        table.add_column(name, justify="left" if name == "topic" else "right", overflow="fold")
+    table.add_column("", overflow="fold")
+    for row in rows:
+        known = row.progress
+        dead = len(known.recorded) if known else None
+        cells = (
+            known.frontier if known else None, known.written if known else None, dead, row.start, row.head, row.lag, row.group,
+        )  # fmt: skip
+        numbers = ("-" if cell is None else str(cell) for cell in cells)
+        table.add_row(row.topic_partition.topic, str(row.topic_partition.partition), *numbers, row.remark)
+    return table
+
+
+def show_moves(out: Console, moves: Sequence[Move]) -> None:
+    """What moving means, a line each."""
+    for move in moves:
+        before = "no position" if move.before is None else str(move.before.frontier)
+        out.print(f"{move.topic_partition}: {before} -> {move.position}", highlight=False, markup=False, soft_wrap=True)
+        if move.gap is not None:
+            text = f"  offsets {move.gap.first} to {move.gap.last} are passed over; the log records them as a gap"
+            out.print(text, style="yellow", highlight=False, soft_wrap=True)
+        if move.again:
+            text = (
+                f"  {move.again} offsets are read again. Their records are written a second time: over the objects of the same name, but "
+                "files may be cut elsewhere, and then lie beside the old objects under other names. Delete those, or expect duplicates. "
+                "Their dead letters are sent again."
+            )
+            out.print(text, style="yellow", highlight=False, soft_wrap=True)
+
+
+def mirror(settings: Settings, log: CommitLog, brokers: Brokers, *, out: Console) -> None:
+    """Commits the positions to the consumer group, where that is asked for; a refusal is a warning."""
+    if not settings.flag("consumer.group.mirror.enable"):
+        return
+    try:
+        GroupOffsets(brokers, group_of(settings), settings.strict).catch_up(log)
+    except SourceError as error:
+        text = f"The position is set; the consumer group was not told: {error} The next run of the sink does it."
+        out.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
+
+
+def _move(
+    settings: Settings,
+    log: CommitLog,
+    brokers: Brokers,
+    *,
+    positions: Mapping[TopicPartition, int],
+    ask: str | None,
+    dry_run: bool,
+    within: int | None,
+) -> None:
+    """Shows, asks and moves. `ask` is None where nobody is asked, `within` (minutes) where a running driver does not matter."""
+    out = console()
+    moves = moves_to(log.state, positions)
+    show_moves(out, moves)
+    if not moves:
+        out.print("The sink stands there already.", highlight=False)
+        return
+    if dry_run:
+        out.print("Nothing was changed (--dry-run).", highlight=False)
+        return
+    if within is not None:
+        check_idle(log.last, now_ms=now_ms(), within_ms=within * MINUTE_MS)
+    confirm(ask)
+    entry = write_positions(log, brokers, positions)
+    mirror(settings, log, brokers, out=out)
+    told = f"Entry {entry.version} of the commit log has it." if entry else "The sink stands there already."
+    out.print(told, highlight=False)
+
+
+def confirm(question: str | None) -> None:
+    """Asks on a terminal; raises ConfigError where there is none, typer.Abort where the answer is no."""
+    if question is None:
+        return
+    if not sys.stdin.isatty():
+        raise _call("--yes", "is needed where nobody can be asked.")
+    typer.confirm(question, abort=True)
+
+
+def _call(key: str, rule: str) -> ConfigError:
+    return ConfigError([Problem(key, None, rule, "See --help.")])
