@@ -13,8 +13,12 @@ from rich.console import Console
 
 from kafka_s3 import __version__
 from kafka_s3.cli.demo import demo
+from kafka_s3.cli.doctor import doctor
+from kafka_s3.cli.migrate import migrate
+from kafka_s3.cli.position import position
 from kafka_s3.cli.run import run
 from kafka_s3.cli.seek import seek
+from kafka_s3.cli.sweep import sweep
 from kafka_s3.cli.validate import validate_command
 from kafka_s3.errors import ConfigError, SinkError
 
@@ -29,6 +33,10 @@ app.command()(run)
 app.command(name="validate")(validate_command)
 app.command()(demo)
 app.command()(seek)
+app.command()(doctor)
+app.command()(sweep)
+app.command()(migrate)
+app.add_typer(position, name="position")
 
 
 def _version(shown: bool) -> None:

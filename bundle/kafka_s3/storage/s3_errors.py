@@ -58,6 +58,10 @@ _ACTIONS = {
     "list_parts": "s3:ListMultipartUploadParts",
     "abort_multipart_upload": "s3:AbortMultipartUpload",
     "put_object_tagging": "s3:PutObjectTagging",
+    "head_bucket": "s3:ListBucket",
+    "list_multipart_uploads": "s3:ListBucketMultipartUploads",
+    "get_bucket_lifecycle_configuration": "s3:GetLifecycleConfiguration",
+    "get_bucket_versioning": "s3:GetBucketVersioning",
 }
 
 _EXPIRED = "The temporary credentials have expired: renew them, or use a provider that renews them itself (s3.credentials.provider.class)."

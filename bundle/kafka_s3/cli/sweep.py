@@ -1,0 +1,95 @@
+"""`kafka-s3 sweep CONFIG`: what is left of uploads that nobody will complete? Shows and aborts it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+
+from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.config.validate import load
+from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.storage.bucket import S3Bucket
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
+from kafka_s3.sweep import Judged, Verdict, sweeper_of
+
+UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def sweep(
+    config: ConfigPath,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="AGE", help="Keep uploads younger than this: 30m, 24h, 7d.")
+    ] = "24h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be aborted.")] = False,
+) -> None:
+    """Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."""
+    age_ms = duration_ms(older_than)
+    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    options = store_options(settings)
+    bucket, store = S3Bucket(options), S3Store(options)
+    try:
+        sweeper = sweeper_of(settings, bucket, store, clock_ms=now_ms)
+        judged = sweeper.judged(older_than_ms=age_ms)
+        out = Console()
+        if judged:
+            show(out, judged, now_ms=now_ms())
+        aborted = 0 if dry_run else sweeper.abort(judged)
+    finally:
+        bucket.close()
+        store.close()
+    out.print(summary(judged, aborted), markup=False, highlight=False, soft_wrap=True)
+
+
+def duration_ms(text: str) -> int:
+    """`90s`, `30m`, `24h`, `7d` as milliseconds. Raises ConfigError."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip(), re.ASCII)
+    if not found or int(found[1]) == 0:
+        raise ConfigError(
+            [Problem("--older-than", text, "is not an age above zero.", "Write a number and a unit: 30m, 24h, 7d.")]
+        )
+    return int(found[1]) * UNITS_MS[found[2]]
+
+
+def show(out: Console, judged: Sequence[Judged], *, now_ms: int) -> None:
+    """The uploads as a table; keys are never broken or cut, so that they can be searched for and copied."""
+    wide = max(map(len, Verdict))
+    out.print(f"{'verdict':<{wide}}  {'started (UTC)':<16}  {'age':>6}  key", style="bold", soft_wrap=True)
+    for one in judged:
+        started = datetime.fromtimestamp(one.upload.started_ms / 1000, UTC)
+        age = age_text(now_ms - one.upload.started_ms)
+        line = f"{one.verdict:<{wide}}  {started:%Y-%m-%d %H:%M}  {age:>6}  {one.upload.key}"
+        style = "yellow" if one.verdict is Verdict.ABANDONED else ""
+        out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def age_text(ms: int) -> str:
+    """An age in its largest whole unit."""
+    return next((f"{ms // size}{unit}" for unit, size in reversed(UNITS_MS.items()) if ms >= size), "0s")
+
+
+def summary(judged: Sequence[Judged], aborted: int) -> str:
+    """The totals, in one line."""
+    counts = Counter(one.verdict for one in judged)
+    left = counts[Verdict.ABANDONED] - aborted
+    parts = [
+        f"{aborted} aborted",
+        f"{counts[Verdict.YOUNG]} young and kept",
+        f"{counts[Verdict.COMMITTED]} committed and kept",
+    ]
+    if left:
+        parts.insert(1, f"{left} would be aborted (--dry-run)")
+    return f"{len(judged)} pending uploads of this sink: {', '.join(parts)}"
+
+
+def now_ms() -> int:
+    """The wall clock, epoch milliseconds."""
+    return int(datetime.now(UTC).timestamp() * 1000)
