@@ -13,7 +13,6 @@ from kafka_s3.doctor.finding import Area, Finding
 from kafka_s3.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.pipeline import is_block_gzip
 from kafka_s3.registration import registry_options
-from kafka_s3.registry.client import LARGEST_ID, RegistryClient
 
 AREA: Final = Area("registry")
 TIMEOUT_S: Final = 10.0
@@ -33,6 +32,8 @@ def _converters(settings: Settings) -> Iterator[str]:
 
 
 def _answers(settings: Settings, converter: str) -> Finding:
+    from kafka_s3.registry.client import LARGEST_ID, RegistryClient  # half a second: for those who have a registry
+
     try:
         # a check that takes minutes tells no more than one that takes seconds
         options = replace(registry_options(settings, converter), timeout_s=TIMEOUT_S, retries=RETRIES)
