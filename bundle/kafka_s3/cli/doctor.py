@@ -14,14 +14,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.clients import brokers_of
 from kafka_s3.config.read import read_config
-from kafka_s3.config.secret import Secret
-from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
 from kafka_s3.doctor.diagnosis import Services, diagnose
 from kafka_s3.doctor.finding import Finding, Status, worst
-from kafka_s3.kafka import KafkaBrokers
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
@@ -60,14 +58,7 @@ def services(open_clients: ExitStack) -> Services:
         open_clients.callback(made.close)
         return made
 
-    return Services(brokers, store, facts)
-
-
-def brokers(settings: Settings) -> KafkaBrokers:
-    """The cluster as the sink's own client sees it."""
-    given = settings.prefixed("consumer.override.")
-    properties = {name: value.reveal() if isinstance(value, Secret) else value for name, value in given.items()}
-    return KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=properties)
+    return Services(brokers_of, store, facts)
 
 
 def show(out: Console, findings: Iterable[Finding]) -> list[Finding]:

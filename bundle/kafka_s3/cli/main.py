@@ -20,6 +20,7 @@ from kafka_s3.cli.run import run
 from kafka_s3.cli.seek import seek
 from kafka_s3.cli.sweep import sweep
 from kafka_s3.cli.validate import validate_command
+from kafka_s3.cli.verify import verify
 from kafka_s3.errors import ConfigError, SinkError
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app.command()(demo)
 app.command()(seek)
 app.command()(doctor)
 app.command()(sweep)
+app.command()(verify)
 app.command()(migrate)
 app.add_typer(position, name="position")
 

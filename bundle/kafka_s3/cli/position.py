@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.clients import brokers_of
 from kafka_s3.commit_log import CommitLog
-from kafka_s3.config.secret import Secret
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem, SourceError
@@ -127,10 +127,7 @@ def seek_to_time(
 
 def connect(settings: Settings) -> tuple[KafkaBrokers, S3Store]:
     """The cluster and the bucket of resolved settings; Spark is not needed."""
-    given = settings.prefixed("consumer.override.")
-    properties = {name: value.reveal() if isinstance(value, Secret) else value for name, value in given.items()}
-    brokers = KafkaBrokers(settings.text("kafka.bootstrap.servers"), properties=properties)
-    return brokers, S3Store(store_options(settings))
+    return brokers_of(settings), S3Store(store_options(settings))
 
 
 def log_of(settings: Settings, store: ObjectStore) -> CommitLog:

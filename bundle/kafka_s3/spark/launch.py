@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from kafka_s3.build import build_sink
-from kafka_s3.config.secret import Secret
+from kafka_s3.clients import consumer_properties
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka import KafkaBrokers
 from kafka_s3.observer import Observer
@@ -38,12 +37,6 @@ def sink_on_spark(
         clock_ms=now_ms,
         observer=observer,
     )
-
-
-def consumer_properties(settings: Settings) -> Mapping[str, str]:
-    """The consumer's Java properties, secrets revealed: for the clients' ears only."""
-    given = settings.prefixed("consumer.override.")
-    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in given.items()}
 
 
 def now_ms() -> int:

@@ -1,0 +1,167 @@
+"""`kafka-s3 verify CONFIG`: is every record exactly once where the log says? An independent check of log, objects and Kafka.
+
+Exit codes: 0 nothing found, 1 findings (or Kafka or the bucket cannot be asked), 2 the configuration or the call is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.clients import consumer_properties
+from kafka_s3.config.settings import Settings
+from kafka_s3.config.validate import load
+from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.naming import StatePaths
+from kafka_s3.verify.audit import Audit
+from kafka_s3.verify.findings import Report, Tally
+from kafka_s3.verify.form import form_of
+from kafka_s3.verify.layout import layout_of
+from kafka_s3.verify.segments import Selection
+
+COLUMNS = (
+    "offsets", "in Kafka", "written", "dead letters", "skipped", "gaps", "no record", "before log start", "objects", "read", "compared",
+)  # fmt: skip
+
+
+def verify(
+    config: ConfigPath,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
+    first: Annotated[
+        int | None, typer.Option("--from", min=0, help="Only from this offset on, with the whole of its commit.")
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option("--to", min=0, help="Only up to this offset, with the whole of its commit.")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only commits since this time, as 2025-01-31 or 2025-01-31T10:00:00Z."),
+    ] = None,
+    no_kafka: Annotated[
+        bool, typer.Option("--no-kafka", help="Ask no broker: check the log against the objects alone.")
+    ] = False,
+    sample: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Read only N objects, spread evenly; default: all.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    progress: Annotated[
+        bool | None, typer.Option("--progress/--no-progress", help="A progress bar; default: on a terminal.")
+    ] = None,
+) -> None:
+    """Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."""
+    selection = Selection(topic, partition, first, last, _time(since) if since else None)
+    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else consumer_properties(settings))
+    with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
+        if bar is not None:
+            audit.tell = bar.tell
+        report = audit.run()
+    if as_json:
+        print(json.dumps(report.document(), indent=2))
+    else:
+        show(report, Console())
+    if not report.clean:
+        raise typer.Exit(1)
+
+
+def audit_of(
+    settings: Settings, selection: Selection, *, sample: int | None = None, kafka: Mapping[str, str] | None = None
+) -> Audit:
+    """The audit of a sink; `kafka` are the client properties (Java names), None to ask no broker."""
+    from kafka_s3.storage.options import store_options
+    from kafka_s3.storage.s3 import S3Store
+    from kafka_s3.verify.scan import KafkaScan
+
+    servers = settings.text("kafka.bootstrap.servers")
+    return Audit(
+        S3Store(store_options(settings)),
+        StatePaths(settings.text("state.prefix"), settings.name),
+        layout_of(settings),
+        form_of(settings),
+        KafkaScan(servers, properties=kafka) if kafka is not None else None,
+        selection,
+        sample,
+    )
+
+
+def show(report: Report, out: Console) -> None:
+    """The report for people: a table of what was looked at, then what was found."""
+    table = Table(title=f"Sink {report.sink}: {report.entries:,} commit entries", title_justify="left")
+    table.add_column("topic-partition")
+    for name in COLUMNS:
+        table.add_column(name, justify="right")
+    for tally in report.tallies:
+        table.add_row(escape(str(tally.topic_partition)), *_cells(tally))
+    out.print(table)
+    for note in report.notes:
+        out.print(f"[dim]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
+    for finding in report.findings:
+        out.print(f"[red]{finding.kind}[/] {escape(finding.place)}", highlight=False, soft_wrap=True)
+        out.print(f"    {escape(finding.text)}", highlight=False, soft_wrap=True)
+    if report.findings:
+        out.print(f"[red]{len(report.findings)} findings[/]", highlight=False)
+    elif not report.tallies:
+        out.print("[yellow]Nothing to verify: the log has no topic-partition that was asked for.[/]", soft_wrap=True)
+    else:
+        out.print(
+            "[green]Nothing found: every record is accounted for exactly once.[/]", highlight=False, soft_wrap=True
+        )
+
+
+def _cells(tally: Tally) -> list[str]:
+    gaps = ", ".join(f"{count:,} {cause}" for cause, count in tally.gaps.items()) or "0"
+    numbers = (tally.written, tally.dead_letters, tally.skipped)
+    rest = (tally.without_record, tally.retention, tally.objects, tally.read, tally.compared)
+    return [
+        f"[{tally.start}, {tally.until})".replace("[", r"\["),
+        "not asked" if tally.kafka is None else f"{tally.kafka:,}",
+        *(f"{number:,}" for number in numbers),
+        gaps,
+        *(f"{number:,}" for number in rest),
+    ]
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        problem = Problem("--since", text, "is not a time.", "Write 2025-01-31 or 2025-01-31T10:00:00Z.")
+        raise ConfigError([problem]) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
+
+
+class _Bar:
+    """Progress bars by what is worked on."""
+
+    def __init__(self) -> None:
+        self._bar = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            console=Console(stderr=True),
+        )  # fmt: skip
+        self._tasks: dict[str, TaskID] = {}
+
+    def tell(self, what: str, done: int, total: int) -> None:
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=total)
+        self._bar.update(self._tasks[what], completed=done, total=total)
+
+    def __enter__(self) -> _Bar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
