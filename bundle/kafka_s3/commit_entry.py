@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -17,11 +17,12 @@ FORMAT: Final = 1
 
 
 class Kind(StrEnum):
-    """What an entry records: data written, a driver taking over, or a position set by hand."""
+    """What an entry records: data written, a driver taking over, a position set by hand, or dead letters settled by hand."""
 
     DATA = "data"
     EPOCH = "epoch"
     POSITION = "position"
+    REPLAY = "replay"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,8 @@ class Progress:
 class CommitEntry:
     """One entry of the log. `progress` holds the topic-partitions that this entry changes; the log's state is their sum.
 
-    In every entry `totals.read = written + dead_letters + skipped`.
+    In every entry `totals.read = written + dead_letters + skipped`. An entry of kind replay reads nothing: `resolved` are the dead letters
+    that it moves to its files or, with no files and a `reason`, to the skipped ones, so its counts of dead letters are negative.
     """
 
     version: int
@@ -59,6 +61,8 @@ class CommitEntry:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     totals: Totals = field(default_factory=Totals)
     driver: str = ""
+    resolved: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
+    reason: str = ""
 
     def to_json(self) -> bytes:
         """The entry as stored."""
@@ -81,8 +85,18 @@ class CommitEntry:
             "topic_ids": dict(self.topic_ids),
             "totals": dataclasses.asdict(self.totals),
             "driver": self.driver,
+            **self._settled(),
         }
         return json.dumps(document, separators=(",", ":")).encode()
+
+    def _settled(self) -> dict[str, Any]:
+        """The members of an entry of kind replay; others do not carry them."""
+        if self.kind is not Kind.REPLAY:
+            return {}
+        return {
+            "resolved": _by_topic({tp: offsets.ranges for tp, offsets in self.resolved.items()}),
+            "reason": self.reason,
+        }
 
 
 def read_entry(content: bytes, *, key: str) -> CommitEntry:
@@ -103,7 +117,7 @@ def read_entry(content: bytes, *, key: str) -> CommitEntry:
 def _entry(document: dict[str, Any]) -> CommitEntry:
     written, recorded = _flat(document["written"]), _flat(document["recorded"])
     progress = {
-        tp: Progress(frontier, written.get(tp), OffsetSet(tuple((a, b) for a, b in recorded.get(tp, ()))))
+        tp: Progress(frontier, written.get(tp), _offsets(recorded.get(tp, ())))
         for tp, frontier in _flat(document["frontier"]).items()
     }
     return CommitEntry(
@@ -122,6 +136,8 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
         topic_ids=document["topic_ids"],
         totals=Totals(**document["totals"]),
         driver=document.get("driver", ""),
+        resolved={tp: _offsets(ranges) for tp, ranges in _flat(document.get("resolved", {})).items()},
+        reason=document.get("reason", ""),
     )
 
 
@@ -142,6 +158,10 @@ def parse_name(name: str) -> TopicPartition:
     """`topic-partition` back to its parts."""
     topic, _, partition = name.rpartition("-")
     return TopicPartition(topic, int(partition))
+
+
+def _offsets(ranges: Iterable[Iterable[int]]) -> OffsetSet:
+    return OffsetSet(tuple((first, last) for first, last in ranges))
 
 
 def _by_topic(values: Mapping[TopicPartition, Any]) -> dict[str, dict[str, Any]]:
