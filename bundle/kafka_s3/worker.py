@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.converters.converter import KafkaBatch
+from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.converters.whole_records import RecordConverter
 from kafka_s3.dead_letters import DeadLetter, dead_letter, write_lines
 from kafka_s3.directories import may_hold
@@ -160,10 +160,12 @@ class _Task:
         if not len(offsets):
             return
         times = pc.fill_null(batch.column("timestamp"), NO_TIMESTAMP).to_numpy(zero_copy_only=False)
-        keys, headers = None, None
-        if self._converter.needs_envelopes:
+        keys, headers, names = None, None, None
+        if self._converter.needs_envelopes and "headers" in batch.schema.names:
             keys, headers = batch.column("key"), batch.column("headers")
-        decoded = self._converter.decode(KafkaBatch(offsets, times, batch.column("value"), headers), keys)
+        elif SCHEMA_NAME in batch.schema.names:
+            names = batch.column(SCHEMA_NAME)
+        decoded = self._converter.decode(KafkaBatch(offsets, times, batch.column("value"), headers, names), keys)
         self._nulls(decoded.nulls, batch)
         self._failures(decoded.failures, batch)
         for run in decoded.runs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,18 +11,25 @@ import pyarrow as pa
 from kafka_s3.records import Decoded, Failure, Longs, Run, Values
 from kafka_s3.schemas.connect import ConnectSchema
 
+VALUE_SCHEMA: Final = "__value_schema_id"
+"""The header in which a record may name the schema of its value."""
+SCHEMA_NAME: Final = "schema_name"
+"""The column that holds the content of that header, where no other header is read."""
+
 
 @dataclass(frozen=True, slots=True)
 class KafkaBatch:
     """Records of one topic-partition as Kafka has them, in offset order; `values` is a binary array with nulls for tombstones.
 
-    `headers` are lists of structs (`key`, `value`) where they are wanted; a schema id may be among them (SEMANTICS A11).
+    `headers` are lists of structs (`key`, `value`) where they are wanted; a schema id may be among them (SEMANTICS A11). Where only that
+    one is wanted, `schema_names` holds it.
     """
 
     offsets: Longs
     timestamps: Longs
     values: pa.Array
     headers: pa.Array | None = None
+    schema_names: pa.Array | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -30,14 +37,15 @@ class KafkaBatch:
     def take(self, rows: Longs) -> KafkaBatch:
         """The records at these positions."""
         indices = pa.array(rows)
-        headers = None if self.headers is None else self.headers.take(indices)
-        return KafkaBatch(self.offsets[rows], self.timestamps[rows], self.values.take(indices), headers)
+        headers, names = (None if one is None else one.take(indices) for one in (self.headers, self.schema_names))
+        return KafkaBatch(self.offsets[rows], self.timestamps[rows], self.values.take(indices), headers, names)
 
     def slice(self, start: int, stop: int) -> KafkaBatch:
         """The records `[start, stop)`."""
         values = self.values.slice(start, stop - start)
-        headers = None if self.headers is None else self.headers.slice(start, stop - start)
-        return KafkaBatch(self.offsets[start:stop], self.timestamps[start:stop], values, headers)
+        columns = (self.headers, self.schema_names)
+        headers, names = (None if one is None else one.slice(start, stop - start) for one in columns)
+        return KafkaBatch(self.offsets[start:stop], self.timestamps[start:stop], values, headers, names)
 
     def run(self, values: Values, schema: ConnectSchema | None) -> Run:
         """All records of the batch as one run."""

@@ -96,7 +96,9 @@ class RegistryValues:
         if not len(batch):
             return Decoded(nulls=nulls)
         follow = MessageIndexes.FOLLOW if self.catalog.language is Language.PROTOBUF else MessageIndexes.ABSENT
-        named = schema_id_headers(batch.headers, self.role) if batch.headers is not None else None
+        named = schema_id_headers(batch.headers, self.role) if batch.headers is not None else batch.schema_names
+        if named is not None and named.null_count == len(named):
+            named = None
         found = framed(batch.values, headers=named, indexes=follow)
         decoded = Decoded([], [self._failure(batch, row, text) for row, text in found.failures], nulls)
         parts = [

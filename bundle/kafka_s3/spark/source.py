@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 
 from kafka_s3.config.settings import Settings
+from kafka_s3.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.report_form import report_of
 from kafka_s3.spark.failures import raise_failure, source_error
 from kafka_s3.spark.task import PLACES_PER_TOPIC, Task
@@ -44,10 +45,10 @@ def _place(topics: Sequence[str]) -> Column:
     return F.element_at(index, F.col("topic")).cast("long") * PLACES_PER_TOPIC + partition
 
 
-def _schema_names() -> Column:
-    """The headers that name a record's schema; nearly always none (SEMANTICS A11)."""
-    names = [f"__{role}_schema_id" for role in ("value", "key")]
-    return F.filter("headers", lambda header: header["key"].isin(names))
+def _schema_name() -> Column:
+    """The header that names the value's schema, the last one if there are several; nearly always null (SEMANTICS A11)."""
+    named = F.filter("headers", lambda header: header["key"] == VALUE_SCHEMA)
+    return F.try_element_at(named, F.lit(-1)).getField("value")
 
 
 def _never_null(headers: Column) -> Column:
@@ -88,7 +89,7 @@ class SparkSource:
         if task.keeps_envelopes:
             columns += ["key", _never_null(F.col("headers")).alias("headers")]
         elif task.keeps_schema_names:
-            columns += [F.lit(None).cast("binary").alias("key"), _never_null(_schema_names()).alias("headers")]
+            columns.append(_schema_name().alias(SCHEMA_NAME))
         rows = self._collect(frame.select(*columns).mapInArrow(task.run, REPORT))
         for row in rows:
             raise_failure(row)
