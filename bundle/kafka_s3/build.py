@@ -11,6 +11,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.followers import DeadLetterTopic, Follower, GroupOffsets
 from kafka_s3.observer import Observer, Silent
 from kafka_s3.pipeline import block_names, is_block_gzip, readiness, state_paths
+from kafka_s3.replay import replays_again
 from kafka_s3.sink import Sink
 from kafka_s3.source import Brokers, Source
 from kafka_s3.storage.store import ObjectStore
@@ -36,9 +37,10 @@ def build_sink(
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
         followers=_followers(settings, brokers, store),
-        tagging=_tagging(settings),
+        tagging=tagging_of(settings),
         observer=observer or Silent(),
         resume=_resume(settings, store),
+        replays_again=replays_again(settings, store),
     )
 
 
@@ -63,6 +65,7 @@ def behaviour(settings: Settings) -> Behaviour:
         refresh_ms=settings.number("topics.refresh.interval.ms"),
         record_timestamps=record_time,
         retry_timeout_ms=settings.number("errors.retry.timeout"),
+        dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
     )
 
 
@@ -86,7 +89,8 @@ def _followers(settings: Settings, brokers: Brokers, store: ObjectStore) -> list
     return followers
 
 
-def _tagging(settings: Settings) -> Tagging | None:
+def tagging_of(settings: Settings) -> Tagging | None:
+    """How objects are tagged, None where they are not."""
     if not settings.flag("s3.object.tagging") or settings.number("s3.part.retries") == 0:
         return None  # no attempt at all with s3.part.retries=0, as in the original (SEMANTICS A1.3)
     pairs = dict(pair.split(":", 1) for pair in settings.names("s3.object.tagging.key.value.pairs"))

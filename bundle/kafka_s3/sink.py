@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from kafka_s3.ceiling import CEILING_WAY_OUT, above_ceiling, most_frequent
 from kafka_s3.commit_entry import CommitEntry, Kind, Progress
-from kafka_s3.commit_log import CommitLog
+from kafka_s3.commit_log import CommitLog, Rewrite
 from kafka_s3.errors import (
     CommitError,
     KafkaUnavailable,
@@ -41,6 +42,7 @@ class Sink:
     tagging: Tagging | None = None
     observer: Observer = field(default_factory=Silent)
     resume: Resume | None = None
+    replays_again: Rewrite | None = None
     topics: Topics = field(init=False)
     _unpublished: CommitEntry | None = None
     _registry_down_since: int | None = None
@@ -120,6 +122,7 @@ class Sink:
             started = self.clock_ms()
             reports = self.source.read(turn)
             self._stop_at_failures(reports)
+            self._stop_above_ceiling(reports)
             entry = self._entry(reports)
             if entry is not None:
                 self.log.append(entry)
@@ -225,6 +228,8 @@ class Sink:
                 self.observer.warned(f"{follower.name}: {error} It catches up after the next entry.")
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
+        if entry.kind is Kind.REPLAY and self.replays_again is not None:
+            return self.replays_again(entry, gone)
         return rewrite_from_kafka(entry, gone, brokers=self.brokers, source=self.source)
 
     def _tell(self, started: int, reports: Sequence[TaskReport], entry: CommitEntry | None) -> None:
@@ -244,9 +249,7 @@ class Sink:
         failed = [report for report in reports if report.failure is not None]
         if not failed:
             return
-        for report in reports:
-            for file in report.files:
-                self.store.abort_upload(file.upload.key, file.upload.id)
+        self._abort(reports)
         letters = [report.letter for report in failed if report.letter is not None]
         topics = [follower for follower in self.followers if isinstance(follower, DeadLetterTopic)]
         for topic in topics if letters else []:
@@ -257,3 +260,16 @@ class Sink:
             f"{first.topic_partition} offset {first.start}. To go on without such records set errors.tolerance=all "
             "(and errors.deadletterqueue.topic.name to keep them in a topic), or correct the configuration."
         )
+
+    def _stop_above_ceiling(self, reports: Sequence[TaskReport]) -> None:
+        exceeded = above_ceiling(reports, ratio=self.behaviour.dead_letter_ratio)
+        if exceeded is None:
+            return
+        reason = most_frequent(reports, self.store)
+        self._abort(reports)
+        raise RecordError(f"Sink {self.behaviour.sink} stops: {exceeded} Most often: {reason} {CEILING_WAY_OUT}")
+
+    def _abort(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            for file in report.files:
+                self.store.abort_upload(file.upload.key, file.upload.id)

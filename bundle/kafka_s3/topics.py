@@ -25,7 +25,8 @@ from kafka_s3.tasks import Assignment
 class Behaviour:
     """What the loop itself needs of the configuration. `reset`: earliest, latest or none; `lost`: fail or gap.
 
-    `retry_timeout_ms`: how long a schema registry may be away, -1 without limit.
+    `retry_timeout_ms`: how long a schema registry may be away, -1 without limit. `dead_letter_ratio`: the share of a batch's records that
+    may become dead letters; 1 is no limit.
     """
 
     sink: str
@@ -38,6 +39,7 @@ class Behaviour:
     refresh_ms: int
     record_timestamps: bool
     retry_timeout_ms: int = 0
+    dead_letter_ratio: float = 1.0
 
 
 Resume: TypeAlias = Callable[[TopicPartition], int | None]

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from kafka_s3 import __version__
+from kafka_s3.cli.dead_letters import dead_letters
 from kafka_s3.cli.demo import demo
 from kafka_s3.cli.doctor import doctor
 from kafka_s3.cli.migrate import migrate
@@ -39,6 +40,7 @@ app.command()(sweep)
 app.command()(verify)
 app.command()(migrate)
 app.add_typer(position, name="position")
+app.add_typer(dead_letters, name="dead-letters")
 
 
 def _version(shown: bool) -> None:

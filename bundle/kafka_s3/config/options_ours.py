@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.config.option import Group, OneOf, Option, Range, Type
+from kafka_s3.config.option import Group, OneOf, Option, Range, Type, Unfit, Value
 
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP = Group.OURS
 STATE_PREFIX: Final = "_kafka_s3"
+_DECIMAL: Final = re.compile(r"[0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A share, written as a decimal number from 0 to 1."""
+
+    text: str = "0 to 1"
+
+    def settle(self, value: Value) -> Value:
+        """The text, if it is such a number."""
+        if isinstance(value, str) and _DECIMAL.fullmatch(value) and float(value) <= 1:
+            return value
+        raise Unfit("must be a number from 0 to 1.", "Half of the records is 0.5.")
+
 
 ROWS: Final = (
     Option("kafka.bootstrap.servers", _TEXT, None, "The brokers, `host:port,host:port`. Taken from bootstrap.servers of Connect's worker "
@@ -19,11 +36,15 @@ ROWS: Final = (
            _GROUP),
     Option("flush.idle.ms", _LONG, "-1", "Close open files when no new record has arrived for this long; 0 and less is off.", _GROUP),
     Option("poll.interval.ms", _LONG, "1000", "Pause between looks at the brokers.", _GROUP, valid=Range(10)),
+    Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink says in the bucket how it is; after three intervals "
+           "without a word it counts as stale.", _GROUP, valid=Range(100)),
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
     Option("topics.refresh.interval.ms", _LONG, "30000", "How often topics and partitions are looked up.", _GROUP, valid=Range(1)),
     Option("behavior.on.lost.offsets", _TEXT, "fail", "What happens when records that must be read are no longer in Kafka: stop, or record "
            "a gap and go on.", _GROUP, valid=OneOf(("fail", "gap"))),
+    Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
+           "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=Ratio()),
     Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
            "written as Parquet.", _GROUP),
     Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),

@@ -1,0 +1,278 @@
+"""`kafka-s3 dead-letters list|show|export|replay|resolve CONFIG`: which records were not written, why, and write them after all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kafka_s3.cli.dead_letter_desk import (
+    ClassOnly,
+    EntryOnly,
+    Force,
+    Limit,
+    OffsetOnly,
+    PartitionOnly,
+    Since,
+    StageOnly,
+    TopicOnly,
+    Until,
+    Which,
+    check_paused,
+    desk,
+    say,
+    selection,
+    target,
+)  # fmt: skip
+from kafka_s3.cli.dead_letter_text import csv_rows, details, json_lines, printable, time_text
+from kafka_s3.cli.display import size_text
+from kafka_s3.cli.position import confirm, console
+from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath
+from kafka_s3.dead_letter_files import Filed, Group, Selection, State, grouped
+from kafka_s3.dead_letters import DeadLetter
+from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.model import DataFile, counted
+from kafka_s3.rehearsal import Rehearsal
+from kafka_s3.replay import check_replayable
+
+SHOWN_FILES: Final = 20
+SHOWN_REASONS: Final = 20
+dead_letters = typer.Typer(help="Look at dead letters, replay or resolve them.", no_args_is_help=True)
+
+
+class Format(StrEnum):
+    """What an export looks like."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+@dead_letters.command(name="list")
+def list_(
+    config: ConfigPath,
+    which: Annotated[Which, typer.Option("--state", help="Which letters.")] = Which.ALL,
+    stage: StageOnly = None,
+    topic: TopicOnly = None,
+    partition: PartitionOnly = None,
+    exception: ClassOnly = None,
+    entry: EntryOnly = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+) -> None:
+    """Count dead letters by stage, exception class, topic-partition and what became of them."""
+    chosen = selection(
+        stage=stage, topic=topic, partition=partition, exception=exception, entry=entry, since=since, until=until
+    )
+    with desk(config, worker, overrides) as at:
+        groups = grouped(at.found(replace(chosen, states=which.states)))
+    out, shown = console(), groups[:limit]
+    if shown:
+        out.print(table(shown))
+    counts = Counter[State]()
+    for group in groups:
+        counts[group.state] += group.count
+    parts = ", ".join(f"{counts[state]:,} {state}" for state in State if counts[state] or state is State.OPEN)
+    rest = f" ({len(groups) - len(shown)} more groups are not shown)" if len(groups) > len(shown) else ""
+    say(out, f"{sum(counts.values()):,} dead letters: {parts}{rest}")
+
+
+@dead_letters.command()
+def show(
+    config: ConfigPath,
+    topic: Annotated[str, typer.Argument(help="The topic.")],
+    partition: Annotated[int, typer.Argument(min=0, help="The partition.")],
+    offset: Annotated[int, typer.Argument(min=0, help="The offset.")],
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+) -> None:
+    """Show everything of one dead letter; nothing of its content reaches the terminal as a control character."""
+    wanted = Selection(topic=topic, partition=partition, offset=offset)
+    with desk(config, worker, overrides) as at:
+        found = list(at.found(wanted))
+    if not found:
+        say(
+            Console(stderr=True),
+            f"There is no dead letter of {printable(topic)}-{partition} offset {offset}. "
+            "`dead-letters export` writes all there are.",
+        )
+        raise typer.Exit(1)
+    out = console()
+    for filed in found:
+        for name, text in details(filed):
+            out.print(f"[bold]{name:<18}[/] {escape(text)}", highlight=False, soft_wrap=True)
+
+
+@dead_letters.command()
+def export(
+    config: ConfigPath,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The file, which must not exist yet. Default: standard output."),
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="JSON lines, or CSV for a spreadsheet.")] = Format.JSONL,
+    which: Annotated[Which, typer.Option("--state", help="Which letters.")] = Which.OPEN,
+    stage: StageOnly = None,
+    topic: TopicOnly = None,
+    partition: PartitionOnly = None,
+    offset: OffsetOnly = None,
+    exception: ClassOnly = None,
+    entry: EntryOnly = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+) -> None:
+    """Write dead letters to a file or to standard output, one by one: keys, values and headers as base64."""
+    chosen = selection(
+        stage=stage, topic=topic, partition=partition, offset=offset, exception=exception, entry=entry, since=since, until=until,
+    )  # fmt: skip
+    written = 0
+    with desk(config, worker, overrides) as at, target(output) as file:
+        found = limited(at.found(replace(chosen, states=which.states)), limit)
+        for line in csv_rows(found) if form is Format.CSV else json_lines(found):
+            file.write(line)
+            written += 1
+    written -= form is Format.CSV  # its header
+    say(Console(stderr=True), f"{written:,} dead letters written to {output or 'standard output'}")
+
+
+@dead_letters.command()
+def replay(
+    config: ConfigPath,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written where.")] = False,
+    force: Force = False,
+    stage: StageOnly = None,
+    topic: TopicOnly = None,
+    partition: PartitionOnly = None,
+    offset: OffsetOnly = None,
+    exception: ClassOnly = None,
+    entry: EntryOnly = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = None,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+) -> None:
+    """Write open dead letters to objects, as this configuration reads them. Pause the sink first: a running one is fenced."""
+    chosen = selection(
+        stage=stage, topic=topic, partition=partition, offset=offset, exception=exception, entry=entry, since=since, until=until,
+    )  # fmt: skip
+    out = console()
+    with desk(config, worker, overrides) as at:
+        check_replayable(at.settings)
+        work = at.replay()
+        if dry_run:
+            rehearsal = work.rehearse(chosen, limit=limit)
+        else:
+            check_paused(work, forced=force)
+            rehearsal, committed = work.run(chosen, limit=limit)
+        at.missing.extend(rehearsal.missing)
+    show_rehearsal(out, rehearsal)
+    if dry_run:
+        say(out, f"{len(rehearsal.done):,} would succeed, {len(rehearsal.failed):,} would fail again (--dry-run)")
+        return
+    told = f"in entry {committed.version} of the commit log" if committed else "nothing was changed"
+    say(out, f"{len(rehearsal.done):,} replayed, {len(rehearsal.failed):,} failed again and stay open: {told}")
+    if rehearsal.failed:
+        raise typer.Exit(1)
+
+
+@dead_letters.command()
+def resolve(
+    config: ConfigPath,
+    reason: Annotated[str, typer.Option("--reason", help="Why they need not be written; the commit log keeps it.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    force: Force = False,
+    stage: StageOnly = None,
+    topic: TopicOnly = None,
+    partition: PartitionOnly = None,
+    offset: OffsetOnly = None,
+    exception: ClassOnly = None,
+    entry: EntryOnly = None,
+    since: Since = None,
+    until: Until = None,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+) -> None:
+    """Mark open dead letters as resolved without writing them. Pause the sink first: a running one is fenced."""
+    if not reason.strip():
+        raise ConfigError([Problem("--reason", reason, "is blank.", "Say why the records need not be written.")])
+    chosen = selection(
+        stage=stage, topic=topic, partition=partition, offset=offset, exception=exception, entry=entry, since=since, until=until,
+    )  # fmt: skip
+    out = console()
+    with desk(config, worker, overrides) as at:
+        groups = grouped(at.found(replace(chosen, states=Which.OPEN.states)))
+        if not groups:
+            say(out, "There are no such open dead letters.")
+            return
+        out.print(table(groups))
+        work = at.replay()
+        check_paused(work, forced=force)
+        count = sum(group.count for group in groups)
+        confirm(None if yes else f"Mark {count:,} dead letters as resolved, never to be written?")
+        committed = work.resolve(chosen, reason=reason)
+    done = -committed.totals.dead_letters if committed else 0
+    told = f" in entry {committed.version} of the commit log" if committed else ""
+    say(out, f"{done:,} dead letters resolved without writing them{told}")
+
+
+def limited(found: Iterator[Filed], limit: int | None) -> Iterator[Filed]:
+    """The first `limit` of them."""
+    for number, filed in enumerate(found):
+        if limit is not None and number >= limit:
+            return
+        yield filed
+
+
+def table(groups: Sequence[Group]) -> Table:
+    """Groups of dead letters as a table; class names are never cut."""
+    found = Table(title="Dead letters", title_justify="left")
+    for title in ("stage", "exception class", "topic-partition", "first (UTC)", "last (UTC)", "state"):
+        found.add_column(title, overflow="fold")
+    found.add_column("letters", justify="right")
+    for group in groups:
+        texts = (
+            group.stage,
+            group.exception,
+            str(group.topic_partition),
+            time_text(group.first_ms),
+            time_text(group.last_ms),
+            group.state,
+        )
+        style = "yellow" if group.state is State.OPEN else None
+        found.add_row(*(escape(printable(text)) for text in texts), f"{group.count:,}", style=style)
+    return found
+
+
+def show_rehearsal(out: Console, rehearsal: Rehearsal) -> None:
+    """The objects, and the reasons of the letters that fail again; long lists are cut, with the number left out."""
+
+    def line(file: DataFile) -> str:
+        return f"{file.key}: {file.records:,} records, {size_text(file.bytes)}"
+
+    _some(out, [line(file) for file in counted(rehearsal.files)], most=SHOWN_FILES, style="green")
+    _some(out, _reasons(rehearsal.failed), most=SHOWN_REASONS, style="yellow")
+
+
+def _reasons(failed: Sequence[DeadLetter]) -> list[str]:
+    return [f"still fails: {letter}" for letter in failed]
+
+
+def _some(out: Console, lines: Sequence[str], *, most: int, style: str) -> None:
+    for line in lines[:most]:
+        say(out, line, style=style)
+    if len(lines) > most:
+        say(out, f"... and {len(lines) - most:,} more", style=style)
