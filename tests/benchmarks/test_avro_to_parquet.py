@@ -236,6 +236,8 @@ def test_avro_to_parquet_against_plain_spark_and_the_sinks_other_paths(
         started = {name: stack.enter_context(AvroSide(name, log)) for name, log in logs.items()}
         for turn in range(ROUNDS + 1):
             for name in costs:
+                if name not in (MAIN, PLAIN, PLAIN_V2) and turn > 1:
+                    continue  # the other paths are run once: they are told, not compared
                 path = PATHS.get(name, PATHS[MAIN])
                 topic, folder = topics[path.topic], f"run-{list(costs).index(name)}-{turn}"
                 place = f"{objects.endpoint_url}/{BUCKET}" if name in PATHS else str(tmp_path)
