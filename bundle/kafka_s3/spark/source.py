@@ -49,7 +49,8 @@ def _schema_name() -> Column:
     """The header that names the value's schema, the last one if there are several; nearly always null (SEMANTICS A11)."""
     named = F.filter("headers", lambda header: header["key"] == VALUE_SCHEMA)
     found = F.try_element_at(named, F.lit(-1)).getField("value")
-    return F.when(F.col("headers").isNotNull(), found)  # the filter is slow to be asked, and most records have no headers at all
+    # the filter takes its time, and most records have no headers at all
+    return F.when(F.col("headers").isNotNull(), found)
 
 
 def _never_null(headers: Column) -> Column:
