@@ -100,3 +100,15 @@ class StatePaths:
     def follower(self, name: str) -> str:
         """The key of the object that says how far a follower of the log has come."""
         return f"{self.root}followers/{name}.json"
+
+    def heartbeat(self) -> str:
+        """The key of the object in which the running sink says how it is."""
+        return f"{self.root}heartbeat.json"
+
+    def control(self) -> str:
+        """The key of the object that says what the running sink shall do."""
+        return f"{self.root}control.json"
+
+    def config(self) -> str:
+        """The key of the sink's stored configuration."""
+        return f"{self.root}config.json"

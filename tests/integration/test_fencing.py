@@ -19,7 +19,7 @@ def test_a_driver_that_wakes_up_after_a_takeover_changes_nothing_and_ends_as_fen
     name = topic("fenced", PARTITIONS)
     produce(here.servers, name, [Given(document(n=n), n % PARTITIONS) for n in range(250)])
     # one topic-partition in a turn: the first driver has more to commit when it wakes up
-    config = here.config(name, **{"flush.size": "40", "tasks.max": "1"})
+    config = here.config(name, **{"flush.size": "40", "tasks.max": "1", "heartbeat.interval.ms": "600000"})
     path = tmp_path / "sink.json"
     path.write_text(json.dumps(config))
     with SinkProcess(["-m", "tests.integration.paused_sink", str(path)], tmp_path / "first.log") as first:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from kafka_s3 import __version__
+from kafka_s3.cli.control import create, delete, flush, list_, pause, resume, status
 from kafka_s3.cli.dead_letters import dead_letters
 from kafka_s3.cli.demo import demo
 from kafka_s3.cli.doctor import doctor
@@ -34,6 +35,13 @@ app = typer.Typer(
 app.command()(run)
 app.command(name="validate")(validate_command)
 app.command()(demo)
+app.command(name="list")(list_)
+app.command()(status)
+app.command()(create)
+app.command()(pause)
+app.command()(resume)
+app.command()(flush)
+app.command()(delete)
 app.command()(seek)
 app.command()(doctor)
 app.command()(sweep)

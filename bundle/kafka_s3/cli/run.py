@@ -6,7 +6,7 @@ import signal
 import sys
 from threading import Event
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console
@@ -16,11 +16,17 @@ from kafka_s3.cli.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load
+from kafka_s3.control import ControlDesk
 from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.heartbeat import Pulse, beating
+from kafka_s3.masking import masking
 from kafka_s3.model import Reason
 from kafka_s3.observer import Observer
-from kafka_s3.runner import run_available_now, run_continuously, waiting
+from kafka_s3.pipeline import state_paths
+from kafka_s3.runner import UNATTENDED, Desk, run_available_now, run_continuously, waiting
 from kafka_s3.sink import Sink
+
+INTERVAL: Final = "heartbeat.interval.ms"
 
 
 def run(
@@ -57,13 +63,15 @@ def run(
         _run(settings, cores, stop, LogObserver(), available_now=available_now, flush=flush)
 
 
-def run_sink(sink: Sink, settings: Settings, stop: Event, *, available_now: bool, flush: bool) -> None:
+def run_sink(
+    sink: Sink, settings: Settings, stop: Event, *, available_now: bool, flush: bool, desk: Desk = UNATTENDED
+) -> None:
     """Runs a sink in one of the two ways."""
-    backoff = settings.number("retry.backoff.ms")
+    backoff, wait = settings.number("retry.backoff.ms"), waiting(stop)
     if available_now:
-        run_available_now(sink, backoff_ms=backoff, wait=waiting(stop), close=Reason.FLUSH_NOW if flush else None)
+        run_available_now(sink, backoff_ms=backoff, wait=wait, close=Reason.FLUSH_NOW if flush else None, desk=desk)
     else:
-        run_continuously(sink, poll_ms=settings.number("poll.interval.ms"), backoff_ms=backoff, wait=waiting(stop))
+        run_continuously(sink, poll_ms=settings.number("poll.interval.ms"), backoff_ms=backoff, wait=wait, desk=desk)
 
 
 def stop_on_signals(stop: Event) -> None:
@@ -79,13 +87,19 @@ def stop_on_signals(stop: Event) -> None:
 
 
 def _run(settings: Settings, cores: str, stop: Event, observer: Observer, *, available_now: bool, flush: bool) -> None:
-    from kafka_s3.spark.launch import sink_on_spark
+    from kafka_s3.spark.launch import now_ms, sink_on_spark
     from kafka_s3.spark.session import spark_session
+    from kafka_s3.storage.options import store_options
+    from kafka_s3.storage.s3 import S3Store
 
-    spark = spark_session(name=settings.name, cores=cores)
-    stop_on_signals(stop)
-    try:
-        sink = sink_on_spark(settings, spark, observer=observer)
-        run_sink(sink, settings, stop, available_now=available_now, flush=flush)
-    finally:
-        spark.stop()
+    store, paths, interval = S3Store(store_options(settings)), state_paths(settings), settings.number(INTERVAL)
+    mask = masking(settings)
+    with beating(Pulse(store, paths, interval_ms=interval, clock_ms=now_ms, mask=mask, inner=observer)) as pulse:
+        spark = spark_session(name=settings.name, cores=cores)
+        stop_on_signals(stop)
+        try:
+            sink = sink_on_spark(settings, spark, observer=pulse)
+            desk = ControlDesk(store, paths, pulse=pulse, clock_ms=now_ms)
+            run_sink(sink, settings, stop, available_now=available_now, flush=flush, desk=desk)
+        finally:
+            spark.stop()

@@ -1,0 +1,292 @@
+"""`kafka-s3 status|list|create|pause|resume|delete|flush`: named sinks, seen and steered through their state in the bucket.
+
+Nothing here speaks to a sink's process. Commands write the control object, the running sink reads it between cycles and answers in its
+heartbeat; so they work from any machine that may read and write the sink's folder of the state.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import socket
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from kafka_s3.cli.control_target import (
+    REGION,
+    BucketName,
+    Prefix,
+    Region,
+    SinkName,
+    StoreUrl,
+    Target,
+    named_place,
+    place_of,
+    target_of,
+)
+from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
+from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
+from kafka_s3.cli.position import confirm, console, now_ms
+from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.config.options_ours import STATE_PREFIX
+from kafka_s3.config.validate import load
+from kafka_s3.control import (
+    Asked,
+    Control,
+    ask_flush,
+    ask_pause,
+    ask_resume,
+    read_control,
+    replace_config,
+    store_config,
+    stored_config,
+)
+from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.heartbeat import Heartbeat, Phase
+from kafka_s3.naming import StatePaths
+from kafka_s3.sink_status import age, sink_id
+from kafka_s3.sinks_in_bucket import all_known, known_of
+from kafka_s3.storage.store import ObjectStore
+
+QUIET_MS: Final = 600_000
+
+Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the running sink's answer.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+# ------------------------------------------------------------ commands that look
+
+
+def list_(
+    config: Annotated[Path | None, typer.Argument(help="A configuration that names the bucket.")] = None,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    bucket: BucketName = None,
+    store_url: StoreUrl = None,
+    region: Region = REGION,
+    prefix: Prefix = STATE_PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """List the sinks that keep their state in a bucket, with status, lag and last commit."""
+    if config is not None:
+        place = place_of(load(config, worker_path=worker, overrides=pairs(overrides)).resolved())
+    else:
+        place = named_place(bucket, store_url, region=region, prefix=prefix)
+    found, now = all_known(place.store, place.prefix), now_ms()
+    if as_json:
+        print(json.dumps({"sinks": [row_document(one, place.bucket, now_ms=now) for one in found]}, indent=2))
+    elif found:
+        console().print(sinks_table(found, place.bucket, now_ms=now))
+    else:
+        console().print(f"No sink has state below {place}", highlight=False, soft_wrap=True)
+
+
+def status(
+    sink: SinkName,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    bucket: BucketName = None,
+    store_url: StoreUrl = None,
+    region: Region = REGION,
+    prefix: Prefix = STATE_PREFIX,
+    as_json: AsJson = False,
+) -> None:
+    """Show how one sink is, with every topic-partition."""
+    target = target_of(
+        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
+    )
+    known, now = known_of(target.store, target.paths), now_ms()
+    if as_json:
+        print(json.dumps(detail_document(known, target.place.bucket, now_ms=now), indent=2))
+        return
+    out = console()
+    for part in detail(known, target.place.bucket, now_ms=now):
+        out.print(part, highlight=False, soft_wrap=isinstance(part, str))
+
+
+# ------------------------------------------------------------ commands that ask
+
+
+def create(
+    config: ConfigPath,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Store it in place of an earlier one.")] = False,
+) -> None:
+    """Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."""
+    settings = load(config, worker_path=worker, overrides=pairs(overrides))
+    stored = stored_config(settings, now_ms=now_ms())
+    target = Target(place_of(settings.resolved()), settings.name)
+    if replace:
+        replace_config(target.store, target.paths, stored)
+    elif not store_config(target.store, target.paths, stored):
+        rule = f"has a stored configuration already, in {target.place}{settings.name}/."
+        raise ConfigError([Problem("name", settings.name, rule, "Use --replace, or another name.")])
+    key = target.paths.config()
+    say(
+        f"Sink {settings.name} ({sink_id(target.place.bucket, settings.name)}): stored as s3://{target.place.bucket}/{key}"
+    )
+    say(f"It is started by: kafka-s3 run {config}")
+
+
+def pause(
+    sink: SinkName,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    bucket: BucketName = None,
+    store_url: StoreUrl = None,
+    region: Region = REGION,
+    prefix: Prefix = STATE_PREFIX,
+    timeout: Timeout = 60,
+) -> None:
+    """Let a sink do nothing until it is resumed, after the round it is in; a restart does not end the pause."""
+    target = target_of(
+        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
+    )
+    _set(target, ask_pause, timeout, phase=Phase.PAUSED)
+
+
+def resume(
+    sink: SinkName,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    bucket: BucketName = None,
+    store_url: StoreUrl = None,
+    region: Region = REGION,
+    prefix: Prefix = STATE_PREFIX,
+    timeout: Timeout = 60,
+) -> None:
+    """Let a paused sink go on where it stands."""
+    target = target_of(
+        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
+    )
+    _set(target, ask_resume, timeout, phase=Phase.RUNNING)
+
+
+def flush(
+    sink: SinkName,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    bucket: BucketName = None,
+    store_url: StoreUrl = None,
+    region: Region = REGION,
+    prefix: Prefix = STATE_PREFIX,
+    timeout: Timeout = 300,
+) -> None:
+    """Let a running sink close its open files now, so that everything that is in Kafka is in objects."""
+    target = target_of(
+        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
+    )
+    running = target.heartbeat()
+    if running is None or not running.alive(now_ms()):
+        raise NotAnswered(
+            f"No sink {target.name} is running, so nothing was asked. `kafka-s3 run CONFIG --available-now --flush` writes the open tail."
+        )
+    control = read_control(target.store, target.paths) or Control()
+    if control.paused or running.phase is Phase.PAUSED:
+        raise NotAnswered(f"Sink {target.name} is paused and writes nothing. Resume it first: kafka-s3 resume {sink}")
+    asked = _asked()
+    ask_flush(target.store, target.paths, asked)
+    say(f"Sink {target.name} was asked to flush; waiting for {process_of(running)}")
+    wait_for_answer(
+        target, timeout, answered=lambda beat: beat.flushed == asked.id, replaced=lambda now: now.flush != asked.id
+    )
+    say(f"Sink {target.name} has flushed: every record that was in Kafka is settled.")
+
+
+def delete(
+    sink: SinkName,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    bucket: BucketName = None,
+    store_url: StoreUrl = None,
+    region: Region = REGION,
+    prefix: Prefix = STATE_PREFIX,
+    with_log: Annotated[
+        bool, typer.Option("--with-log", help="Also the commit log: the sink forgets what it wrote.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Remove a sink's stored configuration, control object and heartbeat; never its data, its log only with --with-log."""
+    target = target_of(
+        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
+    )
+    running = target.heartbeat()
+    if running is not None and running.alive(now_ms()):
+        raise NotAnswered(
+            f"Sink {target.name} is running ({process_of(running)}). Stop it first; after a crash it counts as running for three intervals."
+        )
+    keys = [target.paths.config(), target.paths.control(), target.paths.heartbeat()]
+    if with_log:
+        keys = [*_log_keys(target, running), *keys]
+        say(
+            f"The commit log of {target.name} says which records are in objects. Without it a sink of that name begins where its consumer "
+            "group stands, or anew, and may write records a second time. Data and dead letter files stay."
+        )
+        confirm(None if yes else f"Delete {len(keys)} objects of {target.place}{target.name}/?")
+    removed = 0
+    for key in keys:
+        removed += target.store.head(key) is not None
+        target.store.delete(key)
+    say(
+        f"Sink {target.name}: {removed} objects of its state removed{', the log with them' if with_log else '; its log stays'}."
+    )
+
+
+# ------------------------------------------------------------ how
+
+
+def _set(
+    target: Target, ask: Callable[[ObjectStore, StatePaths, Asked], Control], timeout: float, *, phase: Phase
+) -> None:
+    asked = _asked()
+    word = "paused" if ask(target.store, target.paths, asked).paused else "running"
+    beat = target.heartbeat()
+    if beat is None or not beat.alive(now_ms()):
+        say(f"No sink {target.name} is running now. It will be {word} when it is started.")
+        return
+    say(f"Sink {target.name} was asked to be {word}; waiting for {process_of(beat)}")
+    wait_for_answer(
+        target,
+        timeout,
+        answered=lambda beat: beat.request == asked.id and beat.phase is phase,
+        replaced=lambda now: now.request != asked.id,
+    )
+    say(f"Sink {target.name} is {word}.")
+
+
+def _log_keys(target: Target, heartbeat: Heartbeat | None) -> list[str]:
+    """The log's objects, checkpoints first and newest entries first: whatever is left of it at any moment is an earlier state of it."""
+    log = CommitLog(target.store, target.paths, clock_ms=now_ms)
+    state = log.load()
+    if heartbeat is None or not heartbeat.ended or heartbeat.epoch < state.epoch:
+        _check_quiet(target, log)
+    folders = ("checkpoints/", "commits/", "followers/")
+    found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
+    return [key for keys in found for key in reversed(keys)]
+
+
+def _check_quiet(target: Target, log: CommitLog) -> None:
+    """Where no heartbeat says that the sink has ended, its log must have been quiet for a while."""
+    if log.last is None:
+        return
+    ago = now_ms() - int(datetime.fromisoformat(log.last.committed_at).timestamp() * 1000)
+    if ago < QUIET_MS:
+        raise NotAnswered(
+            f"Entry {log.last.version} of {target.name} was written {age(ago)} ago, and no heartbeat says that its driver has ended. Stop "
+            f"it, and delete the log when it has been quiet for {age(QUIET_MS)}."
+        )
+
+
+def _asked() -> Asked:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container's user need not have a name
+        user = "unknown"
+    return Asked(uuid.uuid4().hex, now_ms(), f"{user}@{socket.gethostname()}")

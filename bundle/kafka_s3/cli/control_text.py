@@ -1,0 +1,130 @@
+"""What do `kafka-s3 list` and `kafka-s3 status` print? Tables for people, documents for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rich.markup import escape
+from rich.table import Table
+
+from kafka_s3.cli.display import size_text
+from kafka_s3.sink_status import TYPE, Known, State, age, sink_id, standpoints, verdict
+
+COLOURS: Final = {
+    State.RUNNING: "green",
+    State.PROVISIONING: "cyan",
+    State.PAUSED: "blue",
+    State.STOPPED: "dim",
+    State.DEGRADED: "yellow",
+    State.STALE: "yellow",
+    State.UNKNOWN: "yellow",
+    State.FAILED: "red",
+}
+
+
+def sinks_table(found: Sequence[Known], bucket: str, *, now_ms: int) -> Table:
+    """One line a sink."""
+    table = Table()
+    for name in ("ID", "Name", "Status", "Type", "Lag", "Last commit"):
+        table.add_column(name, justify="right" if name == "Lag" else "left", overflow="fold")
+    for known in found:
+        row = row_document(known, bucket, now_ms=now_ms)
+        state = State(row["status"])
+        lag = "-" if known.lag is None else f"{known.lag:,}"
+        cells = (row["id"], escape(known.name), f"[{COLOURS[state]}]{state}[/]", TYPE, lag, known.last_commit or "-")
+        table.add_row(*cells)
+    return table
+
+
+def row_document(known: Known, bucket: str, *, now_ms: int) -> dict[str, Any]:
+    """A sink of the list."""
+    judged = verdict(known, now_ms)
+    return {
+        "id": sink_id(bucket, known.name),
+        "name": known.name,
+        "status": judged.state.value,
+        "type": TYPE,
+        "lag": known.lag,
+        "last_commit": known.last_commit or None,
+        "reason": judged.reason,
+    }
+
+
+def detail_document(known: Known, bucket: str, *, now_ms: int) -> dict[str, Any]:
+    """Everything that is known of a sink."""
+    heartbeat = known.heartbeat
+    beat = {**asdict(heartbeat), "phase": heartbeat.phase.value} if heartbeat else None
+    if beat is not None:
+        del beat["lag"]  # the topic-partitions have it
+    return {
+        **row_document(known, bucket, now_ms=now_ms),
+        "configured": known.configured,
+        "control": asdict(known.control) if known.control else None,
+        "heartbeat": beat,
+        "log": {"version": known.log.version, "epoch": known.log.epoch, "totals": asdict(known.log.totals)}
+        if known.log
+        else None,
+        "topic_partitions": [
+            {
+                "topic": point.topic_partition.topic,
+                "partition": point.topic_partition.partition,
+                "frontier": point.frontier,
+                "written": point.written,
+                "dead_letters_ahead": point.dead_ahead,
+                "lag": point.lag,
+            }
+            for point in standpoints(known)
+        ],
+    }
+
+
+def detail(known: Known, bucket: str, *, now_ms: int) -> Iterator[str | Table]:
+    """Everything that is known of a sink, for people."""
+    judged = verdict(known, now_ms)
+    colour = COLOURS[judged.state]
+    yield f"Sink {escape(known.name)} ({sink_id(bucket, known.name)}): [{colour}]{judged.state}[/]  {escape(judged.reason)}"
+    for name, text in _facts(known, now_ms):
+        yield f"  {name:<13}{escape(text)}"
+    points = standpoints(known)
+    if not points:
+        return
+    table = Table()
+    for name in ("topic", "partition", "frontier", "written", "dead letters ahead", "lag"):
+        table.add_column(name, justify="left" if name == "topic" else "right", overflow="fold")
+    for point in points:
+        numbers = (point.frontier, point.written, point.dead_ahead, point.lag)
+        cells = ("-" if number is None else f"{number:,}" for number in numbers)
+        table.add_row(escape(point.topic_partition.topic), str(point.topic_partition.partition), *cells)
+    yield table
+
+
+def _facts(known: Known, now_ms: int) -> Iterator[tuple[str, str]]:
+    beat, log = known.heartbeat, known.log
+    if beat is not None:
+        yield "process", f"pid {beat.pid} on {beat.host}, kafka-s3 {beat.product}, driver {beat.driver or 'unknown'}"
+        yield "started", f"{_iso(beat.started_ms)} ({age(now_ms - beat.started_ms)} ago)"
+        yield "heartbeat", f"{age(now_ms - beat.beat_ms)} ago ({beat.phase}), every {beat.interval_ms / 1000:g} s"
+        if beat.last_round_ms is not None:
+            yield "last round", _iso(beat.last_round_ms)
+        yield "lag", f"{known.lag:,} records, those of files that are still open included"
+        if beat.warning and beat.warned_ms is not None:
+            yield "last warning", f"{_iso(beat.warned_ms)} {beat.warning}"
+    if log is not None:
+        totals = log.totals
+        yield "log", f"entry {log.version}, epoch {log.epoch}; last commit {known.last_commit or 'none yet'}"
+        yield (
+            "totals",
+            f"{totals.read:,} read = {totals.written:,} written + {totals.dead_letters:,} dead letters + {totals.skipped:,} skipped; "
+            f"{totals.files:,} objects, {size_text(totals.bytes)}",
+        )
+    if known.control is not None:
+        wanted = "paused" if known.control.paused else "running"
+        yield "asked", f"{wanted}; last request by {known.control.requested_by} at {known.control.requested_at}"
+    yield "configuration", "stored" if known.configured else "not stored"
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,60 @@
+"""Has the running sink done what it was asked? Waits for its answer in the heartbeat, and tells meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+from kafka_s3.cli.control_target import Target
+from kafka_s3.cli.position import console, now_ms
+from kafka_s3.control import Control, read_control
+from kafka_s3.errors import SinkError
+from kafka_s3.heartbeat import Heartbeat
+from kafka_s3.sink_status import age
+
+LOOK_S: Final = 0.25
+TELL_S: Final = 5.0
+
+
+class NotAnswered(SinkError):
+    """The sink did not answer, or is not there to answer."""
+
+
+def wait_for_answer(
+    target: Target, timeout: float, *, answered: Callable[[Heartbeat], bool], replaced: Callable[[Control], bool]
+) -> None:
+    """Waits for a heartbeat that answers. Raises NotAnswered: too late, the process ended, or another command came in between."""
+    began = told = time.monotonic()
+    while (beat := target.heartbeat()) is None or not answered(beat):
+        now = time.monotonic()
+        if beat is None or beat.ended:
+            why = f": {beat.failure}" if beat is not None and beat.failure else "."
+            raise NotAnswered(f"Sink {target.name} ended before it answered{why}")
+        if replaced(read_control(target.store, target.paths) or Control()):
+            text = f"Another command to {target.name} came in between and took this one's place. See `kafka-s3 status`."
+            raise NotAnswered(text)
+        if now - began >= timeout:
+            raise NotAnswered(
+                f"Sink {target.name} has not answered within {timeout:g} s (last heartbeat {_since(beat)}). The request stands: it is "
+                "acted on after the round that the sink is in. See `kafka-s3 status`."
+            )
+        if now - told >= TELL_S:
+            told = now
+            lag = sum(beat.lag.values())
+            say(f"  {now - began:.0f} s: still {beat.phase}, last heartbeat {_since(beat)}, lag {lag:,}")
+        time.sleep(LOOK_S)
+
+
+def process_of(beat: Heartbeat) -> str:
+    """Which process a heartbeat is from, and how old it is."""
+    return f"pid {beat.pid} on {beat.host}, heartbeat {_since(beat)}"
+
+
+def say(text: str) -> None:
+    """A line on standard output, never broken."""
+    console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _since(beat: Heartbeat) -> str:
+    return f"{age(now_ms() - beat.beat_ms)} ago"
