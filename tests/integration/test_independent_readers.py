@@ -240,7 +240,9 @@ def plain(value: Any, schema: dict[str, Any]) -> Any:
         case {"name": name} if name == CONNECT + "Date":
             return (EPOCH + dt.timedelta(days=value)).date() if isinstance(value, int) else value
         case {"name": name} if name == CONNECT + "Time":
-            return (EPOCH + dt.timedelta(milliseconds=value)).time() if isinstance(value, int) else value
+            clock = (EPOCH + dt.timedelta(milliseconds=value)).time() if isinstance(value, int) else value
+            assert clock.tzinfo in (None, dt.UTC)  # DuckDB takes the annotation isAdjustedToUTC at its word
+            return clock.replace(tzinfo=None)
         case {"name": name, "parameters": {"scale": scale}} if name == CONNECT + "Decimal" and isinstance(value, str):
             return WIDE.scaleb(Decimal(int.from_bytes(value.encode("latin-1"), "big", signed=True)), -int(scale))
         case {"type": "bytes"} if isinstance(value, str):

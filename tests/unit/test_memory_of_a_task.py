@@ -14,6 +14,7 @@ UNIT = Path(__file__).parent
 LIMIT_MB = 600
 CHILD = """
 import json, resource, sys
+from pathlib import Path
 import pyarrow as pa
 from memory_world import ORDERS, settings_of
 from kafka_s3.model import Reason
@@ -36,11 +37,18 @@ def batches():
             "key": pa.nulls(STEP, pa.binary()), "value": pa.array(values, pa.binary()),
         })
 
+def peak_mb():
+    # the kernel's resource usage of a process begins with the peak of the one that started it, here a whole test run
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return next(int(line.split()[1]) for line in status.read_text().splitlines() if line.startswith("VmHWM")) / 1024
+
 bucket = Bucket()
 wanted = Assignment(ORDERS, 0, RECORDS, (Delivery(0, RECORDS),), close=Reason.FLUSH_NOW)
 report = make_pipeline(settings_of(json.loads(sys.argv[1]))).process(wanted, batches(), bucket)
 print(json.dumps({"files": len(report.files), "records": sum(f.records for f in report.files), "bytes": bucket.sent,
-                  "max_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+                  "max_rss_mb": peak_mb()}))
 """
 SCHEMA = '{"type":"struct","fields":[{"field":"d","type":"string"},{"field":"n","type":"int64"},{"field":"text","type":"string"}]}'
 CONFIGS = {
