@@ -65,6 +65,11 @@ def _naming(settings: Settings) -> ObjectNames:
     if is_block_gzip(settings):
         zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
         return UploadNames(block_names(settings), zone)
+    return connect_names(settings)
+
+
+def connect_names(settings: Settings) -> Naming:
+    """How the connector names its objects."""
     return Naming(
         settings.text("topics.dir"),
         settings.text("directory.delim"),

@@ -19,7 +19,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.errors import StorageError, StorageUnavailable
 from kafka_s3.model import TopicPartition
 from kafka_s3.naming import Naming
-from kafka_s3.pipeline import block_names, is_block_gzip, state_paths
+from kafka_s3.pipeline import block_names, connect_names, is_block_gzip, state_paths
 from kafka_s3.storage.bucket import ListedUpload, UploadsListing
 from kafka_s3.storage.store import ObjectStore
 
@@ -174,13 +174,7 @@ def data_keys_of(settings: Settings) -> DataKeys:
     """How a configuration's sink names its data objects."""
     if is_block_gzip(settings):
         return BlockKeys(block_names(settings))
-    naming = Naming(
-        settings.text("topics.dir"),
-        settings.text("directory.delim"),
-        settings.text("file.delim"),
-        settings.number("filename.offset.zero.pad.width"),
-    )
-    return PartitionedKeys(naming)
+    return PartitionedKeys(connect_names(settings))
 
 
 def sweeper_of(

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 from kafka_s3.records import Longs
 from kafka_s3.registry.wire_format import Bytes
 from kafka_s3.schemas.arrow import arrow_table
+from kafka_s3.schemas.avro_binary import long_bytes
 from kafka_s3.schemas.avro_types import AvroType, read_types
 from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind
 
@@ -49,15 +50,15 @@ class AvroColumns:
         fields = [{"name": field.name, "type": _plain(field.type, names)} for field in avro.fields]
         framed = {"type": "record", "name": "Framed", "fields": [*fields, {"name": MARK, "type": "bytes"}]}
         text = json.dumps(framed).encode()
-        members = _long(len(b"avro.schema")) + b"avro.schema" + _long(len(text)) + text
-        self._header = b"Obj\x01" + _long(1) + members + _long(0) + SYNC
+        members = long_bytes(len(b"avro.schema")) + b"avro.schema" + long_bytes(len(text)) + text
+        self._header = b"Obj\x01" + long_bytes(1) + members + long_bytes(0) + SYNC
         self._target = arrow_table([], schema).schema
         self._random = np.random.default_rng()
 
     def read(self, payloads: pa.Array) -> pa.Table | None:
         """One row per payload, None where a payload is no datum of the schema, or is longer than one."""
         body, marks = _framed(payloads, self._random)
-        block = b"".join((self._header, _long(len(payloads)), _long(body.size), memoryview(body), SYNC))
+        block = b"".join((self._header, long_bytes(len(payloads)), long_bytes(body.size), memoryview(body), SYNC))
         try:
             found = pl.read_avro(io.BytesIO(block)).to_arrow()
             if found.num_rows != len(payloads) or not pc.all(pc.equal(found.column(MARK), marks)).as_py():
@@ -254,13 +255,3 @@ def _binaries(rows: npt.NDArray[np.uint8]) -> pa.Array:
     count, width = rows.shape
     fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, pa.py_buffer(rows)])
     return fixed.cast(pa.binary())
-
-
-def _long(number: int) -> bytes:
-    """An Avro long that is not negative."""
-    zigzag, out = number << 1, bytearray()
-    while zigzag > 0x7F:
-        out.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    out.append(zigzag)
-    return bytes(out)

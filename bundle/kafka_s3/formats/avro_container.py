@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.formats.format import Format, FormatError
 from kafka_s3.records import Columns, JsonText, Run, Values
+from kafka_s3.schemas.avro_binary import long_bytes
 from kafka_s3.schemas.avro_out import ANYTHING, avro_schema
 from kafka_s3.schemas.avro_types import AvroOptions, same_binary
 from kafka_s3.schemas.avro_values import encoder
@@ -102,7 +103,7 @@ class AvroFile:
         if not self._count:
             return
         data = self._compress(bytes(self._waiting))
-        block = _long(self._count) + _long(len(data)) + data + self._sync
+        block = long_bytes(self._count) + long_bytes(len(data)) + data + self._sync
         self._share = max(len(data) / max(len(self._waiting), 1), 0.01)
         self._out += block
         self._written += len(block)
@@ -147,19 +148,8 @@ def _joined(bodies: pa.Array) -> bytes:
 def _header(avro: Any, codec: str, sync: bytes) -> bytes:
     text = json.dumps(avro, ensure_ascii=False, separators=(",", ":")).encode()
     members = [(b"avro.schema", text), (b"avro.codec", codec.encode())]
-    written = b"".join(_long(len(part)) + part for pair in members for part in pair)
-    return b"Obj\x01" + _long(len(members)) + written + _long(0) + sync
-
-
-def _long(number: int) -> bytes:
-    """An Avro long that is not negative."""
-    zigzag = number << 1
-    out = bytearray()
-    while zigzag > 0x7F:
-        out.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    out.append(zigzag)
-    return bytes(out)
+    written = b"".join(long_bytes(len(part)) + part for pair in members for part in pair)
+    return b"Obj\x01" + long_bytes(len(members)) + written + long_bytes(0) + sync
 
 
 def _deflated(data: bytes) -> bytes:

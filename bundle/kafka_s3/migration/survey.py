@@ -18,8 +18,7 @@ from kafka_s3.migration.counts import record_count
 from kafka_s3.migration.decision import Evidence, Found, Split
 from kafka_s3.migration.keys import KeyReader
 from kafka_s3.model import Role, TopicPartition
-from kafka_s3.naming import Naming
-from kafka_s3.pipeline import TIME_PARTITIONERS, block_names, is_block_gzip, readiness
+from kafka_s3.pipeline import TIME_PARTITIONERS, block_names, connect_names, is_block_gzip, readiness
 from kafka_s3.positions import topic_partitions, topics_of
 from kafka_s3.source import Brokers
 from kafka_s3.storage.store import ObjectInfo, ObjectStore
@@ -161,7 +160,7 @@ def _listing(settings: Settings, store: ObjectStore, *, topics: tuple[str, ...])
 def _connect_listing(
     settings: Settings, store: ObjectStore, *, topics: tuple[str, ...], form: Format, role: Role
 ) -> Iterator[_Listed]:
-    reader = KeyReader(naming_of(settings), topics, form.extension)
+    reader = KeyReader(connect_names(settings), topics, form.extension)
     for topic, folder in zip(topics, reader.folders(), strict=True):
         for info in store.list(folder):
             read = reader.read(info.key)
@@ -177,16 +176,6 @@ def _block_listing(settings: Settings, store: ObjectStore, *, topics: tuple[str,
         if read is not None and read.topic in topics:
             found = Found(info.key, read.date.isoformat(), read.offset)
             yield _Listed(TopicPartition(read.topic, read.partition), found, info, "block_gzip")
-
-
-def naming_of(settings: Settings) -> Naming:
-    """The names of the connector's objects."""
-    return Naming(
-        settings.text("topics.dir"),
-        settings.text("directory.delim"),
-        settings.text("file.delim"),
-        settings.number("filename.offset.zero.pad.width"),
-    )
 
 
 def _counted(settings: Settings, store: ObjectStore, kept: _Kept) -> tuple[Found, ...]:

@@ -131,6 +131,13 @@ def write_long(value: int, out: bytearray) -> None:
     out.append(number)
 
 
+def long_bytes(value: int) -> bytes:
+    """An int or a long that is known to fit, by itself."""
+    out = bytearray()
+    write_long(value, out)
+    return bytes(out)
+
+
 def write_bytes(value: bytes, out: bytearray) -> None:
     """Bytes with their length before them."""
     write_long(len(value), out)
