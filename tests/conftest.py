@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from kafka_s3.embedded.kafka import EmbeddedKafka
     from kafka_s3.embedded.s3 import EmbeddedS3
+    from tests.surroundings import Surroundings
 
 # Before anything starts a JVM or an AWS client: every process of the run sees the same time zone, and never the user's own AWS account.
 os.environ |= {
@@ -108,3 +109,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def here(kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, spark: SparkSession) -> Iterator[Surroundings]:
+    """Everything a sink needs, to run inside the test process."""
+    from tests.integration.support import Bucket
+    from tests.surroundings import Surroundings
+
+    content = Bucket(s3.endpoint_url, bucket)
+    yield Surroundings(kafka, s3, content, spark)
+    content.close()

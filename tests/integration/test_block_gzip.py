@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kafka_s3.config.read import read_config
-from tests.integration.conftest import Surroundings
 from tests.integration.support import ROOT, STATE, Given, SinkProcess, produce
+from tests.surroundings import Surroundings
 
 PAGE = (ROOT / "docs" / "block-gzip.md").read_text(encoding="utf-8")
 LISTING = [line for line in PAGE.split("The bucket then holds:")[1].split("```")[1].splitlines() if line]

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.dead_letters import dead_letters
 from kafka_s3.errors import RecordError, SinkError
-from tests.integration.conftest import Surroundings
 from tests.integration.support import Given, SinkProcess, document, produce
+from tests.surroundings import Surroundings
 
 COMMAND = ["-m", "kafka_s3", "dead-letters"]
 TOLERANT = {

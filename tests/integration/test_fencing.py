@@ -7,8 +7,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.integration.conftest import Surroundings
 from tests.integration.support import Given, SinkProcess, document, eventually, produce
+from tests.surroundings import Surroundings
 
 PARTITIONS = 2
 

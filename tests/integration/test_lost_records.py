@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_s3.errors import OffsetsLost, TopicRecreated
 from kafka_s3.kafka import KafkaBrokers
-from tests.integration.conftest import Surroundings
 from tests.integration.support import Given, document, eventually, produce
+from tests.surroundings import Surroundings
 
 
 def numbered(numbers: Iterable[int]) -> list[Given]:

@@ -17,8 +17,8 @@ from typer.testing import CliRunner, Result
 
 from kafka_s3.cli.migrate import migrate
 from kafka_s3.cli.position import position
-from tests.integration.conftest import Surroundings
 from tests.integration.support import PARTITIONER, Given, document, group_offsets, produce
+from tests.surroundings import Surroundings
 
 START_MS = 1_736_935_200_000  # 2025-01-15T10:00:00Z
 app = typer.Typer()

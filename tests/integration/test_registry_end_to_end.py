@@ -34,8 +34,8 @@ from kafka_s3.model import Reason
 from kafka_s3.observer import Silent
 from kafka_s3.runner import run_available_now, waiting
 from kafka_s3.schemas.registered import Language
-from tests.integration.conftest import Surroundings
 from tests.integration.support import ROOT, Bucket, Given, produce
+from tests.surroundings import Surroundings
 
 USER_INFO = "sink:s3cret-of-the-registry"
 CONVERTERS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 from kafka_s3.runner import run_continuously, waiting
-from tests.integration.conftest import Surroundings
 from tests.integration.support import BASE, PARTITIONER, Given, SinkProcess, document, eventually, produce
+from tests.surroundings import Surroundings
 
 NOWHERE = "127.0.0.1:9"
 

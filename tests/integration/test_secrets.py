@@ -16,8 +16,8 @@ from kafka_s3.model import TopicPartition
 from kafka_s3.sink import Sink
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.tasks import Assignment, Delivery
-from tests.integration.conftest import Surroundings
 from tests.integration.support import STATE, Given, document, produce
+from tests.surroundings import Surroundings
 
 AWS, JAAS, PROXY = "canary-aws-5d1f", "canary-jaas-83bc", "canary-proxy-e07a"
 CANARIES = (AWS, JAAS, PROXY)

@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
 from kafka_s3.cli.verify import verify
-from tests.integration.conftest import Surroundings
 from tests.integration.support import Given, document, produce
+from tests.surroundings import Surroundings
 
 TOLERANT = {
     "errors.tolerance": "all",

@@ -1,13 +1,10 @@
-"""Sinks that run inside the test process, on its one Spark session, against the shared broker and S3 server."""
+"""A sink inside the test process: on its one Spark session, against the shared broker and S3 server."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING
-
-import pytest
 
 from kafka_s3.config.validate import validate
 from kafka_s3.model import Reason
@@ -61,11 +58,3 @@ class Surroundings:
         sink = self.sink(config, observer=observer)
         run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=close)
         return sink
-
-
-@pytest.fixture
-def here(kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, spark: SparkSession) -> Iterator[Surroundings]:
-    """Everything a sink needs."""
-    content = Bucket(s3.endpoint_url, bucket)
-    yield Surroundings(kafka, s3, content, spark)
-    content.close()
