@@ -10,7 +10,7 @@ PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup jars demo test lint fmt types contracts conformance unit bench docs requirements clean
+.PHONY: help setup jars demo test lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,11 +68,24 @@ docs: $(READY) ## write docs/configuration.md anew from the option table
 	$(BIN)/python -m kafka_s3.config.docs > docs/configuration.md.new
 	mv docs/configuration.md.new docs/configuration.md
 
+wheel: ## build the wheel into dist/, and a copy for the dashboard (what the bundle deploys)
+	rm -rf dist build dashboard/wheels
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	mkdir -p dashboard/wheels
+	cp dist/*.whl dashboard/wheels/
+
+bundle-validate: $(READY) ## check the bundle: resources, references, targets; with the databricks command also by it
+	$(BIN)/python -m tests.bundle.validate
+	$(BIN)/python -m pytest tests/bundle/test_bundle_resources.py $(PYTEST_ARGS)
+
+bundle-run: $(READY) jars ## run the bundle's sink jobs on this machine, from the wheel
+	$(BIN)/python -m pytest tests/bundle/test_bundle_run.py $(PYTEST_ARGS)
+
 requirements: ## resolve requirements-dev.txt anew (needs uv)
 	$(UV) pip compile pyproject.toml --extra dev --constraint constraints.txt --universal --python-version 3.11 --upgrade \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make requirements" --quiet --output-file requirements-dev.txt
 
 clean: ## remove what the other targets made in this folder
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse artifacts
+	rm -rf .venv build dist dashboard/wheels .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf bundle/*.egg-info

@@ -1,8 +1,5 @@
-"""The sink as a job: `spark-submit jobs/run_sink.py CONFIG [--available-now] [--flush] ...`, the arguments of `kafka-s3 run`."""
+"""The sink as a script, for `spark-submit` and `spark_python_task`: `run_sink.py CONFIG ...`, the arguments of `kafka-s3 run`."""
 
-import sys
+from kafka_s3.cli.job import run_sink
 
-from kafka_s3.cli.main import main
-
-sys.argv.insert(1, "run")
-main()
+run_sink()

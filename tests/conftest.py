@@ -84,15 +84,18 @@ def bucket(s3: EmbeddedS3) -> str:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A local Spark with two cores and the Kafka source."""
-    from kafka_s3.embedded.jars import spark_kafka_jars
+    """A local Spark with two cores, the Kafka source and Delta."""
+    from kafka_s3.embedded.jars import spark_kafka_and_delta_jars
     from kafka_s3.embedded.java import java_environment
 
     os.environ |= java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
     from pyspark.sql import SparkSession
 
     settings = {
-        "spark.jars": ",".join(map(str, spark_kafka_jars())),
+        "spark.jars": ",".join(map(str, spark_kafka_and_delta_jars())),
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.databricks.delta.snapshotPartitions": "1",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -8,7 +8,7 @@ from functools import partial
 from kafka_s3.block_gzip.resume import position_in_bucket
 from kafka_s3.commit_log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.followers import DeadLetterTopic, Follower, GroupOffsets
+from kafka_s3.followers import DeadLetterLog, DeadLetterTopic, Follower, GroupOffsets
 from kafka_s3.observer import Observer, Silent
 from kafka_s3.pipeline import block_names, is_block_gzip, readiness, state_paths
 from kafka_s3.replay import replays_again
@@ -32,11 +32,11 @@ def build_sink(
     return Sink(
         behaviour=behaviour(settings),
         brokers=brokers,
-        source=source,
+        source=_guarded(settings, source, store),
         store=store,
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
-        followers=_followers(settings, brokers, store),
+        followers=_followers(settings, brokers, store=store, clock_ms=clock_ms, warn=(observer or Silent()).warned),
         tagging=tagging_of(settings),
         observer=observer or Silent(),
         resume=_resume(settings, store),
@@ -69,7 +69,23 @@ def behaviour(settings: Settings) -> Behaviour:
     )
 
 
-def _followers(settings: Settings, brokers: Brokers, store: ObjectStore) -> list[Follower]:
+def _guarded(settings: Settings, source: Source, store: ObjectStore) -> Source:
+    """The engine, watched where Delta tables have to hold what it writes."""
+    if not settings.flag("delta.enable"):
+        return source
+    from kafka_s3.delta.make import guarded  # loads delta-rs
+
+    return guarded(settings, source, store)
+
+
+def _followers(
+    settings: Settings,
+    brokers: Brokers,
+    *,
+    store: ObjectStore,
+    clock_ms: Callable[[], int],
+    warn: Callable[[str], None],
+) -> list[Follower]:
     followers: list[Follower] = []
     if settings.flag("consumer.group.mirror.enable"):
         group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
@@ -86,6 +102,12 @@ def _followers(settings: Settings, brokers: Brokers, store: ObjectStore) -> list
                 context=settings.flag("errors.deadletterqueue.context.headers.enable"),
             )
         )
+    if settings.flag("errors.log.enable"):
+        followers.append(DeadLetterLog(store, settings.name, settings.flag("errors.log.include.messages")))
+    if settings.flag("delta.enable"):
+        from kafka_s3.delta.make import delta_tables  # loads delta-rs
+
+        followers.append(delta_tables(settings, store, clock_ms=clock_ms, warn=warn))
     return followers
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_s3.config.options_client import NEVER_PASSED_ON
 from kafka_s3.config.secret import Secret
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka import KafkaBrokers
@@ -10,7 +11,11 @@ from kafka_s3.kafka import KafkaBrokers
 def consumer_properties(settings: Settings) -> dict[str, str]:
     """The consumer's Java properties, secrets revealed: for the clients' ears only."""
     given = settings.prefixed("consumer.override.")
-    return {name: value.reveal() if isinstance(value, Secret) else value for name, value in given.items()}
+    return {
+        name: value.reveal() if isinstance(value, Secret) else value
+        for name, value in given.items()
+        if name not in NEVER_PASSED_ON
+    }
 
 
 def brokers_of(settings: Settings) -> KafkaBrokers:

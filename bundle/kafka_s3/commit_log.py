@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kafka_s3.commit_entry import CommitEntry, Kind, Progress, read_entry
+from kafka_s3.commit_entry import FORMAT, CommitEntry, Kind, Progress, read_entry
 from kafka_s3.errors import (
     CommitUnknown,
     Fenced,
@@ -94,15 +94,15 @@ class CommitLog:
         checkpoints = [info.key for info in self._store.list(f"{self._paths.root}checkpoints/")]
         if checkpoints:
             self.state, self.last = _read_checkpoint(self._store.get(checkpoints[-1]), checkpoints[-1])
-        for entry in self.entries(after=self.state.version):
+        for key, entry in self._keyed(after=self.state.version):
+            self._check_follows(key, entry)
             self._advance(entry)
         return self.state
 
     def entries(self, *, after: int = -1) -> Iterator[CommitEntry]:
         """The entries with a version above `after`, in order."""
-        start = self._paths.commit(after) if after >= 0 else ""
-        for info in self._store.list(f"{self._paths.root}commits/", start_after=start):
-            yield read_entry(self._store.get(info.key), key=info.key)
+        for _, entry in self._keyed(after=after):
+            yield entry
 
     def claim(self, *, cluster_id: str, rewrite: Rewrite) -> LogState:
         """Takes the sink over: publishes what the last driver left unpublished, then fences it with an epoch entry."""
@@ -145,7 +145,8 @@ class CommitLog:
                 unknown = error
         else:
             raise CommitUnknown(
-                f"It cannot be told whether commit entry {key} was written: {unknown} A restart settles it; nothing is lost."
+                f"It cannot be told whether commit entry {key} was written: {unknown} The next attempt, or a restart, settles it; "
+                "nothing is lost."
             ) from unknown
         self._advance(entry)
 
@@ -190,12 +191,31 @@ class CommitLog:
             StorageUnavailable
         ) as error:  # not to be tried again as it is: the next attempt would meet our own entry as a stranger's
             raise CommitUnknown(
-                f"It cannot be told who wrote commit entry {key}: {error} A restart settles it; nothing is lost."
+                f"It cannot be told who wrote commit entry {key}: {error} The next attempt, or a restart, settles it; nothing is lost."
             ) from error
         if found.commit_id != entry.commit_id:
             raise Fenced(
                 f"Sink {entry.sink} is owned by another driver now ({found.driver}, epoch {found.epoch}, entry {found.version} at "
                 f"{found.committed_at}); this driver (epoch {entry.epoch}) stops. Run one driver per sink name."
+            )
+
+    def _keyed(self, *, after: int) -> Iterator[tuple[str, CommitEntry]]:
+        start = self._paths.commit(after) if after >= 0 else ""
+        for info in self._store.list(f"{self._paths.root}commits/", start_after=start):
+            yield info.key, read_entry(self._store.get(info.key), key=info.key)
+
+    def _check_follows(self, key: str, entry: CommitEntry) -> None:
+        """An entry left out would take positions back, and records would be written twice."""
+        wanted = self._paths.commit(self.state.version + 1)
+        if self._paths.commit(entry.version) != key:
+            raise LogDamaged(
+                f"Commit entry {key} is damaged: it calls itself entry {entry.version}. "
+                "Restore the object from a bucket version or backup."
+            )
+        if key != wanted:
+            raise LogDamaged(
+                f"Commit entry {wanted} is missing, though {key} is there. Restore the object from a bucket version or backup, "
+                "and keep lifecycle rules away from the sink's state."
             )
 
     def _advance(self, entry: CommitEntry) -> None:
@@ -206,6 +226,7 @@ class CommitLog:
 def _checkpoint(state: LogState, last: CommitEntry) -> bytes:
     whole = replace(last, progress=state.progress, topic_ids=state.topic_ids, cluster_id=state.cluster_id)
     document = {
+        "format": FORMAT,
         "entry": json.loads(whole.to_json()),
         "last": json.loads(last.to_json()),
         "totals": asdict(state.totals),
@@ -216,10 +237,14 @@ def _checkpoint(state: LogState, last: CommitEntry) -> bytes:
 def _read_checkpoint(content: bytes, key: str) -> tuple[LogState, CommitEntry]:
     try:
         document = json.loads(content)
+        if document.get("format", FORMAT) > FORMAT:
+            raise LogDamaged(
+                f"Checkpoint {key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to go on."
+            )
         whole = read_entry(json.dumps(document["entry"]).encode(), key=key)
         last = read_entry(json.dumps(document["last"]).encode(), key=key)
         totals = Totals(**document["totals"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogDamaged(
             f"Checkpoint {key} is damaged ({type(error).__name__}: {error}). Delete it: the commit entries say the same."
         ) from error

@@ -17,7 +17,11 @@
     │   ├── ObjectMissing      no object of that key
     │   ├── UploadMissing      no multipart upload of that id: completed, aborted or expired
     │   └── PreconditionFailed a conditional put found an object already there
+    ├── LocalDiskError         whoever runs Spark: a worker's temporary folder takes no more
     ├── LocalServiceError      whoever runs the demo: Java, a jar, or a server of embedded/ (defined there)
+    ├── TableError             the operator of the Delta table; the sink goes on without it
+    │   ├── TableUnavailable   it did not answer, or another writer was faster; worth another try
+    │   └── TableRefused       the table cannot take the files as it is
     └── CommitError            the commit log
         ├── Fenced             another driver has taken over this sink; this one must stop
         ├── CommitUnknown      it cannot be told whether the entry was written
@@ -108,6 +112,22 @@ class UploadMissing(StorageError):
 
 class PreconditionFailed(StorageError):
     """A conditional put found an object already there."""
+
+
+class LocalDiskError(SinkError):
+    """A worker's local disk does not take what has to wait there."""
+
+
+class TableError(SinkError):
+    """A Delta table does not follow."""
+
+
+class TableUnavailable(TableError):
+    """The table did not answer, or another writer was faster."""
+
+
+class TableRefused(TableError):
+    """The table cannot take the files as it is."""
 
 
 class CommitError(SinkError):

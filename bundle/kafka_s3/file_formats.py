@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib.metadata import entry_points
 
 from kafka_s3.config.classes import FORMAT_GROUP
 from kafka_s3.config.settings import Settings
+from kafka_s3.delta.columns import written_columns
 from kafka_s3.formats.avro_container import avro_format
 from kafka_s3.formats.block_gzip import block_gzip_format, block_gzip_of
 from kafka_s3.formats.byte_array import byte_array_format
@@ -25,6 +27,8 @@ COMPANIONS = {
 def formats_of(settings: Settings) -> dict[Role, Format]:
     """The formats by role, in the order in which the objects of a file are completed."""
     formats = {Role.VALUE: _named(settings.text("format.class"), settings)}
+    if settings.flag("delta.enable"):
+        formats[Role.VALUE] = replace(formats[Role.VALUE], columns=written_columns)
     for role, (switch, key) in COMPANIONS.items():
         if settings.flag(switch):
             formats[role] = companion(_named(settings.text(key), settings), role)

@@ -1,4 +1,4 @@
-"""What follows the commit log? The mirrored consumer group and the dead letter topic.
+"""What follows the commit log? The mirrored consumer group, the dead letter topic, and the log lines of failed records.
 
 They come after publication, are idempotent by entry, and catch up.
 """
@@ -6,10 +6,12 @@ They come after publication, are idempotent by entry, and catch up.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
+from kafka_s3.commit_entry import CommitEntry
 from kafka_s3.commit_log import CommitLog
 from kafka_s3.dead_letters import DeadLetter, context_headers, read_lines
 from kafka_s3.errors import ObjectMissing
@@ -17,6 +19,8 @@ from kafka_s3.model import Role
 from kafka_s3.naming import StatePaths
 from kafka_s3.source import Brokers, Message
 from kafka_s3.storage.store import ObjectStore
+
+_log = logging.getLogger(__name__)
 
 
 class Follower(Protocol):
@@ -70,12 +74,11 @@ class DeadLetterTopic:
         done = self._position()
         if log.state.version <= done:
             return
-        fresh = [log.last] if log.last is not None and log.last.version == done + 1 else log.entries(after=done)
-        for entry in fresh:
-            files = [file for file in entry.files if file.role is Role.DEAD_LETTER]
-            for file in files:
-                self.send(read_lines(self.store.get(file.key)))
-            if files:
+        for entry in _entries(log, after=done):
+            found = list(_letter_lists(entry, self.store))
+            for letters in found:
+                self.send(letters)
+            if found:
                 self._note(entry.version)
         self._note(log.state.version)
 
@@ -105,3 +108,57 @@ class DeadLetterTopic:
     @property
     def _key(self) -> str:
         return self.paths.follower("dead-letter-topic")
+
+
+@dataclass(slots=True)
+class DeadLetterLog:
+    """Says in a log line of each dead letter that it failed, where and why: `errors.log.enable`.
+
+    With `coordinates` (`errors.log.include.messages`) also topic, partition, offset and timestamp; as in the original, never the contents.
+    It begins with the entries of this process: after a crash a letter may be in its file without a line.
+    """
+
+    store: ObjectStore
+    sink: str
+    coordinates: bool
+    name: str = "log of failed records"
+    _done: int | None = field(default=None, init=False)
+
+    def catch_up(self, log: CommitLog) -> None:
+        """Logs the letters of every entry since the last call."""
+        done, self._done = self._done, log.state.version
+        if done is None or log.state.version <= done:
+            return
+        for entry in _entries(log, after=done):
+            for letters in _letter_lists(entry, self.store):
+                self.send(letters)
+
+    def send(self, letters: Iterable[DeadLetter]) -> None:
+        """Logs letters, whatever the commit log says of them."""
+        for letter in letters:
+            _log.error("record failed", extra={"facts": self._facts(letter)})
+
+    def _facts(self, letter: DeadLetter) -> dict[str, Any]:
+        facts: dict[str, Any] = {
+            "sink": self.sink, "stage": letter.stage, "class": letter.component, "exception": letter.exception, "message": letter.message,
+        }  # fmt: skip
+        if self.coordinates:
+            facts |= {
+                "topic": letter.topic, "partition": letter.partition, "offset": letter.offset, "timestamp": letter.timestamp,
+            }  # fmt: skip
+        return facts
+
+
+REPORTERS: Final = (DeadLetterTopic, DeadLetterLog)
+
+
+def _entries(log: CommitLog, *, after: int) -> Iterable[CommitEntry]:
+    """The entries after a version; the last one is at hand."""
+    return [log.last] if log.last is not None and log.last.version == after + 1 else log.entries(after=after)
+
+
+def _letter_lists(entry: CommitEntry, store: ObjectStore) -> Iterator[list[DeadLetter]]:
+    """The dead letters of an entry, file by file."""
+    for file in entry.files:
+        if file.role is Role.DEAD_LETTER:
+            yield read_lines(store.get(file.key))

@@ -1,12 +1,11 @@
 """What do the brokers know, and how are they told? The only module that speaks to Kafka outside Spark.
 
 Metadata (topics, heads, offsets by time), the mirrored consumer group and the producer of dead letters. Client properties are given by
-their Java names, as Connect's users write them, and translated to librdkafka's here; Spark takes the Java names as they are.
+their Java names, as Connect's users write them; `librdkafka` translates them.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -24,42 +23,22 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
+from kafka_s3 import librdkafka
 from kafka_s3.errors import KafkaUnavailable, SourceError
 from kafka_s3.model import TopicPartition
 from kafka_s3.source import Message, Topic
 
 REQUEST_SECONDS = 30.0
-TRANSLATED = {
-    "ssl.truststore.location": "ssl.ca.location",
-    "ssl.keystore.password": "ssl.keystore.password",
-    "sasl.mechanism": "sasl.mechanisms",
-    "max.partition.fetch.bytes": "fetch.message.max.bytes",
-}
-JAVA_ONLY = frozenset({
-    "max.poll.records", "sasl.jaas.config", "ssl.truststore.password", "ssl.truststore.type", "ssl.keystore.type",
-    "group.id", "auto.offset.reset", "isolation.level", "key.deserializer", "value.deserializer", "enable.auto.commit",
-    "request.timeout.ms", "default.api.timeout.ms",
-})  # fmt: skip
-JAAS_OPTION = re.compile(r"""(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;]+)""")
+CHECK = "Check the client's rights and security settings (consumer.override.*)."
 
 
 def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, str]:
     """Java client properties as librdkafka's. Properties that only steer the Java consumer are left out."""
-    properties = {"bootstrap.servers": bootstrap_servers, "client.id": "kafka-s3"}
-    for name, value in java.items():
-        if name not in JAVA_ONLY:
-            properties[TRANSLATED.get(name, name)] = value
-    for option, quoted in JAAS_OPTION.findall(java.get("sasl.jaas.config", "")):
-        properties[f"sasl.{option}"] = _unquoted(quoted)
-    return properties
+    return {"bootstrap.servers": bootstrap_servers, "client.id": "kafka-s3", **librdkafka.translated(java)}
 
 
 def _operations(description: Any) -> frozenset[str]:
     return frozenset(operation.name for operation in description.authorized_operations or ())
-
-
-def _unquoted(text: str) -> str:
-    return re.sub(r"\\(.)", r"\1", text[1:-1]) if text[:1] in ("'", '"') else text
 
 
 class Send(Protocol):
@@ -73,14 +52,16 @@ class Send(Protocol):
 class KafkaBrokers:
     """A cluster's metadata and its small writes. Thread-compatible; close it when done.
 
-    Every method raises KafkaUnavailable where the brokers do not answer within 30 seconds, SourceError where they refuse.
+    Every method raises KafkaUnavailable where the brokers do not answer within `default.api.timeout.ms` (30 seconds unless given),
+    SourceError where they refuse.
     """
 
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None) -> None:
         self.bootstrap_servers = bootstrap_servers
         self._java = dict(properties or {})
+        self._seconds = int(self._java.get("default.api.timeout.ms", REQUEST_SECONDS * 1000)) / 1000
         self._client = client_properties(bootstrap_servers, self._java)
-        self._admin = AdminClient({**self._client, "log_level": 0}, logger=_silent())
+        self._admin = self._new_admin()
         self._isolation = (
             IsolationLevel.READ_COMMITTED
             if self._java.get("isolation.level") == "read_committed"
@@ -89,15 +70,13 @@ class KafkaBrokers:
 
     def cluster_id(self) -> str:
         """The cluster's id."""
-        description = self._answer(
-            self._admin.describe_cluster(request_timeout=REQUEST_SECONDS), "describe the cluster"
-        )
+        description = self._answer(self._admin.describe_cluster(request_timeout=self._seconds), "describe the cluster")
         return str(description.cluster_id)
 
     def topic_names(self) -> list[str]:
         """All topics but the brokers' internal ones, sorted."""
         try:
-            metadata = self._admin.list_topics(timeout=REQUEST_SECONDS)
+            metadata = self._admin.list_topics(timeout=self._seconds)
         except KafkaException as error:
             raise self._error(error, "list topics") from error
         return sorted(name for name in metadata.topics if not name.startswith("__"))
@@ -106,7 +85,7 @@ class KafkaBrokers:
         """The topics of these names that exist."""
         if not names:
             return {}
-        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_SECONDS)
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._seconds)
         found = {}
         for name, future in futures.items():
             try:
@@ -135,13 +114,13 @@ class KafkaBrokers:
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
         """The offsets committed by a consumer group."""
         request = [ConsumerGroupTopicPartitions(group)]
-        (future,) = self._admin.list_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS).values()
+        (future,) = self._admin.list_consumer_group_offsets(request, request_timeout=self._seconds).values()
         found = self._answer(future, f"read the offsets of group {group}").topic_partitions
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
 
     def group_members(self, group: str) -> list[str]:
         """The live members of a consumer group, `client id at host`; none where there is no such group."""
-        (future,) = self._admin.describe_consumer_groups([group], request_timeout=REQUEST_SECONDS).values()
+        (future,) = self._admin.describe_consumer_groups([group], request_timeout=self._seconds).values()
         try:
             description = future.result()
         except KafkaException as error:
@@ -153,29 +132,27 @@ class KafkaBrokers:
     def topic_rights(self, name: str) -> frozenset[str]:
         """What this client may do with a topic, by Kafka's names (`READ`, `WRITE`, ...); empty where the brokers do not say."""
         names = TopicCollection([name])
-        futures = self._admin.describe_topics(
-            names, include_authorized_operations=True, request_timeout=REQUEST_SECONDS
-        )
+        futures = self._admin.describe_topics(names, include_authorized_operations=True, request_timeout=self._seconds)
         return _operations(self._answer(futures[name], f"describe topic {name}"))
 
     def group_rights(self, group: str) -> frozenset[str]:
         """What this client may do with a consumer group, whether there is one or not; empty where the brokers do not say."""
         (future,) = self._admin.describe_consumer_groups(
-            [group], include_authorized_operations=True, request_timeout=REQUEST_SECONDS
+            [group], include_authorized_operations=True, request_timeout=self._seconds
         ).values()
         return _operations(self._answer(future, f"describe group {group}"))
 
     def topic_settings(self, name: str) -> dict[str, str]:
         """The settings in effect for a topic, as `retention.ms` and `cleanup.policy`."""
         request = [ConfigResource(ResourceType.TOPIC, name)]
-        (future,) = self._admin.describe_configs(request, request_timeout=REQUEST_SECONDS).values()
+        (future,) = self._admin.describe_configs(request, request_timeout=self._seconds).values()
         entries = self._answer(future, f"describe the settings of topic {name}")
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
     def check_creation(self, name: str, *, replication: int) -> None:
         """Asks whether a topic of one partition could be created, and creates nothing. Raises SourceError with the brokers' reason."""
         topic = NewTopic(name, num_partitions=1, replication_factor=replication)
-        (future,) = self._admin.create_topics([topic], validate_only=True, request_timeout=REQUEST_SECONDS).values()
+        (future,) = self._admin.create_topics([topic], validate_only=True, request_timeout=self._seconds).values()
         self._answer(future, f"accept the creation of topic {name} with {replication} replicas")
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -183,7 +160,7 @@ class KafkaBrokers:
         if offsets:
             wanted = [ClientTopicPartition(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
             request = [ConsumerGroupTopicPartitions(group, wanted)]
-            (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=REQUEST_SECONDS).values()
+            (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=self._seconds).values()
             self._answer(future, f"commit the offsets of group {group}")
 
     def create_topic(
@@ -191,7 +168,7 @@ class KafkaBrokers:
     ) -> None:
         """Creates a topic; one that exists already is left as it is."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
-        (future,) = self._admin.create_topics([topic], request_timeout=REQUEST_SECONDS).values()
+        (future,) = self._admin.create_topics([topic], request_timeout=self._seconds).values()
         try:
             future.result()
         except KafkaException as error:
@@ -200,7 +177,7 @@ class KafkaBrokers:
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic."""
-        (future,) = self._admin.delete_topics([name], request_timeout=REQUEST_SECONDS).values()
+        (future,) = self._admin.delete_topics([name], request_timeout=self._seconds).values()
         self._answer(future, f"delete topic {name}")
 
     def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> None:
@@ -235,14 +212,13 @@ class KafkaBrokers:
                     return
 
         yield send
-        if producer.flush(REQUEST_SECONDS) or failed:
+        if producer.flush(self._seconds) or failed:
             reason = failed[0].str() if failed else "no acknowledgement in time"
             raise KafkaUnavailable(f"Kafka at {self.bootstrap_servers} did not take records: {reason}.")
 
     def producer(self) -> Producer:
         """An idempotent producer with acknowledgement by all replicas."""
         settings: dict[str, Any] = {**self._client, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
-        settings.pop("fetch.message.max.bytes", None)
         return Producer(settings, logger=_silent())
 
     def consumer(self, group: str) -> Consumer:
@@ -258,8 +234,16 @@ class KafkaBrokers:
         if not specs:
             return {}
         request = {ClientTopicPartition(tp.topic, tp.partition): spec for tp, spec in specs.items()}
-        futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=REQUEST_SECONDS)
+        futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=self._seconds)
         return {TopicPartition(tp.topic, tp.partition): int(self._answer(f, doing).offset) for tp, f in futures.items()}
+
+    def _new_admin(self) -> AdminClient:
+        try:
+            return AdminClient({**self._client, "log_level": 0}, logger=_silent())
+        except KafkaException as error:  # files that cannot be read, keys that do not fit: said before anything is sent
+            raise SourceError(
+                f"The settings of Kafka's clients cannot be used: {error.args[0].str()}. {CHECK}"
+            ) from None
 
     def _answer(self, future: Future[Any], doing: str) -> Any:
         try:
@@ -271,17 +255,22 @@ class KafkaBrokers:
         cause = error.args[0]
         text = f"Kafka at {self.bootstrap_servers} did not {doing}: {cause.str()} ({cause.name()})."
         if cause.retriable() or cause.code() in TRANSIENT:
+            # after a broker's restart librdkafka's admin client may send the old leader epoch, or wait for its coordinator, for good
+            self._admin = self._new_admin()
             return KafkaUnavailable(
                 f"{text} Check kafka.bootstrap.servers and that the brokers can be reached from here."
             )
-        return SourceError(f"{text} Check the client's rights and security settings (consumer.override.*).")
+        return SourceError(f"{text} {CHECK}")
 
 
+# What Kafka's own clients try again, and librdkafka's word for a partition without a known leader, as after a broker's restart.
 TRANSIENT = frozenset({
-    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
+    KafkaError._NOENT, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._WAIT_COORD, KafkaError.REQUEST_TIMED_OUT,
     KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR,
-    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.BROKER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
+    KafkaError.KAFKA_STORAGE_ERROR, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_CONTROLLER,
 })  # fmt: skip
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Final
 
-from kafka_s3.config.option import shown
+from kafka_s3.config.jaas import read_login
+from kafka_s3.config.option import Unfit, sensitive, shown
 from kafka_s3.config.secret import MASK, Secret
 from kafka_s3.config.settings import Settings
 from kafka_s3.errors import SinkError
+
+PUBLIC: Final = ("username", "clientId", "scope")
+_IN_URL: Final = re.compile(r"//[^/@\s:]*:([^/@\s]+)@")
 
 
 def reason_of(error: Exception) -> str:
@@ -19,10 +25,24 @@ def reason_of(error: Exception) -> str:
     )
 
 
+def _inside(text: str) -> set[str]:
+    """What is secret by itself in a secret that has parts: the options of a login, and the password of `user:password`."""
+    if ";" in text and "=" in text:
+        try:
+            return {value.reveal() for name, value in read_login(text).options.items() if name not in PUBLIC}
+        except Unfit:
+            return set()
+    return {text.partition(":")[2]} if text.count(":") == 1 else set()
+
+
 def masking(settings: Settings) -> Callable[[str], str]:
     """Takes the secrets of resolved settings out of texts, should one be in them all the same."""
-    secrets = {value.reveal() for value in settings.values.values() if isinstance(value, Secret)}
-    secrets |= {shown(settings.values[key]) for key in settings.concealed if key in settings.values}
+    secrets = set[str]()
+    for key, value in settings.values.items():
+        text = value.reveal() if isinstance(value, Secret) else shown(value)
+        if isinstance(value, Secret) or key in settings.concealed or sensitive(key):
+            secrets |= {text, *_inside(text)}
+        secrets |= set(_IN_URL.findall(text))
     ordered = sorted((text for text in secrets if len(text.strip()) > 3 and text != MASK), key=len, reverse=True)
 
     def mask(text: str) -> str:

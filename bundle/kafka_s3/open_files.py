@@ -67,6 +67,11 @@ class OpenObject:
         self.encoder.finish()
         self.upload.add(self.encoder.take())
 
+    def columns(self) -> str:
+        """The columns of this object, once it is finished; blank where no table asks for them."""
+        encoder = self.encoder.inner if isinstance(self.encoder, Unifying) else self.encoder
+        return self.format.columns(encoder) if encoder is not None and self.role is Role.VALUE else ""
+
     def beside(self, first_offset: int) -> list[Beside]:
         """What is stored beside this object, once it is finished."""
         return self.format.beside(self.encoder, self.upload.key, first_offset)

@@ -91,10 +91,10 @@ class FieldPartitioner:
         self._names = [(name, tuple(name.split("."))) for name in names]
         self._delimiter = delimiter
         self._schemaless = schemaless
-        self._quote = (lambda text: quote(text, safe="")) if encoding == "url" else str
+        self._quote = (lambda text: quote(text, safe="")) if encoding == "percent" else str
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
-        """The fields' values as text; null gives `null`. Values are not escaped unless `partition.value.encoding=url`."""
+        """The fields' values as text; null gives `null`. Values are not escaped unless `partition.value.encoding=percent`."""
         refused = self._refused(run)
         if refused:
             return Encoded(np.full(len(run), -1, np.int32), [], [_failure(int(o), refused) for o in run.offsets])

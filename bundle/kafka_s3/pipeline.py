@@ -12,7 +12,8 @@ from kafka_s3.block_gzip.names import BlockNames, Layout, UploadNames
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.settings import Settings
 from kafka_s3.conversion import record_converters
-from kafka_s3.directories import Affix, SchemaDirectory, TombstoneDirectory
+from kafka_s3.delta.columns import Evolution, Mode
+from kafka_s3.directories import Affix, InsideOnly, SchemaDirectory, TombstoneDirectory
 from kafka_s3.file_formats import formats_of
 from kafka_s3.joda import BucketNames, Pattern, zone
 from kafka_s3.model import Reason
@@ -43,14 +44,16 @@ TIME_PARTITIONERS: Final = {
 
 def make_pipeline(settings: Settings) -> Pipeline:
     """The worker's pipeline of a validated configuration."""
+    naming, formats = _naming(settings), formats_of(settings)
+    extension = max((form.extension for form in formats.values()), key=len)
     return Pipeline(
         converter=record_converters(settings, fields=_fields(settings)),
         extractor=_extractor(settings),
-        partitioner=_partitioner(settings),
+        partitioner=InsideOnly(_partitioner(settings), naming, extension, settings.text("state.prefix")),
         rules=rotation_rules(settings),
-        naming=_naming(settings),
+        naming=naming,
         state=state_paths(settings),
-        formats=formats_of(settings),
+        formats=formats,
         schemas=SchemaRules(
             Compatibility.named(settings.text("schema.compatibility")), settings.flag("schema.compatibility.unify")
         ),
@@ -58,7 +61,14 @@ def make_pipeline(settings: Settings) -> Pipeline:
         part_size=settings.number("s3.part.size"),
         memory=settings.number("writer.memory.bytes"),
         threads=settings.number("s3.upload.threads"),
+        evolution=_evolution(settings) if settings.flag("delta.enable") else None,
     )
+
+
+def _evolution(settings: Settings) -> Evolution:
+    by_field = settings.text("partitioner.class") == "field"
+    fields = frozenset(settings.names("partition.field.name")) if by_field else frozenset[str]()
+    return Evolution(Mode(settings.text("delta.schema.evolution.mode")), fields)
 
 
 def _naming(settings: Settings) -> ObjectNames:

@@ -67,6 +67,7 @@ class Standing:
 
 def delivered(standing: Standing, now_ms: int, head: int, readiness: Readiness) -> Standing:
     """The standing after a look at the head. Deliveries that no rule can tell apart are merged."""
+    standing = _not_ahead(standing, now_ms, readiness.rules)
     head = max(head, standing.head)
     if head <= standing.frontier and standing.rotation_ms is not None and now_ms >= standing.rotation_ms:
         standing = replace(
@@ -135,6 +136,21 @@ def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignm
     """The assignments in groups of at most `tasks` (`tasks.max`), the largest backlogs together."""
     ordered = sorted(assignments, key=lambda a: a.start - a.until)
     return [ordered[at : at + tasks] for at in range(0, len(ordered), tasks)]
+
+
+def _not_ahead(standing: Standing, now_ms: int, rules: RotationRules) -> Standing:
+    """The standing with no time later than now: where the clock was set back, nothing waits until it is there again."""
+    mark, times = rules.next_rotation(now_ms), [delivery.now_ms for delivery in standing.deliveries]
+    jumped = max(standing.grown_ms, standing.examined_ms or 0, *times[-1:]) > now_ms
+    if not jumped and (mark is None or standing.rotation_ms is None or standing.rotation_ms <= mark):
+        return standing
+    return replace(
+        standing,
+        rotation_ms=mark,
+        deliveries=tuple(Delivery(min(d.now_ms, now_ms), d.until) for d in standing.deliveries),
+        examined_ms=None if standing.examined_ms is None else min(standing.examined_ms, now_ms),
+        grown_ms=min(standing.grown_ms, now_ms),
+    )
 
 
 def _due(standing: Standing, now_ms: int, readiness: Readiness) -> bool:

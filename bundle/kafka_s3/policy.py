@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from kafka_s3.model import Stage
+from kafka_s3.model import Stage, TopicPartition
 from kafka_s3.records import Failure
 
 NULL_FAILS = "Null valued records are not writeable with current behavior.on.null.values 'settings."
@@ -49,3 +49,26 @@ class ErrorPolicy:
         if not (self.reporter and self.report_nulls):
             return Verdict.SKIP
         return Verdict.STOP if self.strict and not self.tolerant else Verdict.DEAD_LETTER
+
+    def way_out(self, failure: Failure, topic_partition: TopicPartition, *, start: int) -> str:
+        """How to go on when the sink stops at a record, in commands; `start` is where the topic-partition stands."""
+        topic, partition = topic_partition
+        words = " ".join(f"--set {setting}" for setting in self._leniency(failure))
+        over = (
+            f", and with it offsets {start} to {failure.offset - 1}, in no object yet" if start < failure.offset else ""
+        )
+        return (
+            f"To go on without such records: kafka-s3 run CONFIG {words}. To skip this one without a trace: "
+            f"kafka-s3 position set CONFIG {topic} {partition} {failure.offset + 1}{over}."
+        )
+
+    def _leniency(self, failure: Failure) -> list[str]:
+        """The settings under which such a record would not stop the sink."""
+        if failure.message == NULL_FAILS:
+            return ["behavior.on.null.values=ignore"]
+        settings = [] if self.tolerant else ["errors.tolerance=all"]
+        if self.strict and failure.stops_original:
+            settings.append("compatibility.strict=false")
+        elif self.strict and failure.stage is Stage.TASK_PUT and not self.reporter:
+            settings.append("errors.log.enable=true")
+        return settings

@@ -31,6 +31,7 @@ def report_of(text: str) -> TaskReport:
             "files": tuple(file_of(file) for file in document["files"]),
             "dead": OffsetSet(tuple((first, last) for first, last in document["dead"]["ranges"])),
             "tail": Tail(**document["tail"]),
+            "columns": tuple(document["columns"]),
             "letter": None if letter is None else _letter(letter),
         }
     )

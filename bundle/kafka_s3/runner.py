@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
 from threading import Event
 from typing import Final, Protocol
 
+from kafka_s3.backoff import Backoff
 from kafka_s3.control import Control
 from kafka_s3.model import Reason, TopicPartition
 from kafka_s3.sink import Sink
@@ -91,34 +94,91 @@ class Unattended:
 UNATTENDED: Final = Unattended()
 
 
-def run_continuously(sink: Sink, *, poll_ms: int, backoff_ms: int, wait: Wait, desk: Desk = UNATTENDED) -> None:
-    """Cycles until `wait` says stop. Kafka or a bucket that does not answer is tried again without limit, as the original does."""
+class Outcome(Enum):
+    """How a turn of the loop ended."""
+
+    DONE = auto()
+    UNANSWERED = auto()
+    INTERRUPTED = auto()
+
+
+@dataclass
+class Interruption:
+    """Whether the loop leaves its work before it is done: the sink shall stop, or something else is asked of it than `orders`.
+
+    The sink asks before each commit's work. A yes stays a yes.
+    """
+
+    stopped: Callable[[], bool]
+    desk: Desk
+    orders: Control
+    happened: bool = False
+
+    def go_on(self) -> bool:
+        """Whether the work for another commit may begin."""
+        self.happened = self.happened or self.stopped() or self.desk.orders() != self.orders
+        return not self.happened
+
+
+def never() -> bool:
+    """Nobody wants the sink to stop."""
+    return False
+
+
+def run_continuously(
+    sink: Sink,
+    *,
+    poll_ms: int,
+    backoff_ms: int,
+    wait: Wait,
+    longest_backoff_ms: int | None = None,
+    stopped: Callable[[], bool] = never,
+    desk: Desk = UNATTENDED,
+) -> None:
+    """Cycles until `wait` or `stopped` says stop; within a long backlog it stops, pauses or turns to a flush between two commits.
+
+    Kafka or a bucket that does not answer is tried again without limit, as in the original. The pause between grows from `backoff_ms`
+    to `longest_backoff_ms`; without the latter it stays the same.
+    """
     _open(sink, desk)
-    stop = False
+    backoff = Backoff(backoff_ms, longest_backoff_ms or backoff_ms)
+    failures, stop = 0, False
     while not stop:
-        stop = _rest(poll_ms if _turn(sink, desk) else backoff_ms, wait, desk=desk)
+        outcome = _turn(sink, desk, stopped=stopped)
+        failures = failures + 1 if outcome is Outcome.UNANSWERED else 0
+        if outcome is Outcome.INTERRUPTED:
+            stop = stopped()
+        else:
+            pause = sink.within_patience(backoff.pause_ms(failures)) if failures else poll_ms
+            stop = _rest(pause, wait, desk=desk)
 
 
 def run_available_now(
-    sink: Sink, *, backoff_ms: int, wait: Wait, close: Reason | None = None, desk: Desk = UNATTENDED
+    sink: Sink,
+    *,
+    backoff_ms: int,
+    wait: Wait,
+    longest_backoff_ms: int | None = None,
+    stopped: Callable[[], bool] = never,
+    close: Reason | None = None,
+    desk: Desk = UNATTENDED,
 ) -> None:
     """Works off everything up to the heads of start time and returns; with `close` the open tail is closed too.
 
-    A sink that is paused does nothing.
+    A sink that is paused does nothing, and returns between two commits when it is paused meanwhile. The rest as `run_continuously`.
     """
     _open(sink, desk)
-    while (orders := desk.orders()) is None:
-        if wait(backoff_ms):
+    backoff = Backoff(backoff_ms, longest_backoff_ms or backoff_ms)
+    failures, looked = 0, False
+    while not stopped():
+        orders = desk.orders()
+        if orders is not None and not orders.paused and not looked:
+            sink.look()
+            looked = True
+        outcome = _drained(sink, desk, orders, close=close, stopped=stopped)
+        failures = failures + 1 if outcome is Outcome.UNANSWERED else 0
+        if outcome is Outcome.DONE or (failures and wait(sink.within_patience(backoff.pause_ms(failures)))):
             return
-    if orders.paused:
-        desk.resting(orders)
-        return
-    desk.working(orders)
-    sink.look()
-    while not sink.try_drain(close=close):
-        if wait(backoff_ms):
-            return
-    desk.worked(sink.lag())
 
 
 def waiting(stop: Event) -> Wait:
@@ -131,24 +191,46 @@ def _open(sink: Sink, desk: Desk) -> None:
     desk.opened(sink.log.last.driver if sink.log.last is not None else "")
 
 
-def _turn(sink: Sink, desk: Desk) -> bool:
-    """Does what is asked: a cycle, a flush, or nothing. False where something did not answer."""
+def _turn(sink: Sink, desk: Desk, *, stopped: Callable[[], bool]) -> Outcome:
+    """Does what is asked: a cycle, a flush, or nothing."""
     orders = desk.orders()
     if orders is None:
-        return False
+        return Outcome.UNANSWERED
     if orders.paused:
         desk.resting(orders)
-        return True
+        return Outcome.DONE
     desk.working(orders)
-    if not sink.cycle():
-        return False
-    desk.worked(sink.lag())
-    if desk.owes_flush(orders):
-        if not sink.try_drain(close=Reason.FLUSH_NOW):
-            return False
-        desk.worked(sink.lag())
-        desk.flushed(orders)
-    return True
+    interruption = Interruption(stopped, desk, orders)
+    outcome = _told(sink.cycle(interruption.go_on), sink, interruption)
+    if outcome is Outcome.DONE and desk.owes_flush(orders):
+        outcome = _told(sink.try_drain(interruption.go_on, close=Reason.FLUSH_NOW), sink, interruption)
+        if outcome is Outcome.DONE:
+            desk.flushed(orders)
+    return outcome
+
+
+def _drained(
+    sink: Sink, desk: Desk, orders: Control | None, *, close: Reason | None, stopped: Callable[[], bool]
+) -> Outcome:
+    """Works off what is there, unless it is asked not to."""
+    if orders is None:
+        return Outcome.UNANSWERED
+    if orders.paused:
+        desk.resting(orders)
+        return Outcome.DONE
+    desk.working(orders)
+    interruption = Interruption(stopped, desk, orders)
+    return _told(sink.try_drain(interruption.go_on, close=close), sink, interruption)
+
+
+def _told(answered: bool, sink: Sink, interruption: Interruption) -> Outcome:
+    """How work ended; where it was done, the desk knows."""
+    if not answered:
+        return Outcome.UNANSWERED
+    if interruption.happened:
+        return Outcome.INTERRUPTED
+    interruption.desk.worked(sink.lag())
+    return Outcome.DONE
 
 
 def _rest(ms: int, wait: Wait, *, desk: Desk) -> bool:

@@ -94,6 +94,11 @@ class Unifying:
     _held_bytes: int = 0
     _inner: Encoder | None = None
 
+    @property
+    def inner(self) -> Encoder | None:
+        """The encoder of the settled schema, None before it is settled."""
+        return self._inner
+
     def takes(self, schema: ConnectSchema | None) -> bool:
         """Whether values of that schema can join the file."""
         if schema is None or self.schema is None:

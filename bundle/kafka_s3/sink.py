@@ -10,13 +10,17 @@ from kafka_s3.commit_entry import CommitEntry, Kind, Progress
 from kafka_s3.commit_log import CommitLog, Rewrite
 from kafka_s3.errors import (
     CommitError,
+    CommitUnknown,
     KafkaUnavailable,
+    OffsetsLost,
     RecordError,
     RegistryUnavailable,
     SourceError,
     StorageUnavailable,
+    TableError,
+    UploadMissing,
 )
-from kafka_s3.followers import DeadLetterTopic, Follower
+from kafka_s3.followers import REPORTERS, Follower
 from kafka_s3.model import DataFile, DeadLetterCount, Reason, TopicPartition, Totals, counted
 from kafka_s3.observer import Observer, Round, Silent, Start
 from kafka_s3.planner import Standing, assignment, committed, in_turns, plan
@@ -26,6 +30,11 @@ from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tagging import Tagging
 from kafka_s3.tasks import Assignment, TaskReport
 from kafka_s3.topics import Behaviour, Resume, Topics
+
+
+def always() -> bool:
+    """Nothing keeps the sink from going on."""
+    return True
 
 
 @dataclass
@@ -44,6 +53,7 @@ class Sink:
     resume: Resume | None = None
     replays_again: Rewrite | None = None
     topics: Topics = field(init=False)
+    _undecided: tuple[CommitEntry, Sequence[TaskReport]] | None = None
     _unpublished: CommitEntry | None = None
     _registry_down_since: int | None = None
 
@@ -72,29 +82,37 @@ class Sink:
         self._follow()
         self.observer.started(self._start())
 
-    def cycle(self) -> bool:
+    def cycle(self, go_on: Callable[[], bool] = always) -> bool:
         """Looks and works off what is due. False where Kafka or the bucket did not answer; the next cycle goes on from there.
 
-        A schema registry that does not answer is waited for as long as `errors.retry.timeout` says, then RegistryUnavailable is raised.
+        `go_on` is asked before each turn, and ends the work early, with all turns so far committed. A schema registry that does not answer
+        is waited for as long as `errors.retry.timeout` says, then RegistryUnavailable is raised.
         """
 
         def look_and_work() -> None:
+            self._publish()
             self.look()
-            while self.step():
+            while self.step(go_on):
                 pass
 
         return self._tried(look_and_work)
 
-    def try_drain(self, *, close: Reason | None = None) -> bool:
+    def try_drain(self, go_on: Callable[[], bool] = always, *, close: Reason | None = None) -> bool:
         """Drains; False where Kafka, the bucket or the registry did not answer and it has to be called again (see `cycle`)."""
-        return self._tried(lambda: self.drain(close=close))
+        return self._tried(lambda: self.drain(go_on, close=close))
+
+    def within_patience(self, pause_ms: int) -> int:
+        """The pause, or what is left until a registry that is away has used up `errors.retry.timeout`, if that is less."""
+        if self._registry_down_since is None or self.behaviour.retry_timeout_ms < 0:
+            return pause_ms
+        return max(0, min(pause_ms, self._registry_down_since + self.behaviour.retry_timeout_ms - self.clock_ms()))
 
     def look(self) -> None:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
         self.topics.look(self.clock_ms())
 
-    def step(self) -> bool:
-        """Plans and works off what is due; returns whether anything was."""
+    def step(self, go_on: Callable[[], bool] = always) -> bool:
+        """Plans and works off what is due; returns whether there may be more to do."""
         self._publish()
         now = self.clock_ms()
         due = []
@@ -103,33 +121,34 @@ class Sink:
             planned = plan(standing, now, self.behaviour.readiness, interval_reached=tp in reached)
             if planned is not None:
                 due.append(planned)
-        return self.work(due)
+        return self.work(due, go_on)
 
-    def drain(self, *, close: Reason | None = None) -> None:
+    def drain(self, go_on: Callable[[], bool] = always, *, close: Reason | None = None) -> None:
         """Works until nothing that was delivered can close a file any more; with `close` the open tail is closed too."""
-        while self.step():
+        while self.step(go_on):
             pass
-        self.work([assignment(s) for s in self.standings.values() if s.unexamined])
+        self.work([assignment(s) for s in self.standings.values() if s.unexamined], go_on)
         while close is not None:
             pending = [assignment(s, close=close) for s in self.standings.values() if s.head > s.frontier]
-            if not self.work(pending):
+            if not self.work(pending, go_on):
                 return
 
-    def work(self, due: Sequence[Assignment]) -> bool:
-        """Reads the assignments, `tasks.max` at a time, and commits each turn; returns whether anything was read."""
+    def work(self, due: Sequence[Assignment], go_on: Callable[[], bool] = always) -> bool:
+        """Reads the assignments, `tasks.max` at a time, and commits each turn; False where nothing was to be read, or `go_on` said no."""
         due = self.topics.still_there(due)
         for turn in in_turns(due, self.behaviour.tasks_max):
+            if not go_on():
+                return False
             started = self.clock_ms()
             reports = self.source.read(turn)
             self._stop_at_failures(reports)
             self._stop_above_ceiling(reports)
             entry = self._entry(reports)
             if entry is not None:
-                self.log.append(entry)
-                self._unpublished = entry
-            for report in reports:
-                standing = self.standings[report.topic_partition]
-                self.standings[report.topic_partition] = committed(standing, report, self.clock_ms())
+                self._undecided = entry, reports
+                self._decide()
+            else:
+                self._advance(reports)
             self._publish()
             self._tell(started, reports, entry)
         return bool(due)
@@ -147,7 +166,17 @@ class Sink:
     def _tried(self, work: Callable[[], None]) -> bool:
         try:
             work()
-        except (KafkaUnavailable, StorageUnavailable) as error:
+        except (KafkaUnavailable, StorageUnavailable, UploadMissing) as error:
+            self.observer.warned(str(error))
+            return False
+        except OffsetsLost as error:  # between plan and read
+            if self.behaviour.lost == "fail":
+                raise
+            self.observer.warned(str(error))
+            return False
+        except CommitUnknown as error:
+            if self._undecided is None:  # it was no work of tasks, which could be settled later
+                raise
             self.observer.warned(str(error))
             return False
         except RegistryUnavailable as error:
@@ -202,6 +231,20 @@ class Sink:
         written = max((file.last_offset + 1 for file in values), default=before.written)
         return Progress(report.frontier, written, dead.since(report.frontier))
 
+    def _decide(self) -> None:
+        """Commits the work that is ready, or finds it committed where the answer to an earlier attempt was lost. Raises CommitUnknown."""
+        if self._undecided is None:
+            return
+        entry, reports = self._undecided
+        self.log.append(entry)
+        self._undecided, self._unpublished = None, entry
+        self._advance(reports)
+
+    def _advance(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            standing = self.standings[report.topic_partition]
+            self.standings[report.topic_partition] = committed(standing, report, self.clock_ms())
+
     def _commit(self, entry: CommitEntry) -> None:
         self._publish()
         self.log.append(entry)
@@ -210,6 +253,7 @@ class Sink:
 
     def _publish(self) -> None:
         """Publishes the last entry, if that is still to be done: no entry is written behind an unpublished one."""
+        self._decide()
         entry = self._unpublished
         if entry is None:
             return
@@ -224,7 +268,7 @@ class Sink:
         for follower in self.followers:
             try:
                 follower.catch_up(self.log)
-            except SourceError as error:  # the objects are there all the same; a follower never stops the sink
+            except (SourceError, TableError) as error:  # a follower never stops the sink
                 self.observer.warned(f"{follower.name}: {error} It catches up after the next entry.")
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
@@ -251,14 +295,14 @@ class Sink:
             return
         self._abort(reports)
         letters = [report.letter for report in failed if report.letter is not None]
-        topics = [follower for follower in self.followers if isinstance(follower, DeadLetterTopic)]
-        for topic in topics if letters else []:
-            topic.send(letters)
+        for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS)):
+            if letters:
+                reporter.send(letters)
         first = failed[0]
+        reason = (first.failure or "").removesuffix(".")
         raise RecordError(
-            f"Sink {self.behaviour.sink} stops at {first.failure} Nothing of this batch was committed; the sink stands at "
-            f"{first.topic_partition} offset {first.start}. To go on without such records set errors.tolerance=all "
-            "(and errors.deadletterqueue.topic.name to keep them in a topic), or correct the configuration."
+            f"Sink {self.behaviour.sink} stops at {reason}. Nothing of this batch was committed; the sink stands at "
+            f"{first.topic_partition} offset {first.start}. Correct the data or the configuration. {first.way_out}"
         )
 
     def _stop_above_ceiling(self, reports: Sequence[TaskReport]) -> None:

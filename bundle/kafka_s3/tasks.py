@@ -24,7 +24,8 @@ class Assignment:
 
     `next_rotation_ms` is the schedule's mark at `start`; `recorded` are offsets at or after `start` that are dead letters already;
     `close` closes what is open at the end, for that reason. With `only` the task makes that one file again: no rule closes anything, and
-    records of other directories are left out; `data_key` is then the key of the values beside which it lies.
+    records of other directories are left out; `data_key` is then the key of the values beside which it lies. `table` are the columns of the
+    topic's Delta table, in the form of its log; None: there is none yet, or none is kept.
     """
 
     topic_partition: TopicPartition
@@ -36,6 +37,7 @@ class Assignment:
     close: Reason | None = None
     only: DataFile | None = None
     data_key: str | None = None
+    table: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +54,8 @@ class Tail:
 class TaskReport:
     """What a task did; all the driver gets to see. `rows` counts the records between the old and the new frontier as read from Kafka.
 
-    `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why; `letter` is that
-    record, where it goes to the dead letter topic first.
+    `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why, `way_out` how to go on;
+    `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
     """
 
     topic_partition: TopicPartition
@@ -69,4 +71,6 @@ class TaskReport:
     next_rotation_ms: int | None = None
     tail: Tail = field(default_factory=Tail)
     failure: str | None = None
+    way_out: str = ""
     letter: DeadLetter | None = None
+    columns: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ Finds topics and partitions while the sink runs, gives new ones their first posi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -15,7 +15,6 @@ from kafka_s3.commit_log import CommitLog
 from kafka_s3.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model import Gap, TopicPartition
 from kafka_s3.observer import Observer
-from kafka_s3.offset_ranges import OffsetSet
 from kafka_s3.planner import Readiness, Standing, delivered
 from kafka_s3.source import Brokers, Topic
 from kafka_s3.tasks import Assignment
@@ -66,19 +65,17 @@ class Topics:
     _refreshed_ms: int | None = None
 
     def refresh(self, now: int) -> None:
-        """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink."""
+        """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
         topics = self.brokers.describe(self._topic_names())
+        self._look_for_recreated(topics.values())
         known = self.log.state
-        for topic in topics.values():
-            before = known.topic_ids.get(topic.name)
-            if before is not None and before != topic.id:
-                self._recreated(topic)
         found = [TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions]
         fresh = [tp for tp in found if tp not in known.progress]
         ids = {topic.name: topic.id for topic in topics.values() if known.topic_ids.get(topic.name) != topic.id}
         if fresh or ids:
             positions = self._first_positions(fresh)
             self.commit(self.log.new_entry(Kind.POSITION, progress=positions, topic_ids=ids))
+        self._forget([tp for tp in self.standings if tp not in found])
         rules = self.behaviour.readiness.rules
         for tp in found:
             if tp not in self.standings:
@@ -90,15 +87,16 @@ class Topics:
 
     def look(self, now: int) -> None:
         """One delivery: notes the heads of all topic-partitions."""
-        if self._refreshed_ms is None or now - self._refreshed_ms >= self.behaviour.refresh_ms:
+        if self._refreshed_ms is None or not 0 <= now - self._refreshed_ms < self.behaviour.refresh_ms:
             self.refresh(now)
         heads = self.brokers.heads(self.standings)
+        short = {tp.topic for tp, head in heads.items() if head < self.standings[tp].frontier}
+        again = self._look_for_recreated(self.brokers.describe(sorted(short)).values())
         for tp, head in heads.items():
-            standing = self.standings[tp]
-            if head < standing.frontier:
-                self._beyond_head(tp, standing.frontier, head)
-                standing = self.standings[tp]
-            self.standings[tp] = delivered(standing, now, head, self.behaviour.readiness)
+            if tp in self.standings:
+                if head < self.standings[tp].frontier and tp.topic not in again:
+                    self._beyond_head(tp, self.standings[tp].frontier, head)
+                self.standings[tp] = delivered(self.standings[tp], now, head, self.behaviour.readiness)
 
     def _topic_names(self) -> list[str]:
         if self.behaviour.topics_regex is None:
@@ -124,6 +122,10 @@ class Topics:
 
     def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
         """The assignments whose first record Kafka still has; for the others the sink stops, or records a gap."""
+        topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
+        # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
+        again = self._look_for_recreated(topics.values())
+        due = [a for a in due if a.topic_partition.topic in topics and a.topic_partition.topic not in again]
         if not due:
             return []
         starts = self.brokers.starts([a.topic_partition for a in due])
@@ -139,7 +141,7 @@ class Topics:
                 "behavior.on.lost.offsets=gap to go on and record the gap."
             )
         self.observer.warned(f"records lost to retention, gap recorded: {details}")
-        self._jump({tp: start for tp, start in lost.items()}, cause="retention")
+        self._jump(lost, cause="retention")
         return [a for a in due if a.topic_partition not in lost]
 
     def _beyond_head(self, tp: TopicPartition, wanted: int, head: int) -> None:
@@ -150,6 +152,14 @@ class Topics:
             )
         self._jump({tp: head}, cause="truncated")
 
+    def _look_for_recreated(self, topics: Iterable[Topic]) -> set[str]:
+        """The names of the topics that are not those that the log knows; the sink stops for them, or begins them anew."""
+        known = self.log.state.topic_ids
+        again = [topic for topic in topics if known.get(topic.name, topic.id) != topic.id]
+        for topic in again:
+            self._recreated(topic)
+        return {topic.name for topic in again}
+
     def _recreated(self, topic: Topic) -> None:
         if self.behaviour.lost == "fail":
             raise TopicRecreated(
@@ -157,33 +167,49 @@ class Topics:
                 "Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
                 "(objects of the old topic with the same names are overwritten)."
             )
-        for gone in [tp for tp in self.standings if tp.topic == topic.name and tp.partition not in topic.partitions]:
+        before = [tp for tp in self.log.state.progress if tp.topic == topic.name]
+        still = [tp for tp in before if tp.partition in topic.partitions]
+        for gone in set(self.standings).intersection(before).difference(still):
             del self.standings[gone]
-        still = [tp for tp in self.log.state.progress if tp.topic == topic.name and tp.partition in topic.partitions]
-        self._jump(self.brokers.starts(still), cause="recreated")
+        # a partition that the new topic does not have yet would begin at its first offset, too
+        positions = dict.fromkeys(before, 0) | self.brokers.starts(still)
+        self._jump(positions, cause="recreated", topic_ids={topic.name: topic.id})
 
-    def _jump(self, positions: dict[TopicPartition, int], *, cause: str) -> None:
+    def _forget(self, gone: Sequence[TopicPartition]) -> None:
+        """Leaves out what Kafka does not have any more; the log keeps its position, in case it was the brokers that did not know it yet."""
+        for tp in gone:
+            standing = self.standings.pop(tp)
+            unread = (
+                f", {standing.head - standing.frontier} offsets before its end"
+                if standing.head > standing.frontier
+                else ""
+            )
+            self.observer.warned(
+                f"{tp} is not in Kafka any more: left out. The sink stands at {standing.frontier}{unread}."
+            )
+
+    def _jump(
+        self, positions: Mapping[TopicPartition, int], *, cause: str, topic_ids: Mapping[str, str] | None = None
+    ) -> None:
         """Moves frontiers over what is gone, as an entry of the log."""
-        state = self.log.state
+        before = self.log.state.progress
         gaps = [
-            Gap(*tp, state.progress[tp].frontier, position - 1, cause)
-            for tp, position in positions.items()
-            if position > state.progress[tp].frontier  # going back is no gap
+            gap for tp, position in positions.items() for gap in _gaps(tp, before[tp], position=position, cause=cause)
         ]
-        progress = {tp: Progress(position, state.progress[tp].written) for tp, position in positions.items()}
-        self.commit(self.log.new_entry(Kind.POSITION, progress=progress, gaps=tuple(gaps)))
-        for tp, position in positions.items():
-            if tp in self.standings:
-                self.standings[tp] = replace(
-                    self.standings[tp],
-                    frontier=position,
-                    examined=position,
-                    examined_ms=None,
-                    recorded=OffsetSet(),
-                    deliveries=tuple(
-                        d for d in self.standings[tp].deliveries if d.until > position and cause == "retention"
-                    ),
-                )
+        progress = {tp: _moved(before[tp], position, cause=cause) for tp, position in positions.items()}
+        entry = self.log.new_entry(Kind.POSITION, progress=progress, gaps=tuple(gaps), topic_ids=topic_ids or {})
+        self.commit(entry)
+        for tp in self.standings.keys() & progress.keys():
+            standing, position = self.standings[tp], progress[tp].frontier
+            kept = tuple(d for d in standing.deliveries if d.until > position) if cause == "retention" else ()
+            self.standings[tp] = replace(
+                standing,
+                frontier=position,
+                examined=position,
+                examined_ms=None,
+                recorded=progress[tp].recorded,
+                deliveries=kept,
+            )
 
     def intervals_reached(self) -> set[TopicPartition]:
         """Topic-partitions where the brokers' time index shows a record past the rotation interval of the open tail."""
@@ -197,3 +223,19 @@ class Topics:
         }
         found = self.brokers.offsets_at(wanted)
         return {tp for tp, offset in found.items() if offset is not None and offset < self.standings[tp].head}
+
+
+def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) -> Iterator[Gap]:
+    """What is passed over on the way to a position: going back, nothing; dead letters that are recorded already are not lost."""
+    at = before.frontier
+    for first, last in (*before.recorded.before(position).ranges, (position, position)):
+        if at < first:
+            yield Gap(*tp, at, first - 1, cause)
+        at = max(at, last + 1)
+
+
+def _moved(before: Progress, position: int, *, cause: str) -> Progress:
+    """The standing at another position. What retention left is as it was; elsewhere offsets mean other records now."""
+    if cause == "retention":
+        return replace(before, frontier=position, recorded=before.recorded.since(position))
+    return Progress(position, None if before.written is None else min(before.written, position))

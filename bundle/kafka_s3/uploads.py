@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Final
 
+from kafka_s3.errors import LocalDiskError
 from kafka_s3.model import Upload
 from kafka_s3.storage.store import ObjectStore
+
+WAY_OUT: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
+
+
+def spill_folder() -> Path:
+    """A new folder on local disk for parts that wait. Raises LocalDiskError."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="kafka-s3-"))
+    except OSError as error:
+        raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {WAY_OUT}") from error
 
 
 class FileUpload:
@@ -37,16 +49,24 @@ class FileUpload:
         return len(self._waiting)
 
     def spill(self) -> None:
-        """Moves the waiting bytes to local disk. The file is not kept open: a task may have a thousand uploads."""
+        """Moves the waiting bytes to local disk. Raises LocalDiskError."""
         if not self._waiting:
             return
+        try:
+            self._append_to_disk()
+        except OSError as error:
+            what = f"{len(self._waiting)} bytes of {self.key} cannot be kept on local disk, in {self._folder.parent}"
+            raise LocalDiskError(f"{what}: {error.strerror}. {WAY_OUT}") from error
+        self._spilled_bytes += len(self._waiting)
+        self._waiting = bytearray()
+
+    def _append_to_disk(self) -> None:
+        """Appends the waiting bytes. The file is not kept open: a task may have a thousand uploads."""
         if self._spilled is None:
             with tempfile.NamedTemporaryFile(dir=self._folder, prefix="part-", delete=False) as file:
                 self._spilled = Path(file.name)
         with self._spilled.open("ab") as file:
             file.write(self._waiting)
-        self._spilled_bytes += len(self._waiting)
-        self._waiting = bytearray()
 
     def finish(self) -> Upload:
         """Sends the last part, even an empty one, and gives the upload for the commit entry. Nothing is visible yet."""

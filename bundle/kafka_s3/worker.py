@@ -7,7 +7,6 @@ the deliveries that the planner has noted, and stops at the last one; what is st
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,8 @@ import pyarrow.compute as pc
 from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.converters.whole_records import RecordConverter
 from kafka_s3.dead_letters import DeadLetter, dead_letter, write_lines
+from kafka_s3.delta.columns import Evolution
+from kafka_s3.delta.gate import Gate, gate_of
 from kafka_s3.directories import may_hold
 from kafka_s3.formats.format import Format
 from kafka_s3.model import DataFile, Reason, Role, TopicPartition
@@ -34,7 +35,7 @@ from kafka_s3.schema_changes import SchemaRules
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tasks import Assignment, Tail, TaskReport
 from kafka_s3.timestamps import RecordTimestamp, TimestampExtractor
-from kafka_s3.uploads import FileUpload
+from kafka_s3.uploads import FileUpload, spill_folder
 from kafka_s3.writer import Partitioned, TopicPartitionWriter
 
 
@@ -54,13 +55,14 @@ class Pipeline:
     part_size: int
     memory: int
     threads: int
+    evolution: Evolution | None = None
 
     def process(self, assignment: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore) -> TaskReport:
         """Runs a task over Arrow batches with the columns `offset, value, timestamp` and, for dead letters, `key, headers`.
 
-        Offsets ascend over all batches. Errors of the store are raised; errors of records are in the report.
+        Offsets ascend over all batches. Errors of the store and of local disk are raised; errors of records are in the report.
         """
-        folder = Path(tempfile.mkdtemp(prefix="kafka-s3-"))
+        folder = spill_folder()
         try:
             return _Task(self, assignment, store, folder).run(batches)
         finally:
@@ -68,9 +70,9 @@ class Pipeline:
 
 
 class _Stopped(Exception):
-    def __init__(self, letter: DeadLetter, reported: bool) -> None:
+    def __init__(self, failure: Failure, letter: DeadLetter) -> None:
+        self.failure = failure
         self.letter = letter
-        self.reported = reported
 
 
 class _Task:
@@ -80,6 +82,7 @@ class _Task:
         self._store = store
         self._folder = folder
         self._converter = pipeline.converter(assignment.topic_partition)
+        self._gate = gate_of(pipeline.evolution, assignment.table) if pipeline.evolution is not None else None
         self._letters: list[DeadLetter] = []
         self._read = 0
         self._seen: list[Longs] = []
@@ -120,18 +123,24 @@ class _Task:
             return self._report()
         except _Stopped as stopped:
             self._writer.abort()
-            return TaskReport(
-                self._assignment.topic_partition,
-                self._assignment.start,
-                self._assignment.until,
-                self._assignment.start,
-                read=self._read,
-                failure=str(stopped.letter),
-                letter=stopped.letter if stopped.reported else None,
-            )
+            return self._stopped(stopped.failure, stopped.letter)
         except BaseException:
             self._writer.abort()
             raise
+
+    def _stopped(self, failure: Failure, letter: DeadLetter) -> TaskReport:
+        """The report of a task that met a record at which the sink stops."""
+        tp, start, policy = self._assignment.topic_partition, self._assignment.start, self._pipeline.policy
+        return TaskReport(
+            tp,
+            start,
+            self._assignment.until,
+            start,
+            read=self._read,
+            failure=str(letter),
+            way_out=policy.way_out(failure, tp, start=start),
+            letter=letter if policy.reports(failure) else None,
+        )
 
     def _deliver(self, batches: Iterator[pa.RecordBatch]) -> None:
         batch: pa.RecordBatch | None = None
@@ -203,10 +212,21 @@ class _Task:
         part = Partitioned(run, codes, encoded.names, times)
         if self._assignment.only is not None:
             part = self._only(part, self._assignment.only)
+        if self._gate is not None:
+            part = self._through(part, self._gate, batch)
         if len(part.run):
             self._writer.write(part)
             rejected, self._writer.rejected = self._writer.rejected, []
             self._failures([rejection(offset, text) for offset, text in rejected], batch)
+
+    def _through(self, part: Partitioned, gate: Gate, batch: pa.RecordBatch) -> Partitioned:
+        """The records that the topic's table takes, as it takes them."""
+        run, refused = gate.passed(part.run)
+        part = replace(part, run=run)
+        if not refused:
+            return part
+        self._failures([rejection(int(run.offsets[row]), text) for row, text in refused], batch)
+        return part.without([row for row, _ in refused])
 
     def _fitted(self, run: Run) -> Run | str:
         """The run as its formats take it, or why one of them cannot."""
@@ -258,7 +278,7 @@ class _Task:
             row: dict[str, Any] = {name: batch.column(name)[at].as_py() for name in batch.schema.names}
             letter = dead_letter(failure, self._assignment.topic_partition, row)
             if verdict(failure) is Verdict.STOP:
-                raise _Stopped(letter, self._pipeline.policy.reports(failure))
+                raise _Stopped(failure, letter)
             self._letters.append(letter)
 
     def _see(self, offsets: Longs) -> None:
@@ -294,6 +314,7 @@ class _Task:
             skipped=sum(1 for offset in self._skipped if offset < frontier),
             next_rotation_ms=writer.next_rotation_ms,
             tail=tail,
+            columns=tuple(writer.columns),
         )
 
     def _only_of_role(self, files: list[DataFile], role: Role) -> list[DataFile]:

@@ -55,7 +55,7 @@ class TopicPartitionWriter:
     """The open files of one topic-partition and what has been closed.
 
     `frontier` is one past the last record in a closed file; records after it are pending and will be read again. `rejected` are the offsets
-    of records that do not go with the open files, and why; nothing of them is counted.
+    of records that do not go with the open files, and why; nothing of them is counted. `columns` are the different ones of closed files.
     """
 
     topic_partition: TopicPartition
@@ -66,6 +66,7 @@ class TopicPartitionWriter:
     records: int = 0
     base_ms: int | None = None
     closed: list[DataFile] = field(default_factory=list)
+    columns: dict[str, None] = field(default_factory=dict)
     rejected: list[tuple[int, str]] = field(default_factory=list)
     _open: dict[str, OpenFile] = field(default_factory=dict)
     _directory: str = ""
@@ -114,6 +115,7 @@ class TopicPartitionWriter:
         for (file, target), upload in zip(files, uploads, strict=True):
             closed = file.data_file(self.topic_partition, target, upload, reason=reason)
             self.closed.append(closed)
+            self.columns |= dict.fromkeys(filter(None, [target.columns()]))
             for extra in target.beside(file.first_offset):
                 self.closed.append(
                     replace(closed, key=extra.key, role=extra.role, format=str(extra.role), **self._sent(extra))

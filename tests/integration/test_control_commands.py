@@ -50,15 +50,19 @@ class Named:
         path.write_text(json.dumps(config))
         return path
 
-    def process(self, name: str) -> SinkProcess:
-        """A process of `kafka-s3 run`."""
-        words = ["-m", "kafka_s3", "run", str(self.config), "--log-format", "json", "--cores", "1"]
+    @property
+    def place(self) -> list[str]:
+        """The options that say where the sink's state lies."""
+        return ["--bucket", self.bucket.name, "--store-url", self.endpoint, "--region", "us-east-1"]
+
+    def process(self, name: str, *sink: str) -> SinkProcess:
+        """A process of `kafka-s3 run`, of the configuration file where no other words say which sink."""
+        words = ["-m", "kafka_s3", "run", *(sink or [str(self.config)]), "--log-format", "json", "--cores", "1"]
         return SinkProcess(words, self.folder / f"{name}.log")
 
     def by_name(self, *words: str) -> Result:
         """A command that names sink and bucket, without a configuration."""
-        place = ["--bucket", self.bucket.name, "--store-url", self.endpoint, "--region", "us-east-1"]
-        return CliRunner().invoke(app, [*words, *place])
+        return CliRunner().invoke(app, [*words, *self.place])
 
     def told(self) -> dict[str, Any]:
         """What `status --json` says."""
@@ -115,11 +119,14 @@ def succeeded(result: Result) -> str:
 
 
 def test_a_running_sink_is_paused_resumed_flushed_and_missed_when_it_is_killed(sink: Named) -> None:
-    assert "stored as" in succeeded(CliRunner().invoke(app, ["create", str(sink.config)]))
+    created = succeeded(CliRunner().invoke(app, ["create", str(sink.config)]))
+    assert "stored as" in created
+    assert f"kafka-s3 run orders --bucket {sink.bucket.name} --store-url {sink.endpoint}" in created
     assert sink.told()["status"] == "PROVISIONING"
     sink.produce(range(7))
-    with sink.process("run") as process:
-        eventually(lambda: sink.sizes() == [5], seconds=120, what=process.output)
+    sink.config.unlink()  # it runs from what is stored
+    with sink.process("run", "orders", *sink.place) as process:
+        eventually(lambda: sink.sizes() == [5], seconds=240, what=process.output)
         running = sink.becomes("RUNNING")
         assert (running["heartbeat"]["pid"], running["configured"]) == (process.process.pid, True)  # type: ignore[union-attr]
         assert running["topic_partitions"] == [

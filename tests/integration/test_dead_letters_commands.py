@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from kafka_s3.cli.dead_letters import dead_letters
+from kafka_s3.cli.verify import verify
 from kafka_s3.errors import RecordError, SinkError
 from tests.integration.support import Given, SinkProcess, document, produce
 from tests.surroundings import Surroundings
@@ -22,6 +25,7 @@ TOLERANT = {
     "errors.deadletterqueue.topic.replication.factor": "1",
     "behavior.on.null.values": "ignore",
 }
+COUNTED = ("kafka", "written", "dead_letters", "skipped")
 TEXT = "org.apache.kafka.connect.storage.StringConverter"
 
 
@@ -48,6 +52,15 @@ class Operator:
         assert result.exit_code == code, result.output
         return result.output
 
+    def verifies(self, *words: str) -> dict[str, int]:
+        """The sums over all topic-partitions that `kafka-s3 verify` finds against Kafka and the bucket, without a finding."""
+        app = typer.Typer()
+        app.command()(verify)
+        done = CliRunner().invoke(app, [str(self.config), "--json", *words])
+        report = json.loads(done.stdout)
+        assert (done.exit_code, report["findings"], report["clean"]) == (0, [], True), report
+        return {name: sum(row[name] for row in report["partitions"]) for name in COUNTED}
+
 
 def totals(here: Surroundings, sink: str) -> dict[str, int]:
     """The sums over the whole log, as anyone can add them up."""
@@ -71,6 +84,7 @@ def test_letters_that_another_converter_can_read_are_replayed_into_the_bucket(
     assert totals(here, sink) == {"read": 17, "written": 12, "dead_letters": 5, "skipped": 0}
 
     operator = Operator(config, tmp_path)
+    assert operator.verifies() == {"kafka": 17, "written": 12, "dead_letters": 5, "skipped": 0}
     listed = operator.runs("list")
     assert "5 dead letters: 5 open" in listed
     assert f"{name}-1" in listed
@@ -103,6 +117,7 @@ def test_letters_that_another_converter_can_read_are_replayed_into_the_bucket(
         assert here.bucket.rows(key) == ["\x1b[2Jplain text", "=1+1"]
     assert {key: rows for key, rows in here.bucket.contents().items() if key not in replayed} == before
     assert totals(here, sink) == {"read": 17, "written": 16, "dead_letters": 1, "skipped": 0}
+    assert operator.verifies() == {"kafka": 17, "written": 16, "dead_letters": 1, "skipped": 0}
     assert "0 replayed, 0 failed again" in operator.types("replay", *fixed)
 
     assert "1 dead letters resolved" in operator.types("resolve", "--reason", "a tombstone", "--yes", "--offset", "8")
@@ -112,6 +127,7 @@ def test_letters_that_another_converter_can_read_are_replayed_into_the_bucket(
     produce(here.servers, name, [Given(document(n=9))])
     here.drain(config)  # the sink goes on from the log as it is now
     assert totals(here, sink) == {"read": 18, "written": 17, "dead_letters": 0, "skipped": 1}
+    assert operator.verifies() == {"kafka": 18, "written": 17, "dead_letters": 0, "skipped": 1}
     assert here.bucket.client.list_multipart_uploads(Bucket=here.bucket.name).get("Uploads", []) == []
 
 
@@ -128,3 +144,23 @@ def test_a_flood_of_bad_records_stops_the_sink_before_anything_is_committed(
     assert here.bucket.data_keys() == []
     assert here.bucket.dead_letters(config["name"]) == []
     assert totals(here, config["name"])["read"] == 0
+
+
+def test_a_null_value_that_is_reported_without_tolerance_keeps_its_key_and_headers(
+    here: Surroundings, topic: Callable[..., str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic("reported")
+    log = {"errors.log.enable": "true", "errors.log.include.messages": "true"}
+    config = here.config(name, **{"flush.size": "2", "behavior.on.null.values": "ignore"}, **log)
+    null = Given(None, key=b"\x00k", headers=(("trace", b"\xff"),))
+    produce(here.servers, name, [Given(document(n=0)), null, Given(document(n=2))])
+    logger = logging.getLogger("kafka_s3.followers")  # the product's own set-up keeps its lines from pytest
+    monkeypatch.setattr(logger, "handlers", [caplog.handler])
+    monkeypatch.setattr(logger, "propagate", False)
+    here.drain(config)
+
+    (letter,) = here.bucket.dead_letters(config["name"])
+    raw = [base64.b64encode(content).decode() for content in (b"\x00k", b"\xff")]
+    assert (letter["offset"], letter["key"], letter["headers"]) == (1, raw[0], [["trace", raw[1]]])
+    (line,) = [record.facts for record in caplog.records if record.msg == "record failed"]  # type: ignore[attr-defined]
+    assert (line["topic"], line["partition"], line["offset"], line["stage"]) == (name, 0, 1, "TASK_PUT")

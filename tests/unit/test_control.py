@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -26,12 +26,13 @@ from kafka_s3.control import (
 )
 from kafka_s3.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.heartbeat import Phase, Pulse, read_heartbeat
-from kafka_s3.model import Reason
+from kafka_s3.model import Reason, TopicPartition
 from kafka_s3.pipeline import state_paths
 from kafka_s3.runner import run_available_now, run_continuously
 from kafka_s3.sink import Sink
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.tasks import Assignment, TaskReport
 from tests.unit.memory_world import BASE, World, settings_of
 
 STOP = object()
@@ -48,14 +49,20 @@ class Attended:
         self.pulse.remember()
         self.desk = ControlDesk(self.store, self.paths, pulse=self.pulse, clock_ms=self.clock)
         self.asked = 0
+        self.each_turn: Callable[[], None] = lambda: None
 
     def sink(self) -> Sink:
         world = self.world
         return build_sink(
-            world.settings, world.kafka, source=world.kafka, store=world.store, clock_ms=self.clock, observer=self.pulse
+            world.settings, world.kafka, source=self, store=world.store, clock_ms=self.clock, observer=self.pulse
         )
 
-    def run(self, steps: Iterator[None], *, poll_ms: int = 1000) -> None:
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+        """The source: reads from the cluster in memory, after what the test does at each turn."""
+        self.each_turn()
+        return self.world.kafka.read(assignments)
+
+    def run(self, steps: Iterator[None], *, poll_ms: int = 1000, stopped: Callable[[], bool] = lambda: False) -> None:
         """Runs the loop; each wait takes one step of the test, and the last one stops the loop."""
 
         def wait(ms: int) -> bool:
@@ -63,7 +70,7 @@ class Attended:
             self.pulse.beat()
             return next(steps, STOP) is STOP
 
-        run_continuously(self.sink(), poll_ms=poll_ms, backoff_ms=500, wait=wait, desk=self.desk)
+        run_continuously(self.sink(), poll_ms=poll_ms, backoff_ms=500, wait=wait, stopped=stopped, desk=self.desk)
 
     def request(self) -> Asked:
         self.asked += 1
@@ -184,6 +191,79 @@ def test_a_flush_that_is_asked_of_a_paused_sink_waits_for_the_end_of_the_pause(w
         assert here.answer == (Phase.RUNNING, "request-3", "request-1")
 
     here.run(steps())
+
+
+def per_turn(here: Attended, after: int, act: Callable[[], object]) -> Callable[[], None]:
+    """Does something when so many objects are there, in the middle of a backlog."""
+
+    def check() -> None:
+        here.world.now += here.desk.every_ms
+        if len(here.world.numbers()) == after:
+            act()
+
+    return check
+
+
+def backlog(world: World, topics: int = 4) -> Attended:
+    """A sink whose backlog takes a turn per topic-partition."""
+    for partition in range(1, topics):
+        tp = TopicPartition("orders", partition)
+        world.kafka.create(tp)
+        world.add(range(3), tp=tp)
+    return Attended(world)
+
+
+def test_a_pause_takes_effect_within_a_backlog_and_keeps_what_was_committed(world: World) -> None:
+    here = backlog(world)
+    here.each_turn = per_turn(here, 1, lambda: ask_pause(world.store, here.paths, here.request()))
+
+    def steps() -> Iterator[None]:
+        assert here.answer[0] is Phase.PAUSED
+        assert counts(world) == [3, 3]
+        ask_resume(world.store, here.paths, here.request())
+        here.each_turn = lambda: None
+        yield
+        assert counts(world) == [3, 3, 3, 3]
+
+    here.run(steps())
+    assert counts(world) == [3, 3, 3, 3]
+
+
+def test_a_flush_takes_effect_within_a_backlog_and_is_answered_when_all_of_it_is_in_objects(world: World) -> None:
+    here = backlog(world)
+    here.each_turn = per_turn(here, 1, lambda: ask_flush(world.store, here.paths, here.request()))
+
+    def steps() -> Iterator[None]:
+        assert here.answer == (Phase.RUNNING, "", "request-1")
+        assert counts(world) == [3, 1, 3, 3, 3]
+        yield
+
+    here.run(steps())
+
+
+def test_a_stop_takes_effect_within_a_backlog(world: World) -> None:
+    here = backlog(world)
+
+    def steps() -> Iterator[None]:
+        raise AssertionError("the loop waited")
+        yield
+
+    here.run(steps(), stopped=lambda: len(world.numbers()) == 2)
+    assert counts(world) == [3, 3]
+
+
+@pytest.mark.parametrize("close", [None, Reason.FLUSH_NOW])
+def test_a_sink_that_only_drains_stops_and_pauses_within_the_backlog_too(world: World, close: Reason | None) -> None:
+    here = backlog(world)
+    here.each_turn = per_turn(here, 1, lambda: ask_pause(world.store, here.paths, here.request()))
+    run_available_now(here.sink(), backoff_ms=500, wait=lambda _: True, close=close, desk=here.desk)
+    assert (counts(world), here.pulse.current.phase) == ([3, 3], Phase.PAUSED)
+
+    ask_resume(world.store, here.paths, here.request())
+    here = Attended(world)
+    stopped = lambda: len(world.numbers()) == 3  # noqa: E731
+    run_available_now(here.sink(), backoff_ms=500, wait=lambda _: True, close=close, desk=here.desk, stopped=stopped)
+    assert counts(world) == [3, 3, 3]
 
 
 def test_a_long_wait_is_cut_short_by_news(world: World) -> None:

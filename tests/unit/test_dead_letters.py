@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_world import ORDERS, START_MS, TOLERANT, World
+from memory_world import ORDERS, START_MS, TOLERANT, World, settings_of
 
 from kafka_s3.dead_letters import DeadLetter, context_headers, read_lines, write_lines
 from kafka_s3.embedded.memory import MemoryRecord
 from kafka_s3.errors import RecordError
 from kafka_s3.model import Reason, Role
+from kafka_s3.spark.task import Task
 
+Facts: TypeAlias = dict[str, Any]
+JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 BYTES = st.none() | st.binary(max_size=20)
 LETTERS = st.builds(
     DeadLetter, topic=st.text(max_size=5), partition=st.integers(0, 9), offset=st.integers(0, 2**63), timestamp=st.none() | st.integers(0),
@@ -103,6 +110,79 @@ def test_without_tolerance_the_sink_stops_at_the_record_and_commits_nothing_of_t
         world.sink.cycle()
     assert "oops" not in str(caught.value)
     assert (world.objects(), world.store.uploads) == ({}, {})
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Facts]]:
+    """The facts of the log lines of failed records, whatever other tests have done to the product's logger."""
+    logger = logging.getLogger("kafka_s3.followers")
+    monkeypatch.setattr(logger, "propagate", False)
+    monkeypatch.setattr(logger, "handlers", [caplog.handler])
+    return lambda: [record.facts for record in caplog.records if record.msg == "record failed"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("include", ["false", "true"])
+def test_error_logging_says_where_and_why_a_record_failed_and_never_what_is_in_it(
+    logged: Callable[[], list[Facts]], include: str
+) -> None:
+    log = {"errors.log.enable": "true", "errors.log.include.messages": include}
+    world = World({"flush.size": "2", "errors.tolerance": "all", **log})
+    world.start()
+    sent(world)
+    world.sink.cycle()
+    world.sink.cycle()
+
+    (facts,) = logged()
+    assert (facts["sink"], facts["stage"], facts["class"]) == ("orders", "VALUE_CONVERTER", JSON_CONVERTER)
+    coordinates = {"topic": "orders", "partition": 0, "offset": 1, "timestamp": BAD.timestamp}
+    assert {name: facts.get(name) for name in coordinates} == (
+        coordinates if include == "true" else dict.fromkeys(coordinates)
+    )
+    assert "oops" not in str(facts)
+    world.start()
+    world.sink.cycle()
+    assert len(logged()) == 1  # a restart does not repeat them
+
+
+def test_the_record_at_which_the_sink_stops_is_logged_too(logged: Callable[[], list[Facts]]) -> None:
+    world = World({"flush.size": "1", "errors.log.enable": "true", "errors.log.include.messages": "true"})
+    world.start()
+    sent(world)
+    with pytest.raises(RecordError):
+        world.sink.cycle()
+    assert [facts["offset"] for facts in logged()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [
+        ({}, False),
+        ({"errors.tolerance": "all"}, True),
+        ({"errors.log.enable": "true"}, True),
+        ({"errors.deadletterqueue.topic.name": "dlq"}, True),
+    ],
+)
+def test_keys_and_headers_are_read_wherever_a_record_may_become_a_dead_letter(
+    config: dict[str, str], kept: bool
+) -> None:
+    given = {"flush.size": "1", "behavior.on.null.values": "ignore", **config}
+    assert Task(settings_of(given), ()).keeps_envelopes is kept
+
+
+def test_the_stop_says_where_why_and_how_to_go_on() -> None:
+    world = World({"flush.size": "9"})
+    world.start()
+    sent(world)
+    world.sink.look()
+    with pytest.raises(RecordError) as caught:
+        world.sink.drain()
+    for words in (
+        "Sink orders stops at orders-0 offset 1, stage VALUE_CONVERTER: ",
+        "the sink stands at orders-0 offset 0",
+        "kafka-s3 run CONFIG --set errors.tolerance=all",
+        "kafka-s3 position set CONFIG orders 0 2, and with it offsets 0 to 0, in no object yet.",
+    ):
+        assert words in str(caught.value)
 
 
 def test_a_record_at_which_the_sink_stops_goes_to_the_topic_first() -> None:

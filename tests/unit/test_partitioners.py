@@ -122,7 +122,7 @@ def test_parsed_columns_give_the_same_as_values_one_by_one(column: pa.Array, exp
 
 def test_values_are_percent_encoded_and_joined_as_configured() -> None:
     assert directories(
-        by("s", "i", encoding="url", delimiter="_"), run_of(Objects([{"s": "a/b ä", "i": 1}]), SCHEMA)
+        by("s", "i", encoding="percent", delimiter="_"), run_of(Objects([{"s": "a/b ä", "i": 1}]), SCHEMA)
     ) == ["s=a%2Fb%20%C3%A4_i=1"]
 
 

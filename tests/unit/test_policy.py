@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.model import Stage
-from kafka_s3.policy import NULL_FAILS, ErrorPolicy, Verdict
+from kafka_s3.model import Stage, TopicPartition
+from kafka_s3.policy import NULL_FAILS, NULL_SKIPPED, ErrorPolicy, Verdict
 from kafka_s3.records import Failure
 
 BURY, SKIP, STOP = Verdict.DEAD_LETTER, Verdict.SKIP, Verdict.STOP
@@ -69,3 +69,31 @@ def test_only_what_the_original_reports_before_it_stops_is_reported() -> None:
     assert not policy(reporter=False).reports(failure(Stage.TASK_PUT))
     assert not policy().reports(failure(Stage.TASK_PUT, stops_original=True))
     assert not policy().reports(failure(Stage.TASK_PUT, message=NULL_FAILS))
+
+
+@pytest.mark.parametrize(
+    ("kind", "failed", "words"),
+    [
+        (policy(tolerant=False), failure(Stage.VALUE_CONVERTER), "--set errors.tolerance=all."),
+        (policy(nulls="fail"), failure(Stage.TASK_PUT, message=NULL_FAILS), "--set behavior.on.null.values=ignore."),
+        (
+            policy(tolerant=False, strict=True),
+            failure(Stage.TASK_PUT, message=NULL_SKIPPED),
+            "--set errors.tolerance=all.",
+        ),
+        (policy(strict=True), failure(Stage.TASK_PUT, stops_original=True), "--set compatibility.strict=false."),
+        (policy(strict=True, reporter=False), failure(Stage.TASK_PUT), "--set errors.log.enable=true."),
+    ],
+)
+def test_the_way_out_is_a_command_under_which_such_a_record_does_not_stop_the_sink(
+    kind: ErrorPolicy, failed: Failure, words: str
+) -> None:
+    assert f"kafka-s3 run CONFIG {words}" in kind.way_out(failed, TopicPartition("orders", 3), start=7)
+
+
+def test_the_way_out_names_the_position_behind_the_record_and_what_else_that_gives_up() -> None:
+    strict, orders = policy(tolerant=False), TopicPartition("orders", 3)
+    alone = strict.way_out(failure(Stage.TASK_PUT), orders, start=7)
+    assert alone.endswith("kafka-s3 position set CONFIG orders 3 8.")
+    more = strict.way_out(failure(Stage.TASK_PUT), orders, start=4)
+    assert more.endswith("position set CONFIG orders 3 8, and with it offsets 4 to 6, in no object yet.")

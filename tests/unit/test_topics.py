@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from memory_world import ORDERS, World
+from memory_world import ORDERS, START_MS, TOLERANT, World
 
+from kafka_s3.commit_entry import Progress
+from kafka_s3.embedded.memory import MemoryRecord
 from kafka_s3.errors import OffsetsLost, SourceError, TopicRecreated
-from kafka_s3.model import Gap, TopicPartition
+from kafka_s3.model import Gap, Role, TopicPartition
+from kafka_s3.observer import Silent
+from kafka_s3.offset_ranges import OffsetSet
 
 SECOND = TopicPartition("orders", 1)
 RESET = "consumer.override.auto.offset.reset"
@@ -18,6 +22,16 @@ def world_of(**config: str) -> World:
 
 def key(offset: int, tp: TopicPartition = ORDERS) -> str:
     return f"topics/{tp.topic}/partition={tp.partition}/{tp.topic}+{tp.partition}+{offset:010d}.json"
+
+
+class Warnings(Silent):
+    """Keeps what the sink warns of."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warned(self, text: str) -> None:
+        self.texts.append(text)
 
 
 def cycle_later(world: World) -> None:
@@ -100,6 +114,40 @@ def test_records_lost_to_retention_are_a_gap_where_asked() -> None:
     assert [gap for entry in world.entries() for gap in entry.gaps] == [Gap("orders", 0, 0, 4, "retention")]
 
 
+@pytest.mark.parametrize("restarts", [True, False])
+def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(restarts: bool) -> None:
+    world = world_of(**{**TOLERANT, "flush.size": "10", "behavior.on.lost.offsets": "gap"})
+    world.start()
+    for offset in range(12):
+        world.kafka.add(
+            ORDERS, MemoryRecord(offset, START_MS, None, b"{" if offset in (3, 8) else b'{"n":%d}' % offset)
+        )
+    world.sink.cycle()
+    world.sink.drain()
+    assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([])  # 0 to 11 filled one file
+    for offset in range(12, 20):
+        world.kafka.add(
+            ORDERS, MemoryRecord(offset, START_MS, None, b"{" if offset in (13, 18) else b'{"n":%d}' % offset)
+        )
+    world.sink.look()
+    world.sink.drain()
+    assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([13, 18])
+    world.kafka.trim(ORDERS, start=16)
+    world.add(range(20, 30))
+    if restarts:
+        world.start()
+    world.sink.cycle()
+    assert world.log().load().progress[ORDERS] == Progress(16, 12, OffsetSet.of([18]))
+    assert world.sink.standings[ORDERS].recorded == OffsetSet.of([18])
+    world.sink.cycle()
+
+    assert world.numbers()[key(16)] == [16, 17, *range(19, 27)]
+    letters = [file for entry in world.entries() for file in entry.files if file.role is Role.DEAD_LETTER]
+    assert [(file.first_offset, file.last_offset, file.records) for file in letters] == [(3, 8, 2), (13, 18, 2)]
+    gaps = [gap for entry in world.entries() for gap in entry.gaps]
+    assert gaps == [Gap("orders", 0, 12, 12, "retention"), Gap("orders", 0, 14, 15, "retention")]
+
+
 def test_missing_offsets_in_the_log_are_no_gap() -> None:
     world = world_of()
     world.start()
@@ -165,6 +213,71 @@ def test_a_topic_that_was_created_again_is_read_from_its_first_record_where_aske
 
     assert world.frontier() == 2
     assert [file.first_offset for entry in world.entries() for file in entry.files if file.partition == 0] == [0, 2, 0]
+
+
+def test_a_partition_of_the_topic_before_begins_anew_when_the_new_topic_gets_it() -> None:
+    world = recreated("gap")
+    cycle_later(world)
+    world.add([0, 1], tp=SECOND)
+    cycle_later(world)
+
+    assert world.frontier(SECOND) == 2
+    assert [file.first_offset for entry in world.entries() for file in entry.files if file.partition == 1] == [0, 2, 0]
+
+
+@pytest.mark.parametrize("lost", ["gap", "fail"])
+def test_a_topic_that_was_created_again_and_outgrew_the_old_one_is_seen_before_it_is_read(lost: str) -> None:
+    world = world_of(**{"behavior.on.lost.offsets": lost})
+    world.start()
+    world.add(range(4))
+    world.sink.cycle()
+    world.kafka.records[ORDERS].clear()
+    world.kafka.ids["orders"] = "another"
+    world.add(range(6))  # the next refresh is not due yet, and the frontier 4 is well within
+    if lost == "fail":
+        with pytest.raises(TopicRecreated):
+            world.sink.cycle()
+    else:
+        world.sink.cycle()
+        world.sink.cycle()
+
+    found = [file.first_offset for entry in world.entries() for file in entry.files if file.partition == 0]
+    assert found == ([0, 2] if lost == "fail" else [0, 2, 0, 2, 4])
+
+
+@pytest.mark.parametrize("lost", ["gap", "fail"])
+def test_a_topic_that_was_created_again_and_is_shorter_is_not_taken_for_a_truncated_one(lost: str) -> None:
+    world = recreated(lost)
+    world.kafka.create(SECOND)
+    world.add(range(3))
+    if lost == "fail":
+        with pytest.raises(TopicRecreated):
+            world.sink.cycle()
+    else:
+        world.sink.cycle()
+        assert world.frontier() == 2
+    assert not any(entry.gaps for entry in world.entries())
+
+
+def test_a_deleted_topic_is_left_out_with_a_warning_and_the_others_go_on() -> None:
+    other = TopicPartition("other", 0)
+    world = World({"flush.size": "2", "topics": "orders,other"}, topics=(ORDERS, other))
+    world.start()
+    seen = Warnings()
+    world.sink.topics.observer = seen
+    world.add(range(3))
+    world.sink.cycle()
+    del world.kafka.records[ORDERS], world.kafka.begins[ORDERS]
+    world.add(range(2), tp=other)
+    cycle_later(world)
+
+    assert world.numbers() == {key(0): [0, 1], key(0, other): [0, 1]}
+    assert seen.texts == [
+        "orders-0 is not in Kafka any more: left out. The sink stands at 2, 1 offsets before its end."
+    ]
+    world.add(range(4))  # it was only the brokers that did not know it for a while
+    cycle_later(world)
+    assert world.frontier() == 4
 
 
 def test_another_cluster_is_refused_by_name() -> None:

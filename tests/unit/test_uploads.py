@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafka_s3.errors import LocalDiskError
 from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.uploads import FileUpload
+from kafka_s3.uploads import FileUpload, spill_folder
 
 STEPS = st.lists(st.binary(max_size=40) | st.none(), max_size=20)  # bytes to add, or None to spill
 
@@ -67,3 +69,22 @@ def test_nothing_is_begun_before_a_part_is_full(tmp_path: Path) -> None:
     assert store.uploads == {}
     upload.add(b"4")
     assert [dict(pending.parts) for pending in store.uploads.values()] == [{1: b"1234"}]
+
+
+def test_a_full_local_disk_is_named_with_the_ways_out(tmp_path: Path) -> None:
+    upload = FileUpload(MemoryStore(), "key", part_size=1 << 20, folder=tmp_path)
+    upload.add(b"123")
+    upload.spill()
+    (spilled,) = tmp_path.iterdir()
+    spilled.unlink()
+    spilled.symlink_to("/dev/full")  # takes no byte
+    upload.add(b"4567")
+
+    with pytest.raises(LocalDiskError, match=r"4 bytes of key .*No space left on device.*writer\.memory\.bytes"):
+        upload.spill()
+
+
+def test_a_disk_that_takes_no_folder_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(LocalDiskError, match=r"No folder can be made on local disk: No such file.*TMPDIR"):
+        spill_folder()

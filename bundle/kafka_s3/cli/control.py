@@ -17,22 +17,25 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_s3.cli.control_target import (
+from kafka_s3.cli.arguments import (
     REGION,
+    AsJson,
     BucketName,
+    ConfigPath,
+    Overrides,
     Prefix,
     Region,
     SinkName,
     StoreUrl,
-    Target,
-    named_place,
-    place_of,
-    target_of,
+    Timeout,
+    WorkerPath,
+    Yes,
+    pairs,
 )
+from kafka_s3.cli.control_target import Target, named_place, place_of, place_words, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
 from kafka_s3.cli.position import confirm, console, now_ms
-from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
 from kafka_s3.commit_log import CommitLog
 from kafka_s3.config.options_ours import STATE_PREFIX
 from kafka_s3.config.validate import load
@@ -52,12 +55,10 @@ from kafka_s3.heartbeat import Heartbeat, Phase
 from kafka_s3.naming import StatePaths
 from kafka_s3.sink_status import age, sink_id
 from kafka_s3.sinks_in_bucket import all_known, known_of
+from kafka_s3.storage.options import store_options
 from kafka_s3.storage.store import ObjectStore
 
 QUIET_MS: Final = 600_000
-
-Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the running sink's answer.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 # ------------------------------------------------------------ commands that look
@@ -132,7 +133,9 @@ def create(
     say(
         f"Sink {settings.name} ({sink_id(target.place.bucket, settings.name)}): stored as s3://{target.place.bucket}/{key}"
     )
-    say(f"It is started by: kafka-s3 run {config}")
+    say(
+        f"It is started by: kafka-s3 run {settings.name} {place_words(target.place, store_options(settings.resolved()))}"
+    )
 
 
 def pause(
@@ -145,7 +148,7 @@ def pause(
     prefix: Prefix = STATE_PREFIX,
     timeout: Timeout = 60,
 ) -> None:
-    """Let a sink do nothing until it is resumed, after the round it is in; a restart does not end the pause."""
+    """Let a sink do nothing until it is resumed, after the commit it is at; a restart does not end the pause."""
     target = target_of(
         sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
     )
@@ -211,7 +214,7 @@ def delete(
     with_log: Annotated[
         bool, typer.Option("--with-log", help="Also the commit log: the sink forgets what it wrote.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
 ) -> None:
     """Remove a sink's stored configuration, control object and heartbeat; never its data, its log only with --with-log."""
     target = target_of(

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-import typer
-
-from kafka_s3.cli.validate import pairs
+from kafka_s3.cli.arguments import REGION, pairs
+from kafka_s3.config.options_ours import STATE_PREFIX
+from kafka_s3.config.secret import MASK
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load
+from kafka_s3.config.validate import load, validate
+from kafka_s3.control import read_stored_config
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.heartbeat import Heartbeat, read_heartbeat
 from kafka_s3.naming import StatePaths
@@ -19,18 +21,7 @@ from kafka_s3.storage.options import StoreOptions, store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
 
-SinkName = Annotated[
-    str, typer.Argument(metavar="CONFIG|NAME", help="A sink's configuration file, or its name with --bucket.")
-]
-BucketName = Annotated[
-    str | None, typer.Option("--bucket", envvar="KAFKA_S3_BUCKET", help="The bucket, where no configuration names it.")
-]
-StoreUrl = Annotated[
-    str | None, typer.Option("--store-url", envvar="KAFKA_S3_STORE_URL", help="Address of an S3-compatible service.")
-]
-Region = Annotated[str, typer.Option("--region", envvar="KAFKA_S3_REGION", help="The bucket's region.")]
-Prefix = Annotated[str, typer.Option("--state-prefix", help="Folder of the sinks' state in the bucket.")]
-REGION: Final = StoreOptions("").region
+NOT_STORED: Final = "is masked in the stored configuration, so the secret is not there."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +64,11 @@ def place_of(settings: Settings) -> Place:
     return Place(options.bucket, settings.text("state.prefix"), S3Store(options))
 
 
+def is_file(sink: str) -> bool:
+    """Whether a configuration file is meant, and not a sink's name."""
+    return sink.endswith((".json", ".properties")) or Path(sink).is_file()
+
+
 def target_of(
     sink: str,
     worker: Path | None,
@@ -84,7 +80,7 @@ def target_of(
     prefix: str,
 ) -> Target:
     """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
-    if sink.endswith((".json", ".properties")) or Path(sink).is_file():
+    if is_file(sink):
         settings = load(Path(sink), worker_path=worker, overrides=pairs(overrides)).resolved()
         target = Target(place_of(settings), settings.name)
     else:
@@ -102,3 +98,46 @@ def named_place(bucket: str | None, store_url: str | None, *, region: str, prefi
         raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
     url = store_url if not store_url or "://" in store_url else f"https://{store_url}"
     return Place(bucket, prefix, S3Store(StoreOptions(bucket, region=region, endpoint_url=url or None)))
+
+
+def stored_settings(target: Target, overrides: list[str] | None) -> Settings:
+    """The checked settings of a sink's stored configuration, references unresolved. `overrides` win over it.
+
+    Raises ConfigError where it has none, where a secret in it is only a mask, and where it belongs to another sink or bucket.
+    """
+    stored = read_stored_config(target.store, target.paths)
+    if stored is None:
+        rule = f"has no stored configuration in {target.place}{target.name}/."
+        raise ConfigError([Problem("sink", target.name, rule, "Store one with kafka-s3 create, or name its file.")])
+    config = {**stored.config, **pairs(overrides)}
+    masked = [
+        Problem(key, MASK, NOT_STORED, _give(key)) for key, text in {**config, **stored.worker}.items() if MASK in text
+    ]
+    if masked:
+        raise ConfigError(masked)
+    settings = validate(config, worker=stored.worker).usable()
+    for key, meant in (
+        ("name", target.name),
+        ("s3.bucket.name", target.place.bucket),
+        ("state.prefix", target.place.prefix),
+    ):
+        if settings.text(key).strip("/") != meant.strip("/"):
+            rule = f"is not that of the stored configuration's own place, {target.place}{target.name}/."
+            raise ConfigError([Problem(key, settings.text(key), rule, "Store it again with kafka-s3 create CONFIG.")])
+    return settings
+
+
+def place_words(place: Place, options: StoreOptions) -> str:
+    """The options of a command line that name a place."""
+    words = ["--bucket", place.bucket]
+    if options.endpoint_url:
+        words += ["--store-url", options.endpoint_url]
+    if options.region != REGION:
+        words += ["--region", options.region]
+    if place.prefix != STATE_PREFIX:
+        words += ["--state-prefix", place.prefix]
+    return shlex.join(words)
+
+
+def _give(key: str) -> str:
+    return f"Give it with --set {key}=${{env:NAME}}, or store a reference: kafka-s3 create CONFIG --replace."

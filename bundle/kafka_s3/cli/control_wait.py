@@ -37,7 +37,7 @@ def wait_for_answer(
         if now - began >= timeout:
             raise NotAnswered(
                 f"Sink {target.name} has not answered within {timeout:g} s (last heartbeat {_since(beat)}). The request stands: it is "
-                "acted on after the round that the sink is in. See `kafka-s3 status`."
+                "acted on after the commit that the sink is at. See `kafka-s3 status`."
             )
         if now - told >= TELL_S:
             told = now

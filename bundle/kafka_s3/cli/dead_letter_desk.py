@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 
 from kafka_s3.build import tagging_of
+from kafka_s3.cli.arguments import pairs
 from kafka_s3.cli.dead_letter_text import printable
 from kafka_s3.cli.position import now_ms
-from kafka_s3.cli.validate import pairs
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load
 from kafka_s3.dead_letter_files import Filed, LetterFile, Selection, State, letters, read_ledger
@@ -45,6 +45,7 @@ class Which(StrEnum):
         return {Which.OPEN: is_open, Which.SETTLED: frozenset(State) - is_open}.get(self, frozenset(State))
 
 
+WhichOnly = Annotated[Which, typer.Option("--state", help="Which letters.")]
 StageOnly = Annotated[Stage | None, typer.Option("--stage", help="Only letters that failed at this stage.")]
 TopicOnly = Annotated[str | None, typer.Option("--topic", help="Only letters of this topic.")]
 PartitionOnly = Annotated[int | None, typer.Option("--partition", min=0, help="Only letters of this partition.")]
@@ -60,7 +61,6 @@ Until = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="Only records that became dead letters before.")
 ]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Not more than this many.")]
-Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]
 
 
 @dataclass(frozen=True, slots=True)

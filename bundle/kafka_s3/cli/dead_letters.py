@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kafka_s3.cli.arguments import ConfigPath, DryRun, Force, Overrides, PartitionNumber, TopicName, WorkerPath, Yes
 from kafka_s3.cli.dead_letter_desk import (
     ClassOnly,
     EntryOnly,
-    Force,
     Limit,
     OffsetOnly,
     PartitionOnly,
@@ -26,6 +26,7 @@ from kafka_s3.cli.dead_letter_desk import (
     TopicOnly,
     Until,
     Which,
+    WhichOnly,
     check_paused,
     desk,
     say,
@@ -35,7 +36,6 @@ from kafka_s3.cli.dead_letter_desk import (
 from kafka_s3.cli.dead_letter_text import csv_rows, details, json_lines, printable, time_text
 from kafka_s3.cli.display import size_text
 from kafka_s3.cli.position import confirm, console
-from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath
 from kafka_s3.dead_letter_files import Filed, Group, Selection, State, grouped
 from kafka_s3.dead_letters import DeadLetter
 from kafka_s3.errors import ConfigError, Problem
@@ -45,7 +45,9 @@ from kafka_s3.replay import check_replayable
 
 SHOWN_FILES: Final = 20
 SHOWN_REASONS: Final = 20
-dead_letters = typer.Typer(help="Look at dead letters, replay or resolve them.", no_args_is_help=True)
+dead_letters = typer.Typer(
+    help="Look at dead letters, replay or resolve them.", no_args_is_help=True, add_completion=False
+)
 
 
 class Format(StrEnum):
@@ -58,7 +60,7 @@ class Format(StrEnum):
 @dead_letters.command(name="list")
 def list_(
     config: ConfigPath,
-    which: Annotated[Which, typer.Option("--state", help="Which letters.")] = Which.ALL,
+    which: WhichOnly = Which.ALL,
     stage: StageOnly = None,
     topic: TopicOnly = None,
     partition: PartitionOnly = None,
@@ -90,8 +92,8 @@ def list_(
 @dead_letters.command()
 def show(
     config: ConfigPath,
-    topic: Annotated[str, typer.Argument(help="The topic.")],
-    partition: Annotated[int, typer.Argument(min=0, help="The partition.")],
+    topic: TopicName,
+    partition: PartitionNumber,
     offset: Annotated[int, typer.Argument(min=0, help="The offset.")],
     worker: WorkerPath = None,
     overrides: Overrides = None,
@@ -121,7 +123,7 @@ def export(
         typer.Option("--output", "-o", help="The file, which must not exist yet. Default: standard output."),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="JSON lines, or CSV for a spreadsheet.")] = Format.JSONL,
-    which: Annotated[Which, typer.Option("--state", help="Which letters.")] = Which.OPEN,
+    which: WhichOnly = Which.OPEN,
     stage: StageOnly = None,
     topic: TopicOnly = None,
     partition: PartitionOnly = None,
@@ -151,7 +153,7 @@ def export(
 @dead_letters.command()
 def replay(
     config: ConfigPath,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be written where.")] = False,
+    dry_run: DryRun = False,
     force: Force = False,
     stage: StageOnly = None,
     topic: TopicOnly = None,
@@ -193,7 +195,7 @@ def replay(
 def resolve(
     config: ConfigPath,
     reason: Annotated[str, typer.Option("--reason", help="Why they need not be written; the commit log keeps it.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     force: Force = False,
     stage: StageOnly = None,
     topic: TopicOnly = None,

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
 from kafka_s3.clients import brokers_of
 from kafka_s3.config.read import read_config
 from kafka_s3.config.validate import validate

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from kafka_s3.cli.dead_letter_text import printable
 from kafka_s3.observer import Round, Start
 
 logger = logging.getLogger("kafka_s3")
@@ -32,9 +33,8 @@ class _Lines(logging.Formatter):
         if self._form is LogFormat.JSON:
             line = {"at": at, "level": record.levelname.lower(), "event": record.getMessage(), **facts}
             return json.dumps(line, default=str)
-        return " ".join(
-            [at, record.levelname, record.getMessage(), *(f"{name}={value}" for name, value in facts.items())]
-        )
+        told = (f"{name}={printable(str(value))}" for name, value in facts.items())  # reasons may quote a record
+        return " ".join([at, record.levelname, record.getMessage(), *told])
 
 
 def log_to_stderr(form: LogFormat) -> None:

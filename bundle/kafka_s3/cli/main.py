@@ -6,49 +6,51 @@ Exit codes: 0 done, 1 the sink stopped or a check failed, 2 the configuration or
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Final, NoReturn
 
 import typer
-from rich.console import Console
 
 from kafka_s3 import __version__
-from kafka_s3.cli.control import create, delete, flush, list_, pause, resume, status
-from kafka_s3.cli.dead_letters import dead_letters
-from kafka_s3.cli.demo import demo
-from kafka_s3.cli.doctor import doctor
-from kafka_s3.cli.migrate import migrate
-from kafka_s3.cli.position import position
-from kafka_s3.cli.run import run
-from kafka_s3.cli.seek import seek
-from kafka_s3.cli.sweep import sweep
-from kafka_s3.cli.validate import validate_command
-from kafka_s3.cli.verify import verify
+from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.errors import ConfigError, SinkError
 
-app = typer.Typer(
+COMMANDS: Final = tuple(
+    Command(name, f"kafka_s3.cli.{place}", text)
+    for name, place, text in (
+        ("run", "run:run", "Run a sink until it is told to stop (SIGTERM or Ctrl-C ends it cleanly after the current commit)."),
+        ("validate", "validate:validate_command",
+         "Report everything that is wrong with a configuration, and nothing else: no broker and no bucket is asked."),
+        ("demo", "demo:demo",
+         "Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."),
+        ("list", "control:list_", "List the sinks that keep their state in a bucket, with status, lag and last commit."),
+        ("status", "control:status", "Show how one sink is, with every topic-partition."),
+        ("create", "control:create",
+         "Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."),
+        ("pause", "control:pause",
+         "Let a sink do nothing until it is resumed, after the commit it is at; a restart does not end the pause."),
+        ("resume", "control:resume", "Let a paused sink go on where it stands."),
+        ("flush", "control:flush", "Let a running sink close its open files now, so that everything that is in Kafka is in objects."),
+        ("delete", "control:delete",
+         "Remove a sink's stored configuration, control object and heartbeat; never its data, its log only with --with-log."),
+        ("seek", "seek:seek", "Print the records of a Block-GZIP sink from an offset on, fetching only the blocks they are in."),
+        ("doctor", "doctor:doctor",
+         "Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."),
+        ("sweep", "sweep:sweep",
+         "Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."),
+        ("verify", "verify:verify",
+         "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
+        ("migrate", "migrate:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
+        ("position", "position:position", "Show where a sink stands, or move it."),
+        ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
+        ("delta", "delta:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
+    )
+)  # fmt: skip
+app = lazy_app(
+    COMMANDS,
     name="kafka-s3",
     help="Kafka topics to S3 objects on Spark: a Kafka Connect S3 sink configuration in, the same objects out, exactly once.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
 )
-app.command()(run)
-app.command(name="validate")(validate_command)
-app.command()(demo)
-app.command(name="list")(list_)
-app.command()(status)
-app.command()(create)
-app.command()(pause)
-app.command()(resume)
-app.command()(flush)
-app.command()(delete)
-app.command()(seek)
-app.command()(doctor)
-app.command()(sweep)
-app.command()(verify)
-app.command()(migrate)
-app.add_typer(position, name="position")
-app.add_typer(dead_letters, name="dead-letters")
 
 
 def _version(shown: bool) -> None:
@@ -71,13 +73,15 @@ def main() -> None:
     try:
         app()
     except ConfigError as error:
-        Console(stderr=True).print(f"[red]{type(error).__name__}[/]", end=" ")
-        print(error, file=sys.stderr)
-        sys.exit(2)
+        _fail(error, code=2)
     except SinkError as error:
-        Console(stderr=True).print(f"[red]{type(error).__name__}[/]", end=" ")
-        print(error, file=sys.stderr)
-        sys.exit(1)
+        _fail(error, code=1)
+
+
+def _fail(error: SinkError, *, code: int) -> NoReturn:
+    typer.secho(type(error).__name__, fg=typer.colors.RED, nl=False, err=True)
+    print(f" {error}", file=sys.stderr)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

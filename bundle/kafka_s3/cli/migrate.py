@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
 from kafka_s3.cli.position import MINUTE_MS, Recent, connect, console, log_of, mirror, now_ms
-from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
 from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.migration.decision import Decision, Verdict

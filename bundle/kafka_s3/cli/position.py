@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.cli.arguments import ConfigPath, DryRun, Force, Overrides, WorkerPath, Yes, pairs
 from kafka_s3.clients import brokers_of
 from kafka_s3.commit_log import CommitLog
 from kafka_s3.config.settings import Settings
@@ -41,14 +41,11 @@ from kafka_s3.storage.store import ObjectStore
 
 PIPE_WIDTH: Final = 200
 MINUTE_MS: Final = 60_000
-position = typer.Typer(help="Show where a sink stands, or move it.", no_args_is_help=True)
+position = typer.Typer(help="Show where a sink stands, or move it.", no_args_is_help=True, add_completion=False)
 
 Only = Annotated[
     list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
-Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]
 Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which a commit counts as lately.")]
 
 

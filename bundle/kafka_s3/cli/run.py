@@ -1,19 +1,32 @@
-"""`kafka-s3 run CONFIG`: run a sink, continuously or until what is there now has been worked off."""
+"""`kafka-s3 run CONFIG|NAME`: run a sink, continuously or until what is there now has been worked off."""
 
 from __future__ import annotations
 
 import signal
 import sys
-from threading import Event
+from pathlib import Path
+from threading import Event, current_thread, main_thread
 from types import FrameType
 from typing import Annotated, Final
 
 import typer
 from rich.console import Console
 
+from kafka_s3.cli.arguments import (
+    REGION,
+    BucketName,
+    Overrides,
+    Prefix,
+    Region,
+    SinkName,
+    StoreUrl,
+    WorkerPath,
+    pairs,
+)
+from kafka_s3.cli.control_target import Target, is_file, named_place, stored_settings
 from kafka_s3.cli.display import ProgressObserver
 from kafka_s3.cli.logs import LogFormat, LogObserver, log_to_stderr
-from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.config.options_ours import STATE_PREFIX
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load
 from kafka_s3.control import ControlDesk
@@ -27,12 +40,17 @@ from kafka_s3.runner import UNATTENDED, Desk, run_available_now, run_continuousl
 from kafka_s3.sink import Sink
 
 INTERVAL: Final = "heartbeat.interval.ms"
+STORED_WORKER: Final = "A stored configuration has its worker's settings with it; --set changes single keys."
 
 
 def run(
-    config: ConfigPath,
+    sink: SinkName,
     worker: WorkerPath = None,
     overrides: Overrides = None,
+    bucket: BucketName = None,
+    store_url: StoreUrl = None,
+    region: Region = REGION,
+    prefix: Prefix = STATE_PREFIX,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Work off what is in Kafka now, then stop.")
     ] = False,
@@ -48,13 +66,19 @@ def run(
         str, typer.Option(help="Cores of a local Spark session, where none is given by the surroundings.")
     ] = "*",
 ) -> None:
-    """Run a sink until it is told to stop (SIGTERM or Ctrl-C ends it cleanly after the current round)."""
+    """Run a sink until it is told to stop (SIGTERM or Ctrl-C ends it cleanly after the current commit)."""
     if flush and not available_now:
         raise ConfigError(
             [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
         )
     log_to_stderr(log_format)
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    if is_file(sink):
+        settings = load(Path(sink), worker_path=worker, overrides=pairs(overrides)).resolved()
+    else:
+        if worker is not None:
+            raise ConfigError([Problem("--worker", str(worker), "goes with a configuration file.", STORED_WORKER)])
+        place = named_place(bucket, store_url, region=region, prefix=prefix)
+        settings = stored_settings(Target(place, sink), overrides).resolved()
     stop = Event()
     if progress if progress is not None else sys.stderr.isatty():
         with ProgressObserver(Console(stderr=True)) as bar:
@@ -67,15 +91,44 @@ def run_sink(
     sink: Sink, settings: Settings, stop: Event, *, available_now: bool, flush: bool, desk: Desk = UNATTENDED
 ) -> None:
     """Runs a sink in one of the two ways."""
-    backoff, wait = settings.number("retry.backoff.ms"), waiting(stop)
+    first, longest = pauses(settings)
     if available_now:
-        run_available_now(sink, backoff_ms=backoff, wait=wait, close=Reason.FLUSH_NOW if flush else None, desk=desk)
+        run_available_now(
+            sink,
+            backoff_ms=first,
+            longest_backoff_ms=longest,
+            wait=waiting(stop),
+            stopped=stop.is_set,
+            close=Reason.FLUSH_NOW if flush else None,
+            desk=desk,
+        )
     else:
-        run_continuously(sink, poll_ms=settings.number("poll.interval.ms"), backoff_ms=backoff, wait=wait, desk=desk)
+        run_continuously(
+            sink,
+            poll_ms=settings.number("poll.interval.ms"),
+            backoff_ms=first,
+            longest_backoff_ms=longest,
+            wait=waiting(stop),
+            stopped=stop.is_set,
+            desk=desk,
+        )
+
+
+def pauses(settings: Settings) -> tuple[int, int]:
+    """First and longest pause (ms) after something did not answer; both the same under strict, where it does not grow (SEMANTICS A9.2)."""
+    first, longest = settings.number("retry.backoff.ms"), settings.number("errors.retry.delay.max.ms")
+    if settings.strict or longest <= 0:
+        return first, first
+    return min(first, longest), longest
 
 
 def stop_on_signals(stop: Event) -> None:
-    """SIGTERM and the first Ctrl-C end the sink after its round; a second Ctrl-C ends it at once, which is safe too."""
+    """SIGTERM and the first Ctrl-C end the sink after its commit; a second Ctrl-C ends it at once, which is safe too.
+
+    Only a process's first thread may listen; a platform that runs the sink in another one ends it like a crash, which is safe as well.
+    """
+    if current_thread() is not main_thread():
+        return
 
     def ask(number: int, _: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
@@ -88,7 +141,7 @@ def stop_on_signals(stop: Event) -> None:
 
 def _run(settings: Settings, cores: str, stop: Event, observer: Observer, *, available_now: bool, flush: bool) -> None:
     from kafka_s3.spark.launch import now_ms, sink_on_spark
-    from kafka_s3.spark.session import spark_session
+    from kafka_s3.spark.session import end_session, spark_session
     from kafka_s3.storage.options import store_options
     from kafka_s3.storage.s3 import S3Store
 
@@ -102,4 +155,4 @@ def _run(settings: Settings, cores: str, stop: Event, observer: Observer, *, ava
             desk = ControlDesk(store, paths, pulse=pulse, clock_ms=now_ms)
             run_sink(sink, settings, stop, available_now=available_now, flush=flush, desk=desk)
         finally:
-            spark.stop()
+            end_session(spark)

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
 from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.storage.bucket import S3Bucket

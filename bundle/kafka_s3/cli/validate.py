@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
+from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
 from kafka_s3.config.read import read_config
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
-from kafka_s3.errors import ConfigError, Problem
-
-ConfigPath = Annotated[Path, typer.Argument(help="The connector's configuration: Connect JSON or .properties.")]
-WorkerPath = Annotated[
-    Path | None,
-    typer.Option("--worker", help="Connect's worker.properties: brokers, default converters, consumer settings."),
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Set a key over the file; may be given more than once."),
-]
+from kafka_s3.errors import Problem
 
 
 def validate_command(
@@ -45,14 +35,6 @@ def validate_command(
         for key, value in checked.settings.masked().items():
             out.print(f"{key} = {value}", markup=False, highlight=False, soft_wrap=True)
     out.print(f"[green]{config} is valid[/]: sink {checked.settings.name}", highlight=False)
-
-
-def pairs(overrides: list[str] | None) -> dict[str, str]:
-    """`KEY=VALUE` texts as a map. Raises ConfigError where there is no `=`."""
-    wrong = [text for text in overrides or [] if "=" not in text]
-    if wrong:
-        raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.") for text in wrong])
-    return dict(text.split("=", 1) for text in overrides or [])
 
 
 def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str) -> None:

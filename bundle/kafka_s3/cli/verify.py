@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from kafka_s3.cli.validate import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
 from kafka_s3.clients import consumer_properties
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load

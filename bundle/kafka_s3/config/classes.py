@@ -117,6 +117,7 @@ CREDENTIALS: Final[Mapping[str, str]] = {
     _SDK_2 + "AwsBasicCredentials": "static",
     _SDK_2 + "AnonymousCredentialsProvider": "anonymous",
     "io.confluent.connect.s3.auth.AwsAssumeRoleCredentialsProvider": "assume_role",
+    "service_credential": "service_credential",  # of ours: a service credential of Unity Catalog has no class in Java
 }
 
 

@@ -17,7 +17,8 @@ LONG_MAX: Final = 2**63 - 1
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SENSITIVE = re.compile(
-    r"passw|passphrase|pwd|secret|token|jaas|user\.info|external\.id|keystore\.key|private", re.IGNORECASE
+    r"passw|passphrase|pwd|secret|token(?!\.endpoint\.url)|jaas|user\.info|external\.id|keystore\.key|private",
+    re.IGNORECASE,
 )
 _USER_IN_URL = re.compile(r"(?<=//)[^/@\s]+(?=@)")
 
@@ -56,6 +57,7 @@ class Group(StrEnum):
     ERRORS = "Errors and dead letters"
     KAFKA = "Kafka"
     OURS = "Additions of kafka-s3"
+    DELTA = "Delta tables"
     BLOCK_GZIP = "Block-GZIP"
     CLOUD = "Managed cloud spelling"
 

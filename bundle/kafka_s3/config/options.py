@@ -7,9 +7,11 @@ from typing import Final
 
 from kafka_s3.config import (
     options_block_gzip,
+    options_client,
     options_cloud,
     options_connector,
     options_converters,
+    options_delta,
     options_framework,
     options_ours,
     options_partitioner,
@@ -20,11 +22,13 @@ from kafka_s3.config.secret import MASK
 
 OPTIONS: Final[tuple[Option, ...]] = (
     *options_framework.ROWS,
+    *options_client.ROWS,
     *options_converters.ROWS,
     *options_connector.ROWS,
     *options_partitioner.ROWS,
     *options_storage.ROWS,
     *options_ours.ROWS,
+    *options_delta.ROWS,
     *options_block_gzip.OURS,
 )
 CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_cloud.ROWS
@@ -53,10 +57,15 @@ def presentable(key: str, text: str) -> str:
     option = EXACT.get(key) or CLOUD.get(key)
     if option is not None:
         return masked(key, text, option.type)
-    near = difflib.get_close_matches(key, _SECRETS, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(_bare(key), _SECRETS, n=1, cutoff=0.7)
     return MASK if near else masked(key, text)
 
 
+def _bare(key: str) -> str:
+    """The key without what all of its family begin with, which would make each look like the other."""
+    return key.removeprefix(next((prefix for prefix in _FAMILIES if key.startswith(prefix)), ""))
+
+
 _SECRETS: Final = tuple(
-    row.key for row in (*OPTIONS, *CLOUD_OPTIONS) if sensitive(row.key, row.type) or row.type is Type.PASSWORD
+    _bare(row.key) for row in (*OPTIONS, *CLOUD_OPTIONS) if sensitive(row.key, row.type) or row.type is Type.PASSWORD
 )

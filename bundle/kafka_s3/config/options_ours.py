@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.config.option import Group, OneOf, Option, Range, Type, Unfit, Value
+from kafka_s3.config.option import Group, OneOf, Option, Range, Type, Unfit, Value, did_you_mean
 
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP = Group.OURS
@@ -27,6 +27,20 @@ class Ratio:
         raise Unfit("must be a number from 0 to 1.", "Half of the records is 0.5.")
 
 
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How partition values are written; `url` is an older name of `percent`."""
+
+    text: str = "none, percent (also: url)"
+
+    def settle(self, value: Value) -> Value:
+        """`none` or `percent`. Raises Unfit."""
+        settled = "percent" if value == "url" else value
+        if settled in ("none", "percent"):
+            return settled
+        raise Unfit("must be one of: none, percent.", did_you_mean(str(value), ("none", "percent")))
+
+
 ROWS: Final = (
     Option("kafka.bootstrap.servers", _TEXT, None, "The brokers, `host:port,host:port`. Taken from bootstrap.servers of Connect's worker "
            "file if that is given.", _GROUP, required=True),
@@ -36,6 +50,8 @@ ROWS: Final = (
            _GROUP),
     Option("flush.idle.ms", _LONG, "-1", "Close open files when no new record has arrived for this long; 0 and less is off.", _GROUP),
     Option("poll.interval.ms", _LONG, "1000", "Pause between looks at the brokers.", _GROUP, valid=Range(10)),
+    Option("tasks.run.on", _TEXT, "executors", "Where records become objects: in Spark's tasks, or in the driver, where tasks have no "
+           "network (serverless compute).", _GROUP, valid=OneOf(("executors", "driver"))),
     Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink says in the bucket how it is; after three intervals "
            "without a word it counts as stale.", _GROUP, valid=Range(100)),
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
@@ -52,8 +68,9 @@ ROWS: Final = (
            "instead of closing the file at every flip.", _GROUP),
     Option("record.metadata.enable", _FLAG, "false", "Add the struct `_kafka` (topic, partition, offset, timestamp, key, headers) to every "
            "value.", _GROUP),
-    Option("partition.value.encoding", _TEXT, "none", "How FieldPartitioner writes values: as they are, or percent-encoded.", _GROUP,
-           valid=OneOf(("none", "url"))),
+    Option("partition.value.encoding", _TEXT, "none", "How FieldPartitioner writes values: as they are, like the original, where a slash "
+           "makes more directories; or percent-encoded, all but letters, digits and `-._~`. Either way a key that would leave the prefix, "
+           "or touch a `_delta_log` or state.prefix, is never written: its record is a dead letter.", _GROUP, valid=Encoding()),
     Option("consumer.group.mirror.enable", _FLAG, "true", "Commit the objects' offsets to the consumer group, for monitoring.", _GROUP),
     Option("writer.memory.bytes", _LONG, "134217728", "Memory for open files, per task.", _GROUP, valid=Range(1048576)),
     Option("s3.upload.threads", _INT, "4", "Parts that one task sends at the same time.", _GROUP, valid=Range(1, 64)),

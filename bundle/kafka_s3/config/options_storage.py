@@ -29,6 +29,8 @@ ROWS: Final = (
     Option("s3.credentials.provider.sts.role.session.name", _TEXT, None, "Session name of the assumed role.", _GROUP),
     Option("s3.credentials.provider.sts.role.external.id", _PASSWORD, None, "External id of the assumed role.", _GROUP),
     Option("s3.credentials.provider.sts.region", _TEXT, "", "Region of the token service; blank: the bucket's.", _GROUP),
+    Option("s3.credentials.provider.service.credential.name", _TEXT, None, "With the provider `service_credential`: a "
+           "service credential of Unity Catalog.", _GROUP),
     Option("s3.credentials.provider.*", _TEXT, None, "Any further setting of a configurable provider.", _GROUP,
            status=Status.INFORMATIONAL, note="None of the known providers reads further settings."),
     Option("aws.access.key.id", _TEXT, "", "Static credentials, used if both are set.", _GROUP),
@@ -42,7 +44,8 @@ ROWS: Final = (
     Option("s3.part.retries", _INT, "3", "Attempts of one request, the first included. 0 switches tagging off.", _GROUP,
            valid=Range(0, 2147483647)),
     Option("s3.retry.backoff.ms", _LONG, "200", "Base of the growing, jittered pause between attempts.", _GROUP, valid=Range(0)),
-    Option("retry.backoff.ms", _LONG, "5000", "Pause after a failure that is worth another try, before work goes on.", _GROUP),
+    Option("retry.backoff.ms", _LONG, "5000", "First pause after a failure that is worth another try, before work goes on; "
+           "see errors.retry.delay.max.ms.", _GROUP),
     Option("s3.send.digest", _FLAG, "false", "Send the MD5 digest of each part.", _GROUP),
     Option("s3.http.send.expect.continue", _FLAG, "true", "Ask before sending a body.", _GROUP),
     Option("s3.proxy.url", _TEXT, "", "HTTP proxy; may hold user and password.", _GROUP),

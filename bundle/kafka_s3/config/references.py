@@ -3,7 +3,7 @@
 * `${env:NAME}`: an environment variable.
 * `${file:/path:key}`: a key of a properties file; `${file:/path}`: a whole file without surrounding blanks.
 * `${secrets:scope/key}` or `${secret:scope/key}`: the variable `KAFKA_S3_SECRET_<SCOPE>_<KEY>`, else the file `<scope>/<key>` below
-  the directory in `KAFKA_S3_SECRETS_DIR`, else whatever sources the caller adds (Databricks secrets).
+  the directory in `KAFKA_S3_SECRETS_DIR`, else whatever sources the caller adds, else the secret scope of the Databricks workspace.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kafka_s3.config.read import read_properties, read_text
+from kafka_s3.config.workspace import workspace_source
 from kafka_s3.errors import ConfigError, Problem, SinkError
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def resolve_texts(
     texts: Mapping[str, str], sources: Sequence[SecretSource], *, environment: Mapping[str, str] = os.environ
 ) -> Resolved:
     """Replaces every reference. What a reference gives is not looked at for further references."""
-    lookups = (environment_source(environment), directory_source(environment), *sources)
+    lookups = (environment_source(environment), directory_source(environment), *sources, workspace_source(environment))
     done: dict[str, str] = {}
     problems: list[Problem] = []
     concealed = frozenset(key for key, text in texts.items() if has_reference(text))
@@ -155,6 +156,6 @@ def _way_out(provider: str) -> str:
         case "env":
             return "Set the variable for the process that runs the sink."
         case "secrets" | "secret":
-            return f"Set KAFKA_S3_SECRET_<SCOPE>_<KEY>, or put a file <scope>/<key> below ${DIRECTORY}."
+            return f"Set KAFKA_S3_SECRET_<SCOPE>_<KEY>, put a file <scope>/<key> below ${DIRECTORY}, or the secret into the workspace."
         case _:
             return "Check the reference and the file's rights."

@@ -40,6 +40,20 @@ def _registry_options_fit(settings: Settings) -> Iterator[Problem]:
                 yield problem(f"{converter}.schema.registry.url", str(error), "")
 
 
+def _registry_credentials_in_clear(settings: Settings) -> Iterator[Problem]:
+    from kafka_s3.registration import registry_options
+
+    for converter in _used(settings):
+        if settings.text(converter) in REGISTRY_CONVERTERS and any(settings.names(f"{converter}.schema.registry.url")):
+            try:
+                exposed = registry_options(settings, converter).in_clear_text
+            except ValueError:
+                continue  # a problem, which another rule reports
+            if exposed:
+                rule = "sends the registry's credentials without encryption, as in the original."
+                yield problem(f"{converter}.schema.registry.url", rule, "Use https://.")
+
+
 def _user_info_is_given(settings: Settings) -> Iterator[Problem]:
     for converter in _used(settings):
         given = settings.secret(f"{converter}.basic.auth.user.info") or settings.secret(
@@ -113,3 +127,4 @@ PROBLEMS: Final = (
     Rule(("record.metadata.enable", "value.converter", "value.schema", "compatibility.strict"), _metadata_needs_fields),
     Rule(("schema.compatibility.unify", "compatibility.strict"), _unify_goes_beyond),
 )
+WARNINGS: Final = (Rule((*_CONVERTERS, *_URLS, *_AUTH, *_TOKENS), _registry_credentials_in_clear),)

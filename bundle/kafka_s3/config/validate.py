@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.config import rules_delivery, rules_objects, rules_records
+from kafka_s3.config import rules_clients, rules_delivery, rules_delta, rules_keys, rules_objects, rules_records
 from kafka_s3.config.classes import CONVERTER_SETTINGS
 from kafka_s3.config.derived import with_derived
 from kafka_s3.config.dialects import AFFECTS, Translation, translated
@@ -22,8 +22,21 @@ from kafka_s3.config.settings import Settings, defaults
 from kafka_s3.config.worker import is_setting, read_worker, suggestion, under
 from kafka_s3.errors import ConfigError, Problem
 
-PROBLEMS: Final = (*rules_delivery.PROBLEMS, *rules_objects.PROBLEMS, *rules_records.PROBLEMS)
-WARNINGS: Final = (*rules_delivery.WARNINGS, *rules_objects.WARNINGS)
+PROBLEMS: Final = (
+    *rules_delivery.PROBLEMS,
+    *rules_objects.PROBLEMS,
+    *rules_records.PROBLEMS,
+    *rules_clients.PROBLEMS,
+    *rules_keys.PROBLEMS,
+    *rules_delta.PROBLEMS,
+)
+WARNINGS: Final = (
+    *rules_delivery.WARNINGS,
+    *rules_objects.WARNINGS,
+    *rules_records.WARNINGS,
+    *rules_clients.WARNINGS,
+    *rules_keys.WARNINGS,
+)
 _log = logging.getLogger(__name__)
 
 

@@ -22,7 +22,7 @@ IGNORED: Final = (
 IGNORED_PREFIXES: Final = (
     "rest.", "admin.", "producer.", "config.storage.", "offset.storage.", "status.storage.", "config.providers", "internal.",
     "inter.worker.", "topic.creation.", "topic.tracking.", "access.control.", "metric.", "metrics.", "metadata.", "worker.",
-    "socket.", "confluent.", "listeners.", "security.providers",
+    "socket.", "confluent.", "listeners.", "security.providers", "ssl.client.auth", "ssl.principal.mapping.rules",
 )  # fmt: skip
 
 

@@ -50,6 +50,17 @@ def spark_kafka_jars(progress: Callable[[str], None] = announce) -> list[Path]:
     return spark_jars([kafka_package()], progress=progress)
 
 
+def delta_package() -> str:
+    """The Maven coordinates of Delta for the installed pyspark; 4.0.1 is the one that goes with Spark 4.0."""
+    major, minor, *_ = _pyspark_version().split(".")
+    return f"io.delta:delta-spark_2.13:{'4.0.1' if (major, minor) == ('4', '0') else f'{major}.{minor}.0'}"
+
+
+def spark_kafka_and_delta_jars(progress: Callable[[str], None] = announce) -> list[Path]:
+    """The jars to add to Spark for its Kafka source and for Delta tables."""
+    return spark_jars([kafka_package(), delta_package()], progress=progress)
+
+
 def avro_tools(progress: Callable[[str], None] = announce) -> list[Path]:
     """The jar of Avro's own tools, for the tests that read our objects with them."""
     return resolve(["org.apache.avro:avro-tools:1.12.0"], progress=progress)
@@ -182,7 +193,7 @@ def module_name(jar: str) -> str:
 
 def main() -> None:
     """Fetches everything now that the demo and the tests would fetch when they need it."""
-    for jars in (spark_kafka_jars(), kafka_jars(), avro_tools()):
+    for jars in (spark_kafka_jars(), spark_kafka_and_delta_jars(), kafka_jars(), avro_tools()):
         announce(f"{len(jars)} jars in {jars[0].parent}")
 
 

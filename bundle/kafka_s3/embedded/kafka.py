@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kafka_s3.embedded.errors import LocalServiceError
 from kafka_s3.embedded.jars import kafka_jars
 from kafka_s3.embedded.java import find_java
 from kafka_s3.embedded.process import HOST, ServerProcess, free_ports, require_free
@@ -48,15 +49,23 @@ SETTINGS = {
 
 
 class EmbeddedKafka:
-    """A Kafka 4.1 broker on this machine; a context manager. Its data is gone when it stops.
+    """A Kafka 4.1 broker on this machine; a context manager. Its data is gone when it stops. `settings` are the broker's own, beyond ours;
+    `listeners` among them are further ones, beside the plain one.
 
     Raises LocalServiceError where Java or the jars cannot be had or the broker does not start; the text then holds the end of its log.
     """
 
-    def __init__(self, port: int | None = None, *, java_options: Sequence[str] = FAST_START) -> None:
+    def __init__(
+        self,
+        port: int | None = None,
+        *,
+        java_options: Sequence[str] = FAST_START,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         free, self._controller_port = free_ports(2)
         self.port = port or free
         self._java_options = tuple(java_options)
+        self._settings = dict(settings or {})
         self._folder: Path | None = None
         self._process: ServerProcess | None = None
 
@@ -80,8 +89,12 @@ class EmbeddedKafka:
 
     def restart(self) -> None:
         """Stops and starts the broker: same port, same data."""
-        self._end_process()
+        self.halt()
         self.start()
+
+    def halt(self) -> None:
+        """Stops the broker and keeps its data: the next start goes on with it, on the same port."""
+        self._end_process()
 
     def stop(self) -> None:
         """Stops the broker and deletes its data; does nothing where it does not run."""
@@ -89,6 +102,12 @@ class EmbeddedKafka:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    def partition_folder(self, topic: str, partition: int) -> Path:
+        """Where the broker keeps a topic-partition's segments. Raises LocalServiceError where it was never started."""
+        if self._folder is None:
+            raise LocalServiceError("The Kafka broker has no data yet: start it first.")
+        return self._folder / "data" / f"{topic}-{partition}"
 
     def create_topic(self, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> None:
         """Creates a topic; one that exists already is left as it is."""
@@ -113,13 +132,17 @@ class EmbeddedKafka:
 
     def _new_folder(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="kafka-s3-broker-"))
-        listeners = f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{HOST}:{self._controller_port}"
-        settings = SETTINGS | {
-            "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}",
-            "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
-            "log.dirs": str(folder / "data"),
-        }
+        clients = ",".join(filter(None, [f"PLAINTEXT://{self.bootstrap_servers}", self._settings.get("listeners")]))
+        settings = (
+            SETTINGS
+            | self._settings
+            | {
+                "listeners": f"{clients},CONTROLLER://{HOST}:{self._controller_port}",
+                "advertised.listeners": clients,
+                "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
+                "log.dirs": str(folder / "data"),
+            }
+        )
         (folder / "server.properties").write_text(_properties(settings))
         # What Kafka's StorageTool would write in a JVM of its own, which takes as long as the broker takes to start.
         (folder / "data").mkdir()

@@ -61,11 +61,15 @@ def _nothing(encoder: Encoder, key: str, first_offset: int) -> list[Beside]:
     return []
 
 
+def _no_columns(encoder: Encoder) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format as configured: its name in the log, the extension of its objects (with codec), how to open a file, and `fit`:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `beside` gives what is
-    stored beside a finished file, by its encoder, key and first offset.
+    stored beside a finished file, by its encoder, key and first offset; `columns` the columns of a finished file, where a table follows.
     """
 
     name: str
@@ -73,3 +77,4 @@ class Format:
     open: Callable[[ConnectSchema | None], Encoder]
     fit: Callable[[Run], Values | str]
     beside: Callable[[Encoder, str, int], list[Beside]] = _nothing
+    columns: Callable[[Encoder], str] = _no_columns

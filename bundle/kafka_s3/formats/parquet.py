@@ -112,6 +112,7 @@ class ParquetFile:
         self._share = COMPRESSED_SHARE
         self._tap = Tap()
         self._writer: pq.ParquetWriter | None = None
+        self.footers: list[pq.FileMetaData] = []
 
     def fits(self, values: Values) -> bool:
         """Whether the values can join this file, whose columns are settled once a row group is written."""
@@ -196,6 +197,7 @@ class ParquetFile:
             store_schema=False,
             write_statistics=True,
             write_time_adjusted_to_utc=True,
+            metadata_collector=self.footers,
         )
         writer.add_key_value_metadata(self._avro)
         return writer

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from kafka_s3.config.secret import MASK, Secret
 
 PEM_MARK: Final = "-----BEGIN "
+METADATA_HOSTS: Final = frozenset(
+    {"metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal"}
+)
+METADATA_ADDRESSES: Final = frozenset({ip_address("fd00:ec2::254"), ip_address("100.100.100.200")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +27,8 @@ class RegistryOptions:
     `cache_size` bounds each of the client's caches. What the registry does not know is asked again after `negative_ttl_s`, a subject's
     latest version after `latest_ttl_s`.
 
-    Raises ValueError where there is no URL, one is not http or https, or both kinds of credentials are given.
+    Raises ValueError where there is no URL, one is not http or https, or names a cloud's metadata service, where both kinds of credentials
+    are given, and where the URLs hold different ones: each is sent to every URL.
     """
 
     urls: tuple[str, ...]
@@ -46,6 +53,10 @@ class RegistryOptions:
         parts = [_without_credentials(url) for url in self.urls]
         object.__setattr__(self, "urls", tuple(url for url, _ in parts))
         if self.basic_auth is None and self.bearer_token is None:
+            if len({found for _, found in parts if found}) > 1:
+                raise ValueError(
+                    "The URLs of the schema registry hold different users and passwords: set basic.auth.user.info for all of them."
+                )
             object.__setattr__(self, "basic_auth", next((found for _, found in parts if found), None))
         if self.basic_auth is not None and self.bearer_token is not None:
             raise ValueError(
@@ -56,6 +67,13 @@ class RegistryOptions:
     def shown_urls(self) -> str:
         """The URLs for an error text."""
         return ", ".join(self.urls)
+
+    @property
+    def in_clear_text(self) -> tuple[str, ...]:
+        """The URLs to which credentials would go without encryption, over a network."""
+        if self.basic_auth is None and self.bearer_token is None:
+            return ()
+        return tuple(url for url in self.urls if url.startswith("http:") and not _is_loopback(url))
 
     def masked(self, text: str) -> str:
         """The text without any of the secrets, for whatever comes back from the network."""
@@ -77,4 +95,35 @@ def _without_credentials(url: str) -> tuple[str, Secret | None]:
         )
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError(f"{plain!r} is not a URL of a schema registry: write http://host:port or https://host:port.")
+    if _is_metadata_service(parts.hostname or ""):
+        raise ValueError(
+            f"{plain!r} is the address of a cloud's metadata service, not of a schema registry: write the registry's."
+        )
     return plain, Secret(unquote(user)) if at else None
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    found = _address(host)
+    return host == "localhost" or (found is not None and found.is_loopback)
+
+
+def _is_metadata_service(host: str) -> bool:
+    """Whoever answers there hands out the machine's own credentials, and no registry is reached by such an address."""
+    found = _address(host)
+    mapped = getattr(found, "ipv4_mapped", None) or found
+    return host.rstrip(".") in METADATA_HOSTS or (
+        mapped is not None and (mapped.is_link_local or mapped in METADATA_ADDRESSES)
+    )
+
+
+def _address(host: str) -> IPv4Address | IPv6Address | None:
+    """The address that a host is, in any spelling that the system takes (`0xa9fea9fe` is one)."""
+    try:
+        return ip_address(host.partition("%")[0])
+    except ValueError:
+        pass
+    try:
+        return IPv4Address(socket.inet_aton(host)) if host[:1].isdigit() else None
+    except OSError:
+        return None

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from pyspark.errors import PySparkException
 
 from kafka_s3 import errors
 from kafka_s3.errors import KafkaUnavailable, OffsetsLost, SinkError, SourceError
 
+try:  # without Spark Connect a job that fails in its tasks is an error of the bridge to Java; a Connect client need not have the bridge
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+except ImportError:
+    SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
+else:
+    SPARK_ERRORS = (PySparkException, Py4JJavaError)
+
 LOST = ("OffsetOutOfRange", "failOnDataLoss", "KAFKA_DATA_LOSS", "Cannot fetch offset", "data was lost")
+DIED = ("Python worker exited unexpectedly", "ExecutorLostFailure")
 KAFKA = ("org.apache.kafka", "kafka010", "TimeoutException: Cannot fetch record")
 SHOWN = 400
 
@@ -27,12 +36,22 @@ def raise_failure(text: str) -> None:
         raise kind(document["text"])
 
 
-def source_error(error: PySparkException) -> SourceError | None:
-    """Kafka's part in a failed Spark job as an error of the product, None where it has none."""
+def source_error(error: Exception) -> SourceError | None:
+    """A failed Spark job as an error of the product where Kafka has a part in it or a process of Spark died, else None."""
     text = str(error)
+    if any(mark in text for mark in DIED):
+        return SourceError(
+            f"A process of Spark died at its work: {_line(text, DIED)} Nothing of this batch was committed, and the next start reads it "
+            "again. Most often the memory is short: give the executors more, or lower tasks.max."
+        )
     if not any(mark in text for mark in KAFKA):
         return None
-    reason = next((line.strip() for line in text.splitlines() if any(mark in line for mark in KAFKA)), "")[:SHOWN]
+    reason = _line(text, KAFKA)
     if any(mark in text for mark in LOST):
         return OffsetsLost(f"Kafka lost records while they were read: {reason} The next start says which.")
     return KafkaUnavailable(f"Spark could not read from Kafka: {reason}")
+
+
+def _line(text: str, marks: Sequence[str]) -> str:
+    """The line of an error that says it."""
+    return next((line.strip() for line in text.splitlines() if any(mark in line for mark in marks)), "")[:SHOWN]

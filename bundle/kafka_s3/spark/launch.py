@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kafka_s3.build import build_sink
 from kafka_s3.clients import consumer_properties
@@ -11,6 +12,8 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.kafka import KafkaBrokers
 from kafka_s3.observer import Observer
 from kafka_s3.sink import Sink
+from kafka_s3.spark.consumer import kafka_classes, reading_properties
+from kafka_s3.spark.driver import DriverSource
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
@@ -19,8 +22,6 @@ from kafka_s3.storage.store import ObjectStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK_OWNS: Final = frozenset({"auto.offset.reset", "group.id", "client.id", "enable.auto.commit"})
-
 
 def sink_on_spark(
     settings: Settings, spark: SparkSession, *, observer: Observer | None = None, store: ObjectStore | None = None
@@ -28,11 +29,12 @@ def sink_on_spark(
     """A sink of resolved settings, not opened yet. `store` replaces the driver's view of the bucket in tests of faults."""
     servers = settings.text("kafka.bootstrap.servers")
     properties = consumer_properties(settings)
-    reading = {name: value for name, value in properties.items() if name not in SPARK_OWNS}
+    reading = reading_properties(properties, kafka_classes(os.environ))
+    reader = SparkSource(spark, settings, bootstrap_servers=servers, kafka=reading)
     return build_sink(
         settings,
         KafkaBrokers(servers, properties=properties),
-        source=SparkSource(spark, settings, bootstrap_servers=servers, kafka=reading),
+        source=reader if settings.text("tasks.run.on") == "executors" else DriverSource(reader),
         store=store or S3Store(store_options(settings)),
         clock_ms=now_ms,
         observer=observer,

@@ -18,6 +18,7 @@ LOCAL: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false",
     "spark.python.worker.reuse": "true",
     "spark.log.level": "ERROR",
 }
@@ -33,6 +34,12 @@ def spark_session(*, name: str, cores: str = "*") -> SparkSession:
     if "SPARK_REMOTE" in os.environ or "SPARK_ENV_LOADED" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ:
         return SparkSession.builder.appName(name).getOrCreate()
     return local_session(name=name, cores=cores)
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stops the session; that of a platform is left to it, for its runs do not outlive or share it as they should after a stop."""
+    if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
+        spark.stop()
 
 
 def local_session(*, name: str, cores: str = "*") -> SparkSession:

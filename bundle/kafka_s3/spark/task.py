@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import gc
 import itertools
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from zipimport import zipimporter
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.conversion import names_schemas, reads_envelopes
 from kafka_s3.errors import SinkError
-from kafka_s3.pipeline import make_pipeline
+from kafka_s3.model import TopicPartition
+from kafka_s3.pipeline import has_reporter, make_pipeline
 from kafka_s3.report_form import report_text
+from kafka_s3.spark.border import LargeRecords, by_place, unpacked
 from kafka_s3.spark.failures import failure_text
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tasks import Assignment, TaskReport
 from kafka_s3.worker import Pipeline
 
-NO_TIMESTAMP_MS = -1
-PLACES_PER_TOPIC = 2**32
+READ_AGAIN = "read_again"
 
 
 @dataclass(frozen=True)
@@ -37,31 +38,48 @@ class Task:
 
     @property
     def keeps_envelopes(self) -> bool:
-        """Whether keys and headers are read: where they are stored, or a record may become a dead letter."""
-        topic = self.settings.text("errors.deadletterqueue.topic.name")
-        return self.settings.text("errors.tolerance") == "all" or bool(topic) or reads_envelopes(self.settings)
+        """Whether keys and headers are read: where they are stored, or a record may become a dead letter.
+
+        Without tolerance a reporter makes dead letters, too: of null values, and of the record at which the sink stops.
+        """
+        tolerant = self.settings.text("errors.tolerance") == "all"
+        return tolerant or has_reporter(self.settings) or reads_envelopes(self.settings)
 
     @property
     def keeps_schema_names(self) -> bool:
         """Whether the headers that name a record's schema are read."""
         return names_schemas(self.settings)
 
-    @property
-    def topics(self) -> list[str]:
-        """The topics of this job, sorted: a record's place is `index of its topic * 2**32 + partition`."""
-        return sorted({a.topic_partition.topic for a in self.assignments})
+    @cached_property
+    def first_places(self) -> dict[str, int]:
+        """The number of each topic's partition 0 among the topic-partitions of this job; the others follow it."""
+        partitions: dict[str, int] = {}
+        for topic, partition in sorted(a.topic_partition for a in self.assignments):
+            partitions[topic] = partition + 1
+        return dict(zip(partitions, itertools.accumulate(partitions.values(), initial=0), strict=False))
+
+    @cached_property
+    def offset_bits(self) -> int:
+        """How many of a record's 63 bits hold its offset, below its topic-partition's number. Raises SinkError where they do not do."""
+        bits = 63 - max([1, *map(self.place, self.assignments)]).bit_length()
+        highest = max((a.until for a in self.assignments), default=0)
+        if highest >= 1 << bits:
+            raise SinkError(
+                f"Offset {highest} and {len(self.assignments)} topic-partitions are too much for one job: lower tasks.max."
+            )
+        return bits
 
     def place(self, wanted: Assignment) -> int:
         """The number that stands for the topic-partition in the rows of this job."""
-        return self.topics.index(wanted.topic_partition.topic) * PLACES_PER_TOPIC + wanted.topic_partition.partition
+        return self.first_places[wanted.topic_partition.topic] + wanted.topic_partition.partition
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row per topic-partition of this task: its report."""
         pipeline, store = _tools(self.settings)
-        places = {self.place(a): a for a in self.assignments}
-        for place, group in itertools.groupby(_by_place(batches), key=lambda item: item[0]):
+        places, bits = {self.place(a): a for a in self.assignments}, self.offset_bits
+        for place, group in itertools.groupby(by_place(batches, bits), key=lambda item: item[0]):
             wanted = places[place]
-            yield _row(self._report(pipeline, wanted, (batch for _, batch in group), store))
+            yield _row(self._report(pipeline, wanted, (unpacked(batch, bits) for _, batch in group), store))
         _forget_archives()
 
     def without_records(self, wanted: Assignment) -> TaskReport:
@@ -72,31 +90,16 @@ class Task:
     def _report(self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store) -> str:
         try:
             return report_text(pipeline.process(wanted, batches, store))
+        except LargeRecords:
+            return json.dumps({READ_AGAIN: wanted.topic_partition})
         except SinkError as error:
             return failure_text(error, wanted.topic_partition)
 
 
-def _by_place(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    for batch in batches:
-        if not len(batch):
-            continue
-        place = batch.column("place")
-        first, last = place[0].as_py(), place[-1].as_py()
-        if first == last:
-            yield first, _clean(batch)
-            continue
-        for value in pc.unique(place).to_pylist():  # the end of one topic-partition and the beginning of the next
-            yield value, _clean(batch.filter(pc.equal(place, value)))
-
-
-def _clean(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with null for Kafka's "no timestamp"."""
-    index = batch.schema.get_field_index("timestamp")
-    times = batch.column(index)
-    none = pc.equal(times, NO_TIMESTAMP_MS)
-    if not pc.any(none).as_py():
-        return batch
-    return batch.set_column(index, "timestamp", pc.if_else(none, pa.scalar(None, pa.int64()), times))
+def place_to_read_again(row: str) -> TopicPartition | None:
+    """The topic-partition that has to be read by bytes, where the row says that instead of a report."""
+    place = json.loads(row).get(READ_AGAIN)
+    return None if place is None else TopicPartition(*place)
 
 
 def _row(report: str) -> pa.RecordBatch:

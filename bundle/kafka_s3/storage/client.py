@@ -25,7 +25,7 @@ READ_TIMEOUT_S = 60
 def s3_client(options: StoreOptions) -> Any:
     """A thread-safe S3 client that tries once only; connects nowhere yet."""
     config = _config(options)
-    session = session_of(options.credentials, region=options.region, config=_plain_config(options))
+    session = session_of(options.credentials, region=options.region, config=plain_config(options))
     client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
     client.meta.events.register(
         "request-created.s3", _ask_first_if_large if options.expect_continue else _never_ask_first
@@ -33,11 +33,12 @@ def s3_client(options: StoreOptions) -> Any:
     return client
 
 
-def _plain_config(options: StoreOptions) -> Config:
+def plain_config(options: StoreOptions) -> Config:
+    """Timeouts, proxies and user agent, for requests to any AWS service."""
     return Config(
         connect_timeout=CONNECT_TIMEOUT_S,
         read_timeout=READ_TIMEOUT_S,
-        proxies=_proxies(options.proxy),
+        proxies=proxies(options.proxy),
         user_agent_extra=f"kafka-s3/{__version__}",
     )
 
@@ -55,10 +56,10 @@ def _config(options: StoreOptions) -> Config:
         response_checksum_validation="when_required",
         **special,
     )
-    return _plain_config(options).merge(wanted)
+    return plain_config(options).merge(wanted)
 
 
-def _proxies(proxy: Proxy | None) -> dict[str, str] | None:
+def proxies(proxy: Proxy | None) -> dict[str, str] | None:
     """Both schemes through the proxy; None leaves the choice to the environment (HTTPS_PROXY, NO_PROXY)."""
     if proxy is None:
         return None

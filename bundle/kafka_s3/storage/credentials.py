@@ -18,8 +18,10 @@ from botocore.credentials import Credentials as BotoCredentials
 
 from kafka_s3.config.secret import Secret
 from kafka_s3.errors import Problem
+from kafka_s3.storage.service_credential import service_credentials
 
 PREFIX = "s3.credentials.provider."
+NAME = "service.credential.name"
 
 
 class Provider(StrEnum):
@@ -34,6 +36,7 @@ class Provider(StrEnum):
     WEB_IDENTITY = "web_identity"
     ANONYMOUS = "anonymous"
     ASSUME_ROLE = "assume_role"
+    SERVICE_CREDENTIAL = "service_credential"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +51,13 @@ class AssumedRole:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A provider with what it needs: keys for `static`, a role (and perhaps base keys) for `assume_role`."""
+    """A provider with what it needs: keys for `static`, a role (and perhaps base keys) for `assume_role`, the name of a credential."""
 
     provider: Provider = Provider.DEFAULT
     access_key_id: str = ""
     secret_access_key: Secret | None = None
     role: AssumedRole | None = None
+    service_credential: str = ""
 
     def secrets(self) -> tuple[str, ...]:
         """The texts that must not show in errors or logs."""
@@ -94,7 +98,18 @@ def credentials_of(
         return (
             Problem(f"{PREFIX}class", provider, "needs both aws.access.key.id and aws.secret.access.key.", "Set both."),
         )
+    if provider == Provider.SERVICE_CREDENTIAL:
+        return _named({key.removeprefix(PREFIX): value for key, value in settings.items()})
     return Credentials(Provider(provider))
+
+
+def _named(settings: Mapping[str, str | Secret]) -> Credentials | tuple[Problem, ...]:
+    given = settings.get(NAME, "")
+    name = (given.reveal() if isinstance(given, Secret) else given).strip()
+    if name:
+        return Credentials(Provider.SERVICE_CREDENTIAL, service_credential=name)
+    rule = "is required by the provider service_credential."
+    return (Problem(f"{PREFIX}{NAME}", None, rule, "Name a service credential of Unity Catalog."),)
 
 
 def _role(settings: Mapping[str, str | Secret]) -> AssumedRole | tuple[Problem, ...]:
@@ -121,6 +136,8 @@ def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
     elif credentials.secret_access_key:
         pair = (credentials.access_key_id, credentials.secret_access_key.reveal())
         _only(inner, _Held(lambda: BotoCredentials(*pair)))
+    elif credentials.service_credential:
+        _only(inner, _Held(lambda: service_credentials(credentials.service_credential)))
     elif credentials.provider in _METHODS:
         wanted = _METHODS[credentials.provider]
         chain = inner.get_component("credential_provider").providers

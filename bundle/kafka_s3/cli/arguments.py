@@ -1,0 +1,49 @@
+"""Which arguments and options do several commands take? Each is defined here once, with its name and its help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from kafka_s3.config.settings import defaults
+from kafka_s3.errors import ConfigError, Problem
+
+ConfigPath = Annotated[Path, typer.Argument(help="The connector's configuration: Connect JSON or .properties.")]
+WorkerPath = Annotated[
+    Path | None,
+    typer.Option("--worker", help="Connect's worker.properties: brokers, default converters, consumer settings."),
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a key over the file; may be given more than once."),
+]
+SinkName = Annotated[
+    str, typer.Argument(metavar="CONFIG|NAME", help="A sink's configuration file, or its name with --bucket.")
+]
+BucketName = Annotated[
+    str | None, typer.Option("--bucket", envvar="KAFKA_S3_BUCKET", help="The bucket, where no configuration names it.")
+]
+StoreUrl = Annotated[
+    str | None, typer.Option("--store-url", envvar="KAFKA_S3_STORE_URL", help="Address of an S3-compatible service.")
+]
+Region = Annotated[str, typer.Option("--region", envvar="KAFKA_S3_REGION", help="The bucket's region.")]
+Prefix = Annotated[str, typer.Option("--state-prefix", help="Folder of the sinks' state in the bucket.")]
+REGION: Final = str(defaults()["s3.region"])
+
+TopicName = Annotated[str, typer.Argument(help="The topic.")]
+PartitionNumber = Annotated[int, typer.Argument(min=0, help="The partition.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the running sink's answer.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
+Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]
+
+
+def pairs(overrides: list[str] | None) -> dict[str, str]:
+    """`KEY=VALUE` texts as a map. Raises ConfigError where there is no `=`."""
+    wrong = [text for text in overrides or [] if "=" not in text]
+    if wrong:
+        raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.") for text in wrong])
+    return dict(text.split("=", 1) for text in overrides or [])

@@ -1,0 +1,145 @@
+"""`kafka-s3 delta check|rebuild CONFIG`: do the Delta tables hold what the log says, and let them hold it again.
+
+Exit codes: 0 nothing found, 1 findings (or the bucket cannot be asked), 2 the configuration or the call is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.config.settings import Settings
+from kafka_s3.config.validate import load
+from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from kafka_s3.delta.check import Checked
+
+MINUTE_MS: Final = 60_000
+RECENT_MINUTES: Final = 10
+delta = typer.Typer(help="Compare a sink's Delta tables with log and bucket, or make them again.", no_args_is_help=True)
+
+Only = Annotated[
+    list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
+]
+
+
+@delta.command()
+def check(
+    config: ConfigPath,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    topics: Only = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
+    from kafka_s3.delta.check import check as check_table
+    from kafka_s3.delta.make import intake_of, tables_of
+
+    here = _opened(config, worker, overrides=overrides)
+    table, intake = tables_of(here.settings, here.store), intake_of(here.settings, here.store)
+    found = [check_table(here.log, intake, table(topic), topic=topic) for topic in here.topics(topics)]
+    if as_json:
+        print(json.dumps([asdict(one) for one in found], indent=2))
+    else:
+        show(found, Console())
+    if any(one.findings for one in found):
+        raise typer.Exit(1)
+
+
+@delta.command()
+def rebuild(
+    config: ConfigPath,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    topics: Only = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete the tables' own logs first: their history is lost, no object is.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --fresh: also where a driver committed lately. It must be stopped.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Make the tables again from the commit log: its objects go in, all other files go out; no object is deleted."""
+    from kafka_s3.delta.make import intake_of, layout_of, tables_of
+    from kafka_s3.delta.rebuild import forget
+    from kafka_s3.delta.rebuild import rebuild as rebuild_table
+    from kafka_s3.positions import check_idle
+
+    here = _opened(config, worker, overrides=overrides)
+    chosen = here.topics(topics)
+    if fresh and not force:
+        here.log.load()
+        check_idle(here.log.last, now_ms=now_ms(), within_ms=RECENT_MINUTES * MINUTE_MS)
+    if fresh and not yes:
+        typer.confirm(f"Delete the history of {len(chosen)} tables ({', '.join(chosen)})?", abort=True)
+    table, intake, out = tables_of(here.settings, here.store), intake_of(here.settings, here.store), Console()
+    for topic in chosen:
+        if fresh:
+            forget(here.store, layout_of(here.settings).folder(topic))
+        done = rebuild_table(here.log, intake, table(topic), topic=topic, clock_ms=now_ms)
+        text = f"{topic}: {done.added} files added, {done.removed} taken out"
+        out.print(text, markup=False, highlight=False, soft_wrap=True)
+        for key, reason in done.left_out.items():
+            out.print(f"  {key} stays out: {reason}", markup=False, highlight=False, soft_wrap=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    settings: Settings
+    store: ObjectStore
+    log: CommitLog
+
+    def topics(self, wanted: Sequence[str] | None) -> list[str]:
+        """The topics with objects, or those that were asked for. Raises ConfigError for one without."""
+        from kafka_s3.delta.check import topics_of
+
+        known = topics_of(self.log)
+        for topic in wanted or ():
+            if topic not in known:
+                hint = f"Topics with objects: {', '.join(known) or 'none'}."
+                raise ConfigError([Problem("--topic", topic, "has no Parquet object in the log.", hint)])
+        return list(wanted or known)
+
+
+def _opened(config: ConfigPath, worker: WorkerPath, *, overrides: Overrides) -> _Here:
+    from kafka_s3.pipeline import state_paths
+    from kafka_s3.storage.options import store_options
+    from kafka_s3.storage.s3 import S3Store
+
+    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    if not settings.flag("delta.enable"):
+        rule = "must be true: this sink has no tables."
+        raise ConfigError([Problem("delta.enable", "false", rule, "Set it, or try --set delta.enable=true.")])
+    store = S3Store(store_options(settings))
+    return _Here(settings, store, CommitLog(store, state_paths(settings), clock_ms=now_ms))
+
+
+def show(found: Iterable[Checked], out: Console) -> None:
+    """The result for people: a line a table, then what was found."""
+    for one in found:
+        at = "no table" if one.version is None else f"version {one.version}, entry {one.position}"
+        text = f"{one.topic}: {at}; {one.files:,} objects, {one.records:,} records in the log"
+        rewritten = f"; {one.rewritten:,} objects were rewritten by other writers" if one.rewritten else ""
+        out.print(text + rewritten, markup=False, highlight=False, soft_wrap=True)
+        for finding in one.findings:
+            out.print(f"  [red]{finding.kind}[/] {escape(finding.place)}", highlight=False, soft_wrap=True)
+            out.print(f"      {escape(finding.text)}", highlight=False, soft_wrap=True)
+        if not one.findings:
+            out.print("  [green]Nothing found.[/]", highlight=False)
+
+
+def now_ms() -> int:
+    """The wall clock, epoch milliseconds."""
+    return int(datetime.now(UTC).timestamp() * 1000)

@@ -1,0 +1,130 @@
+"""Do table, commit log and bucket agree? Every object of the log is in its topic's table, and every file of the table in the bucket.
+
+Other writers may rewrite files (OPTIMIZE): their files are told from ours by the log, and must hold as many records as those that they
+replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.delta.follower import Filed, by_topic
+from kafka_s3.delta.intake import Intake
+from kafka_s3.delta.table import Table, TableState
+from kafka_s3.errors import TableError
+from kafka_s3.model import DataFile
+
+
+class Kind(StrEnum):
+    """What is wrong."""
+
+    NO_TABLE = "no table"
+    REFUSED = "table refused"
+    BEHIND = "table behind"
+    NOT_IN_TABLE = "object not in table"
+    MISSING_OBJECT = "missing object"
+    WRONG_SIZE = "wrong size"
+    WRONG_COUNT = "wrong count"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: what, where, and a text that ends with the way out."""
+
+    kind: Kind
+    place: str
+    text: str
+
+
+@dataclass(slots=True)
+class Checked:
+    """What was looked at of one table. `files` and `records` are the log's, `rewritten` those that other writers put into other files."""
+
+    topic: str
+    address: str
+    version: int | None = None
+    position: int = -1
+    files: int = 0
+    records: int = 0
+    rewritten: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+REBUILD = "kafka-s3 delta rebuild puts it right."
+
+
+def topics_of(log: CommitLog) -> list[str]:
+    """The topics of which the log has Parquet objects. Raises StorageError, LogDamaged."""
+    return sorted(by_topic(log.entries()))
+
+
+def check(log: CommitLog, intake: Intake, table: Table, *, topic: str) -> Checked:
+    """Compares one topic's table. Raises StorageError, CommitError; what the table itself refuses is a finding."""
+    entries = by_topic(log.entries()).get(topic, [])
+    ours = {intake.layout.path(file): file for one in entries for file in one.files}
+    found = Checked(topic, table.address, files=len(ours), records=sum(file.records for file in ours.values()))
+    try:
+        state = table.state()
+    except TableError as error:
+        found.findings.append(Finding(Kind.REFUSED, table.address, str(error)))
+        return found
+    if state is None:
+        if ours:
+            text = f"The log has {len(ours)} objects, but there is no table. A run of the sink makes it, as does kafka-s3 delta rebuild."
+            found.findings.append(Finding(Kind.NO_TABLE, table.address, text))
+        return found
+    found.version, found.position = state.version, state.position
+    found.findings += _standing(state, entries, address=table.address)
+    held = table.files()
+    found.findings += _absent(found, ours, held)
+    found.findings += _in_bucket(intake, topic, held)
+    return found
+
+
+def _standing(state: TableState, entries: list[Filed], *, address: str) -> Iterable[Finding]:
+    for obstacle in state.obstacles:
+        yield Finding(
+            Kind.REFUSED, address, f"The table has {obstacle}, so that objects cannot be added as they are. Drop it."
+        )
+    if entries and entries[-1].version > state.position:
+        text = f"The table has come to entry {state.position}, the log to {entries[-1].version}. A run of the sink lets it catch up."
+        yield Finding(Kind.BEHIND, address, text)
+
+
+def _absent(
+    found: Checked, ours: Mapping[str, DataFile], held: Mapping[str, tuple[int, int | None]]
+) -> Iterable[Finding]:
+    """Objects of the log that are not in the table, unless others' files hold as many records."""
+    absent = [file for path, file in ours.items() if path not in held]
+    others = {path: counts for path, (_, counts) in held.items() if path not in ours}
+    records = sum(file.records for file in absent)
+    if absent and others and sum(count or 0 for count in others.values()) >= records:
+        found.rewritten = len(absent)
+        return
+    if absent and others:
+        held_count = sum(count or 0 for count in others.values())
+        text = (
+            f"{len(absent)} objects with {records} records were replaced by {len(others)} files of other writers, which hold {held_count} "
+            f"records. Were rows deleted? If not: {REBUILD}"
+        )
+        yield Finding(Kind.WRONG_COUNT, found.address, text)
+        return
+    for file in absent:
+        yield Finding(
+            Kind.NOT_IN_TABLE, file.key, f"The object of {file.records} records is not in the table. {REBUILD}"
+        )
+
+
+def _in_bucket(intake: Intake, topic: str, held: Mapping[str, tuple[int, int | None]]) -> Iterable[Finding]:
+    folder = intake.layout.folder(topic)
+    sizes = {info.key.removeprefix(folder): info.size for info in intake.store.list(folder)}
+    for path, (size, _) in sorted(held.items()):
+        if path not in sizes:
+            text = "The table has a file that the bucket has not: reading the table fails. Restore it, or kafka-s3 delta rebuild."
+            yield Finding(Kind.MISSING_OBJECT, f"{folder}{path}", text)
+        elif sizes[path] != size:
+            text = f"The object has {sizes[path]} bytes, the table says {size}. Restore it from a bucket version, or {REBUILD}"
+            yield Finding(Kind.WRONG_SIZE, f"{folder}{path}", text)

@@ -1,0 +1,302 @@
+"""Which columns does a Parquet file give a Delta table, and do they fit those that the table has?
+
+Types are in the form in which Delta's log writes them: a name such as `long`, or a map for structs, arrays and maps. Every column of ours
+is nullable: a later file may lack it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, TypeAlias
+
+import pyarrow as pa
+
+DeltaType: TypeAlias = str | Mapping[str, Any]
+BY_DIRECTORY: Final = "kafka-s3.directory"
+"""Marks a column whose values come from directories, among those that a task is told: records must not have it."""
+RESCUED: Final = "_rescued_data"
+_NOT_IN_NAMES: Final = frozenset(" ,;{}()\n\t=")
+_DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+_WHOLE: Final = ("byte", "short", "integer", "long")
+_PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
+    (pa.types.is_boolean, "boolean"),
+    (pa.types.is_int8, "byte"),
+    (pa.types.is_int16, "short"),
+    (pa.types.is_int32, "integer"),
+    (pa.types.is_int64, "long"),
+    (pa.types.is_float32, "float"),
+    (pa.types.is_float64, "double"),
+    (pa.types.is_string, "string"),
+    (pa.types.is_large_string, "string"),
+    (pa.types.is_binary, "binary"),
+    (pa.types.is_large_binary, "binary"),
+    (pa.types.is_date32, "date"),
+    (
+        pa.types.is_time32,
+        "integer",
+    ),  # milliseconds of the day: what Connect's Time is, and what readers take the file's integers for
+)
+
+_ARROW: Final = {
+    "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(), "float": pa.float32(),
+    "double": pa.float64(), "string": pa.string(), "binary": pa.binary(), "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"), "timestamp_ntz": pa.timestamp("us"),
+}  # fmt: skip
+
+
+class Mode(StrEnum):
+    """What happens to columns that the table does not have (`delta.schema.evolution.mode`)."""
+
+    ADD = "addNewColumns"
+    FAIL = "failOnNewColumns"
+    RESCUE = "rescue"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """How tables follow their records; `fields` are those of a field partitioner, which a directory names, so that they must fit."""
+
+    mode: Mode
+    fields: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a table or a file, in order: name to the field's map of Delta's log. `omitted` have no form in Delta, with reasons."""
+
+    fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    omitted: tuple[str, ...] = ()
+
+    def schema_string(self) -> str:
+        """The schema as Delta's log has it."""
+        return json.dumps({"type": "struct", "fields": list(self.fields.values())}, separators=(",", ":"))
+
+    def type_of(self, name: str) -> DeltaType | None:
+        """The type of a column, None where there is none of that name."""
+        found = self.fields.get(name)
+        return None if found is None else found["type"]
+
+    def by_directory(self, name: str) -> bool:
+        """Whether the column's values come from directories (see `marked`)."""
+        return BY_DIRECTORY in self.fields.get(name, {}).get("metadata", {})
+
+    def marked(self, names: Iterable[str]) -> Columns:
+        """With these columns marked as those of directories."""
+        marks = {
+            name: {**self.fields[name], "metadata": {BY_DIRECTORY: "true"}} for name in names if name in self.fields
+        }
+        return Columns({**self.fields, **marks}, self.omitted)
+
+    @staticmethod
+    def of(types: Mapping[str, DeltaType]) -> Columns:
+        """Nullable columns of these types."""
+        return Columns({name: delta_field(name, type_) for name, type_ in types.items()})
+
+
+def read_columns(schema_string: str) -> Columns:
+    """The columns of a schema in the form of Delta's log."""
+    return Columns({one["name"]: one for one in json.loads(schema_string)["fields"]})
+
+
+def rescuing(columns: Columns) -> Columns:
+    """The columns, and the one that holds what has no column (mode `rescue`)."""
+    return Columns({**columns.fields, **Columns.of({RESCUED: "string"}).fields}, columns.omitted)
+
+
+def delta_field(name: str, type_: DeltaType) -> dict[str, Any]:
+    """A nullable field."""
+    return {"name": name, "type": type_, "nullable": True, "metadata": {}}
+
+
+def file_columns(schema: pa.Schema) -> Columns:
+    """The columns of a Parquet file.
+
+    What Delta has no form for (decimals of more than 38 digits, names that need column mapping) is left out, and named in `omitted`.
+    """
+    omitted: list[str] = []
+    return Columns({one["name"]: one for one in _fields(schema, "", omitted)}, tuple(omitted))
+
+
+def is_name(name: str) -> bool:
+    """Whether a column may be called so without column mapping."""
+    return bool(name) and not _NOT_IN_NAMES.intersection(name)
+
+
+def written_columns(encoder: Any) -> str:
+    """The columns of a Parquet file that was just finished, in the form of Delta's log."""
+    return file_columns(encoder.footers[-1].schema.to_arrow_schema()).schema_string()
+
+
+def _fields(fields: Iterable[pa.Field], path: str, omitted: list[str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    taken = set[str]()
+    for one in fields:
+        where = f"{path}{one.name}"
+        if not is_name(one.name):
+            omitted.append(f"{where!r}: Delta allows no such name without column mapping")
+        elif one.name.lower() in taken:
+            omitted.append(f"{where}: another column differs from it by case only")
+        elif (type_ := _delta_type(one.type, where, omitted)) is not None:
+            taken.add(one.name.lower())
+            found.append(delta_field(one.name, type_))
+    return found
+
+
+def _delta_type(kind: pa.DataType, where: str, omitted: list[str]) -> DeltaType | None:
+    for is_kind, name in _PLAIN:
+        if is_kind(kind):
+            return name
+    if pa.types.is_timestamp(kind) and kind.unit != "ns":
+        return "timestamp" if kind.tz else "timestamp_ntz"
+    if pa.types.is_decimal(kind) and kind.precision <= 38 and 0 <= kind.scale <= kind.precision:
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_struct(kind):
+        fields = _fields(kind, f"{where}.", omitted)
+        return {"type": "struct", "fields": fields} if fields else None
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        element = _delta_type(kind.value_type, f"{where}.element", omitted)
+        return None if element is None else {"type": "array", "elementType": element, "containsNull": True}
+    if pa.types.is_map(kind):
+        key = _delta_type(kind.key_type, f"{where}.key", omitted)
+        value = _delta_type(kind.item_type, f"{where}.value", omitted)
+        if key is None or value is None:
+            return None
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    omitted.append(f"{where}: {kind} has no form in Delta")
+    return None
+
+
+def delta_type(kind: pa.DataType) -> DeltaType | None:
+    """The type of a column, None where Delta has no form for it."""
+    return _delta_type(kind, "", [])
+
+
+def arrow_of(type_: DeltaType) -> pa.DataType:
+    """The Arrow type that a Parquet file's column has in a table's column of that type. Raises KeyError for a type unknown here."""
+    if isinstance(type_, str):
+        decimal = _DECIMAL.fullmatch(type_)
+        return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW[type_]
+    if type_["type"] == "struct":
+        return pa.struct([pa.field(one["name"], arrow_of(one["type"])) for one in type_["fields"]])
+    if type_["type"] == "array":
+        return pa.list_(arrow_of(type_["elementType"]))
+    return pa.map_(arrow_of(type_["keyType"]), arrow_of(type_["valueType"]))
+
+
+@dataclass(slots=True)
+class Fit:
+    """How a file's columns lie to a table's. `columns` hold both, the table's first.
+
+    `new` are columns that the table lacks, `wider` those whose type in the table is too narrow, `conflicts` those that no type of Delta
+    holds together; nested ones by their path. Each with a text that names column and types.
+    """
+
+    columns: Columns
+    new: dict[str, str] = field(default_factory=dict)
+    wider: dict[str, str] = field(default_factory=dict)
+    conflicts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the table holds the file as it is."""
+        return not (self.new or self.wider or self.conflicts)
+
+    def refusals(self, mode: Mode) -> list[str]:
+        """What the table cannot take in a mode. New columns stay in the file alone where the mode neither adds nor refuses them."""
+        refused = list(self.conflicts.values())
+        if mode is not Mode.ADD:
+            refused += self.wider.values()
+        return [*refused, *self.new.values()] if mode is Mode.FAIL else refused
+
+
+def fit(table: Columns, file: Columns) -> Fit:
+    """Compares a file's columns with a table's."""
+    found = Fit(table)
+    fields = _merged(table.fields, file.fields, "", found)
+    found.columns = Columns({one["name"]: one for one in fields})
+    return found
+
+
+def _merged(
+    table: Mapping[str, Mapping[str, Any]], file: Mapping[str, Mapping[str, Any]], path: str, found: Fit
+) -> list[Mapping[str, Any]]:
+    merged = dict(table)
+    spelt = {name.lower(): name for name in table}
+    for name, one in file.items():
+        where = f"{path}{name}"
+        known = table.get(name)
+        if known is not None and BY_DIRECTORY in known.get("metadata", {}):
+            found.conflicts[where] = f"column {where} is given by the directories of the table"
+        elif known is not None:
+            merged[name] = {**known, "type": _wider(known["type"], one["type"], where, found)}
+        elif name.lower() in spelt:
+            found.conflicts[where] = f"column {where} differs from the table's {spelt[name.lower()]} by case only"
+        else:
+            merged[name] = one
+            spelt[name.lower()] = name
+            found.new[where] = f"new column {where} {shown(one['type'])}"
+    return list(merged.values())
+
+
+def _wider(table: DeltaType, file: DeltaType, where: str, found: Fit) -> DeltaType:
+    """The type that holds both; the table's own where there is none."""
+    if table == file:
+        return table
+    if isinstance(table, str) and isinstance(file, str):
+        wider = _wider_plain(table, file)
+        if wider is None:
+            found.conflicts[where] = _unlike(where, file, table)
+        elif wider != table:
+            found.wider[where] = _unlike(where, file, table)
+        return wider or table
+    if isinstance(table, Mapping) and isinstance(file, Mapping) and table["type"] == file["type"]:
+        return _wider_nested(table, file, where, found)
+    found.conflicts[where] = _unlike(where, file, table)
+    return table
+
+
+def _wider_nested(table: Mapping[str, Any], file: Mapping[str, Any], where: str, found: Fit) -> DeltaType:
+    if table["type"] == "struct":
+        mine, others = ({one["name"]: one for one in type_["fields"]} for type_ in (table, file))
+        return {**table, "fields": _merged(mine, others, f"{where}.", found)}
+    if table["type"] == "array":
+        element = _wider(table["elementType"], file["elementType"], f"{where}.element", found)
+        return {**table, "elementType": element}
+    key = _wider(table["keyType"], file["keyType"], f"{where}.key", found)
+    value = _wider(table["valueType"], file["valueType"], f"{where}.value", found)
+    return {**table, "keyType": key, "valueType": value}
+
+
+def _wider_plain(table: str, file: str) -> str | None:
+    """The widenings of Delta's type widening that readers do on the fly: whole numbers, float, whole number to double, decimals."""
+    if table in _WHOLE and file in _WHOLE:
+        return max(table, file, key=_WHOLE.index)
+    pair = {table, file}
+    if pair == {"float", "double"} or ("double" in pair and pair & {"byte", "short", "integer"}):
+        return "double"
+    mine, others = _DECIMAL.fullmatch(table), _DECIMAL.fullmatch(file)
+    if mine is None or others is None:
+        return None
+    scale = max(int(mine[2]), int(others[2]))
+    whole = max(int(mine[1]) - int(mine[2]), int(others[1]) - int(others[2]))
+    return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else None
+
+
+def _unlike(where: str, file: DeltaType, table: DeltaType) -> str:
+    return f"column {where} is {shown(file)}, in the table {shown(table)}"
+
+
+def shown(type_: DeltaType) -> str:
+    """A type for people."""
+    if isinstance(type_, str):
+        return type_
+    if type_["type"] == "struct":
+        return f"struct<{', '.join(one['name'] + ' ' + shown(one['type']) for one in type_['fields'])}>"
+    if type_["type"] == "array":
+        return f"array<{shown(type_['elementType'])}>"
+    return f"map<{shown(type_['keyType'])}, {shown(type_['valueType'])}>"

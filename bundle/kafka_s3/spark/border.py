@@ -1,0 +1,126 @@
+"""What crosses from Spark to Python for each record, and in what batches? Few, narrow columns: one more costs as a step of the work.
+
+Topic-partition and offset cross as one number. Spark can bound a batch by its rows or by its bytes, and for the latter measures it anew
+after every record, which takes a quarter of all of Java's time. So batches are bounded by rows, and a record above `SMALL_BYTES` does not
+cross: its row says so, and the range is read once more, by bytes. Topics that hold such records are read by bytes from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum, auto
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
+
+from kafka_s3.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
+from kafka_s3.errors import SinkError
+from kafka_s3.records import Longs
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+    from kafka_s3.spark.task import Task
+
+ROWS_PER_BATCH: Final = 16_384
+SMALL_BYTES: Final = 4096
+"""Times the rows of a batch: 64 MiB, which is Spark's own bound of bytes."""
+NO_TIMESTAMP_MS: Final = -1
+PLACE: Final = "place"
+HEADERS: Final = "array<struct<key:string,value:binary>>"
+
+
+class Bound(Enum):
+    """What ends a batch: its rows, where records are small, or its bytes."""
+
+    ROWS = auto()
+    BYTES = auto()
+
+
+class LargeRecords(SinkError):
+    """A range that was read by rows holds a record above `SMALL_BYTES`."""
+
+
+def columns(task: Task, bound: Bound) -> list[Column]:
+    """What crosses, of the columns of Spark's Kafka source."""
+    place, value = _place(task), F.col("value")
+    if bound is Bound.ROWS:
+        large = _bytes(task) > SMALL_BYTES
+        place, value = F.when(large, F.lit(-1) - place).otherwise(place), F.when(~large, value)
+    crossing = [place.alias(PLACE), F.unix_millis("timestamp").alias("timestamp"), value.alias("value")]
+    if task.keeps_envelopes:
+        return [*crossing, F.col("key"), _never_null(F.col("headers")).alias("headers")]
+    return [*crossing, _schema_name().alias(SCHEMA_NAME)] if task.keeps_schema_names else crossing
+
+
+def by_place(batches: Iterable[pa.RecordBatch], offset_bits: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The batches, cut where a topic-partition ends and the next begins, with the topic-partition's number."""
+    for batch in batches:
+        if not len(batch):
+            continue
+        places = _positive(batch) >> offset_bits
+        starts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(places)]
+        for start, stop in pairwise(starts):
+            yield int(places[start]), batch.slice(start, stop - start)
+
+
+def unpacked(batch: pa.RecordBatch, offset_bits: int) -> pa.RecordBatch:
+    """The batch with its offsets, and null for Kafka's "no timestamp". Raises LargeRecords."""
+    packed = batch.column(PLACE).to_numpy()
+    if packed.min() < 0:
+        raise LargeRecords(f"a record has more than {SMALL_BYTES} bytes")
+    offsets = pa.array(packed & ((1 << offset_bits) - 1))
+    batch = batch.set_column(batch.schema.get_field_index(PLACE), "offset", offsets)
+    index = batch.schema.get_field_index("timestamp")
+    times = batch.column(index)
+    none = pc.equal(times, NO_TIMESTAMP_MS)
+    if not pc.any(none).as_py():
+        return batch
+    return batch.set_column(index, "timestamp", pc.if_else(none, pa.scalar(None, pa.int64()), times))
+
+
+def _positive(batch: pa.RecordBatch) -> Longs:
+    """Number and offset of each record, also of one that did not cross."""
+    packed: Longs = batch.column(PLACE).to_numpy()
+    return packed if packed.min() >= 0 else np.where(packed < 0, -1 - packed, packed)
+
+
+def _place(task: Task) -> Column:
+    """The number of the topic-partition, above the bits of the offset."""
+    number, firsts = F.col("partition").cast("long"), task.first_places
+    if len(firsts) > 1:
+        first = F.create_map(*(F.lit(part) for topic, first in firsts.items() for part in (topic, first)))
+        number = F.element_at(first, F.col("topic")).cast("long") + number
+    return number * (1 << task.offset_bits) + F.col("offset")
+
+
+def _bytes(task: Task) -> Column:
+    """The size of what crosses of a record."""
+    value = F.coalesce(F.octet_length("value"), F.lit(0))
+    if not task.keeps_envelopes:
+        return value
+    headers = F.aggregate(
+        "headers", F.lit(0), lambda size, header: size + _size(header["key"]) + _size(header["value"])
+    )
+    return value + _size(F.col("key")) + F.when(F.col("headers").isNotNull(), headers).otherwise(0)
+
+
+def _size(column: Column) -> Column:
+    return F.coalesce(F.octet_length(column), F.lit(0))
+
+
+def _schema_name() -> Column:
+    """The header that names the value's schema, the last one if there are several; nearly always null (SEMANTICS A11)."""
+    named = F.filter("headers", lambda header: header["key"] == VALUE_SCHEMA)
+    found = F.try_element_at(named, F.lit(-1)).getField("value")
+    # the filter takes its time, and most records have no headers at all
+    return F.when(F.col("headers").isNotNull(), found)
+
+
+def _never_null(headers: Column) -> Column:
+    """An empty list instead of null: on the way to Python a column of null lists takes 30 microseconds a record, five times all else."""
+    return F.coalesce(headers, F.array().cast(HEADERS))

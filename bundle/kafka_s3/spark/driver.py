@@ -1,0 +1,44 @@
+"""How does the sink run where Spark's tasks have no network, as on serverless compute? Spark reads, the driver does the rest.
+
+The very function that otherwise runs in a task runs here, over the same batches; one topic-partition after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from kafka_s3.report_form import report_of
+from kafka_s3.spark.failures import raise_failure
+from kafka_s3.spark.source import SparkSource
+from kafka_s3.spark.task import Task
+from kafka_s3.tasks import Assignment, TaskReport
+
+OFFSETS_PER_READ: Final = 100_000
+"""What the driver holds at a time; a job of Spark each."""
+
+
+class DriverSource:
+    """The engine in the process of the driver, fed by Spark."""
+
+    def __init__(self, spark: SparkSource) -> None:
+        self._spark = spark
+
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+        """One report per assignment. Raises the store's errors and SourceError."""
+        return [self._read(wanted) for wanted in assignments]
+
+    def _read(self, wanted: Assignment) -> TaskReport:
+        task = self._spark.task([wanted])
+        rows = [row for batch in task.run(self._batches(task, wanted)) for row in batch.column(0).to_pylist()]
+        for row in rows:
+            raise_failure(row)
+        return report_of(rows[0]) if rows else task.without_records(wanted)
+
+    def _batches(self, task: Task, wanted: Assignment) -> Iterator[pa.RecordBatch]:
+        for start in range(wanted.start, wanted.until, OFFSETS_PER_READ):
+            part = replace(wanted, start=start, until=min(start + OFFSETS_PER_READ, wanted.until))
+            yield from self._spark.batches(task, part)

@@ -1,0 +1,110 @@
+"""Sinks with Delta tables: records in memory, the product's real loop, an S3 server, and delta-rs as the judge of the tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from memory_world import ORDERS, START_MS, settings_of
+
+from kafka_s3.build import build_sink
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
+from kafka_s3.embedded.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3.model import TopicPartition
+from kafka_s3.observer import Silent
+from kafka_s3.pipeline import make_pipeline, state_paths
+from kafka_s3.sink import Sink
+from kafka_s3.storage.faults import Fault, FaultyStore
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
+
+PARQUET = {
+    "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
+    "value.schema.inference": "true",
+    "delta.enable": "true",
+    "flush.size": "2",
+    "s3.region": REGION,
+}
+FIELD = {"partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name": "d"}
+
+
+class Warnings(Silent):
+    """Keeps what the sink warns of."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warned(self, text: str) -> None:
+        self.texts.append(text)
+
+
+class TableWorld:
+    """`start` makes a driver, as after a crash; `table` is what delta-rs reads."""
+
+    def __init__(self, s3: EmbeddedS3, bucket: str, **config: str) -> None:
+        self.now = START_MS
+        self.bucket, self.s3 = bucket, s3
+        self.config: dict[str, str] = {}
+        self.kafka = MemoryKafka(lambda: make_pipeline(self.settings), None)  # type: ignore[arg-type]  # set by configure
+        self.kafka.create(ORDERS)
+        self.warnings = Warnings()
+        self.configure(**config)
+
+    def configure(self, **config: str) -> None:
+        self.config |= config
+        places = {"s3.bucket.name": self.bucket, "store.url": self.s3.endpoint_url}
+        self.settings = settings_of({**PARQUET, **places, **self.config})
+        self.store = S3Store(store_options(self.settings))
+        self.kafka.store = self.store
+
+    def start(self, plan: Sequence[Fault] = ()) -> Sink:
+        store = FaultyStore(self.store, plan)
+        self.kafka.store = store
+        self.warnings = Warnings()
+        self.sink = build_sink(
+            self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now, observer=self.warnings
+        )
+        self.sink.open()
+        return self.sink
+
+    def run(self, plan: Sequence[Fault] = ()) -> Sink:
+        sink = self.start(plan)
+        assert sink.cycle()
+        return sink
+
+    def add(self, *values: dict[str, Any], tp: TopicPartition = ORDERS) -> None:
+        self.kafka.create(tp)
+        for value in values:
+            offset = len(self.kafka.records[tp])
+            self.kafka.add(tp, MemoryRecord(offset, START_MS, None, json.dumps(value).encode()))
+
+    def log(self) -> CommitLog:
+        return CommitLog(self.store, state_paths(self.settings), clock_ms=lambda: self.now)
+
+    def frontier(self) -> int:
+        return self.log().load().frontier[ORDERS]
+
+    def storage_options(self) -> dict[str, str]:
+        return {
+            "aws_endpoint_url": self.s3.endpoint_url, "aws_allow_http": "true", "aws_region": REGION,
+            "aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY,
+        }  # fmt: skip
+
+    def address(self, topic: str = "orders") -> str:
+        return f"s3://{self.bucket}/topics/{topic}"
+
+    def table(self, topic: str = "orders") -> DeltaTable:
+        return DeltaTable(self.address(topic), storage_options=self.storage_options())
+
+    def rows(self, topic: str = "orders", *, by: str = "n") -> list[dict[str, Any]]:
+        found = pa.table(self.table(topic).scan()).to_pylist()
+        return sorted(found, key=lambda row: row[by])
+
+    def actions(self, version: int, topic: str = "orders") -> list[dict[str, Any]]:
+        """The lines of one version of the table's log."""
+        text = self.store.get(f"topics/{topic}/_delta_log/{version:020d}.json").decode()
+        return [json.loads(line) for line in text.splitlines()]
