@@ -108,13 +108,13 @@ def sink(spark: SparkSession, request: Request, extra: Mapping[str, str]) -> Non
     )  # fmt: skip
 
 
-def from_kafka(spark: SparkSession, request: Request) -> DataFrame:
-    """Spark's own source with the sink's fetch settings."""
+def from_kafka(spark: SparkSession, request: Request, *, tuned: bool = True) -> DataFrame:
+    """Spark's own source, `tuned` with the sink's fetch settings."""
     from kafka_s3.spark.source import FETCH
 
     return (
         spark.read.format("kafka")
-        .options(**{f"kafka.{name}": value for name, value in FETCH.items()})
+        .options(**{f"kafka.{name}": value for name, value in FETCH.items() if tuned})
         .option("kafka.bootstrap.servers", request.servers)
         .option("subscribe", request.topic)
         .option("startingOffsets", "earliest")

@@ -1,7 +1,8 @@
 """What does a record cost, Kafka Avro to Parquet zstd, against plain Spark's `from_avro`; and on the sink's other paths? Ratios of one run.
 
 KAFKA_S3_BENCH_RECORDS (4,000,000; slow paths a tenth) and KAFKA_S3_BENCH_ROUNDS (3) size it. Broker, registry and S3 are not counted; plain
-Spark writes to local disk, which spares it S3. The first run of a path warms up and is not counted. Nothing here asserts a time.
+Spark writes to local disk, which spares it S3. It runs as it comes, and with the sink's own settings for fetching and for the reader, too.
+The first two runs of the compared sides warm their JVMs up and are not counted. Nothing here asserts a time.
 
 python -m tests.benchmarks.test_avro_to_parquet SIDE     (a side's process, see `sides`)
 """
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Self
@@ -50,7 +52,10 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
 
 SLOW_SHARE = 10
 MAIN = "Avro -> Parquet zstd"
-SINK, PLAIN, PLAIN_V2 = "sink", "plain Spark from_avro", "plain Spark from_avro, V2 reader"
+WARM_UPS = 2
+SINK = "sink"
+PLAIN, TUNED, TUNED_V2 = "plain Spark from_avro", "the same, our fetch settings", "the same, V2 reader, too"
+COMPARED = (PLAIN, TUNED, TUNED_V2)
 CONFLUENT, CONNECT = "io.confluent.connect.", "org.apache.kafka.connect."
 TYPES = {
     "id": "long", "customer": "string", "product": "string", "country": "string", "quantity": "int", "price": "double",
@@ -190,12 +195,13 @@ class AvroSide(Side):
         return self
 
 
-def plain_spark(spark: SparkSession, request: Request) -> None:
+def plain_spark(spark: SparkSession, request: Request, *, tuned: bool) -> None:
     """What one writes without us: the magic byte and the id cut off, one schema for all."""
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.avro.functions import from_avro
 
-    rows = sides.from_kafka(spark, request).select(from_avro(F.expr("substring(value, 6)"), avro_schema()).alias("v"))
+    records = sides.from_kafka(spark, request, tuned=tuned)
+    rows = records.select(from_avro(F.expr("substring(value, 6)"), avro_schema()).alias("v"))
     rows.select("v.*").write.option("compression", "zstd").parquet(f"{request.place}/{request.name}")
 
 
@@ -207,8 +213,9 @@ def side_process(name: str) -> None:
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {jars} pyspark-shell"
     sides.SIDES |= {
         SINK: lambda spark, request: sides.sink(spark, request, {}),
-        PLAIN: plain_spark,
-        PLAIN_V2: sides.on_the_newer_path(plain_spark),
+        PLAIN: partial(plain_spark, tuned=False),
+        TUNED: partial(plain_spark, tuned=True),
+        TUNED_V2: sides.on_the_newer_path(partial(plain_spark, tuned=True)),
     }
     sides.main(name)
 
@@ -228,16 +235,16 @@ def objects() -> Iterator[EmbeddedS3]:
 def test_avro_to_parquet_against_plain_spark_and_the_sinks_other_paths(
     broker: EmbeddedKafka, objects: EmbeddedS3, tmp_path: Path
 ) -> None:
-    costs: dict[str, list[Cost]] = {name: [] for name in (MAIN, PLAIN, PLAIN_V2, *PATHS)}
+    costs: dict[str, list[Cost]] = {name: [] for name in (MAIN, *COMPARED, *PATHS)}
     with ExitStack() as stack:
         registry = stack.enter_context(EmbeddedRegistry())
         topics = produced(broker, registry)
-        logs = {name: tmp_path / f"side-{at}.log" for at, name in enumerate((SINK, PLAIN, PLAIN_V2))}
+        logs = {name: tmp_path / f"side-{at}.log" for at, name in enumerate((SINK, *COMPARED))}
         started = {name: stack.enter_context(AvroSide(name, log)) for name, log in logs.items()}
-        for turn in range(ROUNDS + 1):
+        for turn in range(WARM_UPS + ROUNDS):
             for name in costs:
-                if name not in (MAIN, PLAIN, PLAIN_V2) and turn > 1:
-                    continue  # the other paths are run once: they are told, not compared
+                if name not in (MAIN, *COMPARED) and turn not in (0, WARM_UPS):
+                    continue  # the other paths are run once, after one to warm up: they are told, not compared
                 path = PATHS.get(name, PATHS[MAIN])
                 topic, folder = topics[path.topic], f"run-{list(costs).index(name)}-{turn}"
                 place = f"{objects.endpoint_url}/{BUCKET}" if name in PATHS else str(tmp_path)
@@ -249,7 +256,7 @@ def test_avro_to_parquet_against_plain_spark_and_the_sinks_other_paths(
                     else sorted((tmp_path / folder).glob("*.parquet"))
                 )
                 _found_again(topic, files)
-                if turn:
+                if turn >= WARM_UPS:
                     costs[name].append(cost)
     _print_table(topics, costs)
 
@@ -285,7 +292,7 @@ def _print_table(topics: dict[str, Topic], costs: dict[str, list[Cost]]) -> None
     main = topics[PATHS[MAIN].topic]
     print(
         f"\n{main.records:,} Avro records of {main.value_bytes / main.records:.0f} bytes, {PARTITIONS} partitions, {ROUNDS} rounds in "
-        "turns after one to warm up\n"
+        f"turns after {WARM_UPS} to warm up\n"
     )
     print(
         f"{'':36}{'':>11}  {'M records per CPU-second':>27}  {'microseconds of CPU':>21}  {'wall (informational)':>22}"
@@ -297,7 +304,7 @@ def _print_table(topics: dict[str, Topic], costs: dict[str, list[Cost]]) -> None
         rate[name] = [records / cost.cpu_seconds / 1e6 for cost in runs]
         wall = median(cost.wall_seconds for cost in runs)
         print(f"{name:36}{records:>11,}  {spread(rate[name]):>27}  {1 / median(rate[name]):>21.2f}  {wall:>20.1f} s")
-    for other in (PLAIN, PLAIN_V2):
+    for other in COMPARED:
         ratios = [ours / theirs for ours, theirs in zip(rate[MAIN], rate[other], strict=True)]
         print(f"{MAIN} to {other}: {spread(ratios)}")
 

@@ -323,6 +323,22 @@ def test_a_registry_that_refuses_the_password_stops_the_sink_and_the_password_st
     assert here.bucket.dead_letters(config["name"]) == []
 
 
+def test_records_whose_schema_a_header_names_arrive_among_those_that_name_it_themselves(
+    here: Surroundings, topic: Callable[..., str], registry: EmbeddedRegistry, client: SchemaRegistryClient
+) -> None:
+    name = topic("headers")
+    orders = [order(number) for number in range(6)]
+    framed = serialized(name, avro_serializer(client, ORDER), orders)
+    header = lambda value: (("trace", b"1"), ("__value_schema_id", value[:5]))  # noqa: E731
+    records = [Given(v[5:], headers=header(v)) if number % 2 else Given(v) for number, v in enumerate(framed)]
+    produce(here.servers, name, records)
+    for tolerance in ("none", "all"):  # with it, headers are read in any case
+        more = {"errors.tolerance": tolerance, "name": f"sink-{tolerance}-{here.bucket.name}", "topics.dir": tolerance}
+        here.drain(here.config(name, **{**reading(registry, Language.AVRO), **more}))
+    rows = [[row["id"] for row in here.bucket.rows(key)] for key in here.bucket.data_keys()]
+    assert rows == [list(range(6))] * 2
+
+
 def test_the_demos_shipments_of_two_schema_versions_share_files_and_all_arrive(here: Surroundings) -> None:
     with EmbeddedRegistry() as registry:
         sent = list(shipments.shipment_records(shipments.register_shipments(registry), 1_500))

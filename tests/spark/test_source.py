@@ -14,7 +14,7 @@ from kafka_s3.config.validate import validate
 from kafka_s3.errors import SinkError
 from kafka_s3.kafka import KafkaBrokers
 from kafka_s3.model import Reason, TopicPartition
-from kafka_s3.spark.border import Bound
+from kafka_s3.spark.border import Crossing
 from kafka_s3.spark.source import BATCH_BYTES, BYTES, SparkSource
 from kafka_s3.tasks import Assignment, Delivery
 from tests.integration.support import BASE, Bucket, Given, document, produce
@@ -124,7 +124,7 @@ def test_records_of_aborted_transactions_are_gaps_under_read_committed(
     assert [(f.first_offset, f.last_offset, f.records) for f in report.files] == [(0, 2, 3), (9, 10, 2)]
 
 
-def test_a_large_record_crosses_too_and_its_topic_is_read_by_bytes_from_then_on(
+def test_a_large_record_crosses_too_and_its_topic_is_read_in_full_from_then_on(
     engine: Engine, kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, spark: SparkSession, topic: Callable[..., str]
 ) -> None:
     mixed, small = topic("mixed", 2), topic("small")
@@ -137,13 +137,13 @@ def test_a_large_record_crosses_too_and_its_topic_is_read_by_bytes_from_then_on(
     places = [(mixed, 0, 6), (mixed, 1, 3), (small, 0, 3)]
     reports = source.read([wanted(name, partition, start=0, until=until) for name, partition, until in places])
     assert [(report.read, len(report.files)) for report in reports] == [(6, 2), (3, 1), (3, 1)]
-    assert spark.conf.get(BATCH_BYTES) == BYTES[Bound.BYTES]
+    assert spark.conf.get(BATCH_BYTES) == BYTES[Crossing.ALL]
     uploads = boto3.client("s3", endpoint_url=s3.endpoint_url).list_multipart_uploads(Bucket=bucket).get("Uploads", [])
     assert len(uploads) == 4, "the files that the first attempt had begun are not left behind"
     source.read([wanted(small, 0, start=0, until=3)])
-    assert spark.conf.get(BATCH_BYTES) == BYTES[Bound.ROWS]
+    assert spark.conf.get(BATCH_BYTES) == BYTES[Crossing.PLAIN]
     source.read([wanted(mixed, 0, start=0, until=3)])
-    assert spark.conf.get(BATCH_BYTES) == BYTES[Bound.BYTES], "now it is known what the topic holds"
+    assert spark.conf.get(BATCH_BYTES) == BYTES[Crossing.ALL], "now it is known what the topic holds"
 
 
 def test_topic_partitions_of_many_topics_and_high_offsets_share_a_number(engine: Engine) -> None:

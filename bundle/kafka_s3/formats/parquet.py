@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_s3.avro_bodies import AvroBodies
@@ -27,6 +28,7 @@ ROW_GROUP_BYTES: Final = 64 << 20
 PAGE_BYTES: Final = 64 << 10
 OBJECT_BYTES: Final = 1536  # what an Arrow column costs beside its data; counts where a file gets a few rows at a time
 FEW_ROWS: Final = 256
+SAMPLE: Final = 4096
 MANY_TABLES: Final = 4
 COMPRESSED_SHARE: Final = 0.25
 CODECS: Final = {
@@ -150,7 +152,7 @@ class ParquetFile:
             return
         table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
         if self._writer is None:
-            self._writer = self._opened(table.schema)
+            self._writer = self._opened(table)
         before = self._tap.position
         self._writer.write_table(conform(table, self._writer.schema), row_group_size=max(table.num_rows, 1))
         self._share = max((self._tap.position - before) / max(self._waiting, 1), 0.01)
@@ -186,14 +188,17 @@ class ParquetFile:
                 raise FormatError(f"Parquet cannot hold the values: {error}") from error
         raise FormatError("Parquet needs values with a struct schema.")
 
-    def _opened(self, schema: pa.Schema) -> pq.ParquetWriter:
-        strings = [field.name for field in schema if pa.types.is_string(field.type)]
+    def _opened(self, table: pa.Table) -> pq.ParquetWriter:
+        schema = table.schema
+        repeated = [
+            field.name for field in schema if pa.types.is_string(field.type) and _repeats(table.column(field.name))
+        ]
         writer = pq.ParquetWriter(
             pa.PythonFile(self._tap, mode="w"),
             schema,
             compression=self._codec,
             data_page_size=PAGE_BYTES,
-            use_dictionary=strings or False,
+            use_dictionary=repeated or False,
             store_schema=False,
             write_statistics=True,
             write_time_adjusted_to_utc=True,
@@ -201,6 +206,12 @@ class ParquetFile:
         )
         writer.add_key_value_metadata(self._avro)
         return writer
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether a dictionary pays: values come again among the first ones. Where they do not, hashing them all costs as much as writing."""
+    first = column.slice(0, SAMPLE)
+    return pc.count_distinct(first).as_py() <= len(first) // 2 or len(first) < SAMPLE
 
 
 def footer(schema: ConnectSchema | None, options: AvroOptions) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """What crosses from Spark to Python for each record, and in what batches? Few, narrow columns: one more costs as a step of the work.
 
 Topic-partition and offset cross as one number. Spark can bound a batch by its rows or by its bytes, and for the latter measures it anew
-after every record, which takes a quarter of all of Java's time. So batches are bounded by rows, and a record above `SMALL_BYTES` does not
-cross: its row says so, and the range is read once more, by bytes. Topics that hold such records are read by bytes from then on.
+after every record, which takes a quarter of all of Java's time. So at first a range is read as if all its records were plain ones: batches
+are bounded by rows, and a record above `SMALL_BYTES`, or one whose schema is named in a header, does not cross. Its row says so, and the
+range is read once more in full, as its topic is from then on.
 """
 
 from __future__ import annotations
@@ -34,27 +35,31 @@ PLACE: Final = "place"
 HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
-class Bound(Enum):
-    """What ends a batch: its rows, where records are small, or its bytes."""
+class Crossing(Enum):
+    """Which records of a range cross."""
 
-    ROWS = auto()
-    BYTES = auto()
-
-
-class LargeRecords(SinkError):
-    """A range that was read by rows holds a record above `SMALL_BYTES`."""
+    PLAIN = auto()
+    """The small ones whose schema, if any, is named in their bytes; the rows of a batch are limited."""
+    ALL = auto()
+    """Every one; the bytes of a batch are limited, too."""
 
 
-def columns(task: Task, bound: Bound) -> list[Column]:
+class NotPlain(SinkError):
+    """A range of which the plain records were read holds others."""
+
+
+def columns(task: Task, crossing: Crossing) -> list[Column]:
     """What crosses, of the columns of Spark's Kafka source."""
-    place, value = _place(task), F.col("value")
-    if bound is Bound.ROWS:
-        large = _bytes(task) > SMALL_BYTES
-        place, value = F.when(large, F.lit(-1) - place).otherwise(place), F.when(~large, value)
-    crossing = [place.alias(PLACE), F.unix_millis("timestamp").alias("timestamp"), value.alias("value")]
+    place, values = _place(task), [F.col(name) for name in ("value", "key", "headers")]
+    if crossing is Crossing.PLAIN:
+        other = _not_plain(task)
+        place, values = F.when(other, F.lit(-1) - place).otherwise(place), [F.when(~other, value) for value in values]
+    value, key, headers = values
+    wanted = [place.alias(PLACE), F.unix_millis("timestamp").alias("timestamp"), value.alias("value")]
     if task.keeps_envelopes:
-        return [*crossing, F.col("key"), _never_null(F.col("headers")).alias("headers")]
-    return [*crossing, _schema_name().alias(SCHEMA_NAME)] if task.keeps_schema_names else crossing
+        return [*wanted, key.alias("key"), _never_null(headers).alias("headers")]
+    names_cross = task.keeps_schema_names and crossing is Crossing.ALL
+    return [*wanted, _schema_name().alias(SCHEMA_NAME)] if names_cross else wanted
 
 
 def by_place(batches: Iterable[pa.RecordBatch], offset_bits: int) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -69,10 +74,10 @@ def by_place(batches: Iterable[pa.RecordBatch], offset_bits: int) -> Iterator[tu
 
 
 def unpacked(batch: pa.RecordBatch, offset_bits: int) -> pa.RecordBatch:
-    """The batch with its offsets, and null for Kafka's "no timestamp". Raises LargeRecords."""
+    """The batch with its offsets, and null for Kafka's "no timestamp". Raises NotPlain."""
     packed = batch.column(PLACE).to_numpy()
     if packed.min() < 0:
-        raise LargeRecords(f"a record has more than {SMALL_BYTES} bytes")
+        raise NotPlain(f"a record has more than {SMALL_BYTES} bytes or names its schema in a header")
     offsets = pa.array(packed & ((1 << offset_bits) - 1))
     batch = batch.set_column(batch.schema.get_field_index(PLACE), "offset", offsets)
     index = batch.schema.get_field_index("timestamp")
@@ -98,9 +103,18 @@ def _place(task: Task) -> Column:
     return number * (1 << task.offset_bits) + F.col("offset")
 
 
+def _not_plain(task: Task) -> Column:
+    large = _bytes(task) > SMALL_BYTES
+    if task.keeps_envelopes or not task.keeps_schema_names:
+        return large
+    named = F.exists("headers", lambda header: header["key"] == VALUE_SCHEMA)
+    # null where there are no headers, and quickly so: most records have none
+    return large | F.coalesce(F.when(F.col("headers").isNotNull(), named), F.lit(False))
+
+
 def _bytes(task: Task) -> Column:
     """The size of what crosses of a record."""
-    value = F.coalesce(F.octet_length("value"), F.lit(0))
+    value = _size(F.col("value"))
     if not task.keeps_envelopes:
         return value
     headers = F.aggregate(

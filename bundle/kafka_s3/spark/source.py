@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.report_form import report_of
-from kafka_s3.spark.border import ROWS_PER_BATCH, Bound, columns
+from kafka_s3.spark.border import ROWS_PER_BATCH, Crossing, columns
 from kafka_s3.spark.failures import SPARK_ERRORS, raise_failure, source_error
 from kafka_s3.spark.task import Task, place_to_read_again
 from kafka_s3.tasks import Assignment, TaskReport
@@ -34,7 +34,7 @@ FETCH: Final = {
 V1_READERS: Final = "spark.sql.sources.useV1SourceList"
 BATCH_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
-BYTES: Final = {Bound.ROWS: str(2**31 - 1), Bound.BYTES: str(64 << 20)}
+BYTES: Final = {Crossing.PLAIN: str(2**31 - 1), Crossing.ALL: str(64 << 20)}
 """The largest number makes Spark measure nothing."""
 REPORT: Final = "report string"
 
@@ -68,30 +68,30 @@ class SparkSource:
         self._settings = settings
         self._options = {"kafka.bootstrap.servers": bootstrap_servers}
         self._options |= {f"kafka.{name}": value for name, value in {**FETCH, **(kafka or {})}.items()}
-        self._topics_of_large_records: set[str] = set()
+        self._topics_to_read_in_full: set[str] = set()
         _tune(spark)
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
         """Runs one Spark job for the assignments. Raises the store's errors and SourceError, with the task's reason."""
         topics = {wanted.topic_partition.topic for wanted in assignments}
-        bound = Bound.BYTES if topics & self._topics_of_large_records else Bound.ROWS
+        crossing = Crossing.ALL if topics & self._topics_to_read_in_full else Crossing.PLAIN
         task = self.task(assignments)
-        rows = self._run(task, assignments, bound)
+        rows = self._run(task, assignments, crossing)
         places = {place for row in rows if (place := place_to_read_again(row)) is not None}
         if places:
-            self._topics_of_large_records |= {place.topic for place in places}
+            self._topics_to_read_in_full |= {place.topic for place in places}
             again = [wanted for wanted in assignments if wanted.topic_partition in places]
             rows = [row for row in rows if place_to_read_again(row) is None]
-            rows += self._run(self.task(again), again, Bound.BYTES)
+            rows += self._run(self.task(again), again, Crossing.ALL)
         for row in rows:
             raise_failure(row)
         found = {report.topic_partition: report for report in map(report_of, rows)}
         return [found.get(a.topic_partition) or task.without_records(a) for a in assignments]
 
-    def _run(self, task: Task, assignments: Sequence[Assignment], bound: Bound) -> list[str]:
+    def _run(self, task: Task, assignments: Sequence[Assignment], crossing: Crossing) -> list[str]:
         with contextlib.suppress(PySparkException):  # see `_tune`
-            self._spark.conf.set(BATCH_BYTES, BYTES[bound])
-        reports = self._records(task, assignments, bound).mapInArrow(task.run, REPORT)
+            self._spark.conf.set(BATCH_BYTES, BYTES[crossing])
+        reports = self._records(task, assignments, crossing).mapInArrow(task.run, REPORT)
         return _answer(lambda: [row.report for row in reports.collect()])
 
     def task(self, assignments: Sequence[Assignment]) -> Task:
@@ -100,14 +100,16 @@ class SparkSource:
 
     def batches(self, task: Task, wanted: Assignment) -> list[pa.RecordBatch]:
         """The records of one range in order, here instead of in a task, as `task.run` takes them. Raises SourceError."""
-        records = self._records(task, [wanted], Bound.BYTES)
+        records = self._records(task, [wanted], Crossing.ALL)
         table: pa.Table = _answer(records.toArrow)
         return list(table.to_batches(max_chunksize=ROWS_PER_BATCH))
 
-    def _records(self, task: Task, assignments: Sequence[Assignment], bound: Bound) -> DataFrame:
-        return self.frame(assignments).select(*columns(task, bound))
+    def _records(self, task: Task, assignments: Sequence[Assignment], crossing: Crossing) -> DataFrame:
+        return self.frame(assignments, headers=task.keeps_envelopes or task.keeps_schema_names).select(
+            *columns(task, crossing)
+        )
 
-    def frame(self, assignments: Sequence[Assignment]) -> DataFrame:
+    def frame(self, assignments: Sequence[Assignment], *, headers: bool = True) -> DataFrame:
         """Kafka's records in the assignments' ranges, unprocessed."""
         topics: dict[str, list[int]] = {}
         start: dict[str, dict[str, int]] = {}
@@ -122,6 +124,6 @@ class SparkSource:
             "assign": json.dumps(topics),
             "startingOffsets": json.dumps(start),
             "endingOffsets": json.dumps(until),
-            "includeHeaders": "true",
+            "includeHeaders": str(headers).lower(),
         }
         return self._spark.read.format("kafka").options(**options).load()

@@ -19,7 +19,7 @@ from kafka_s3.errors import SinkError
 from kafka_s3.model import TopicPartition
 from kafka_s3.pipeline import has_reporter, make_pipeline
 from kafka_s3.report_form import report_text
-from kafka_s3.spark.border import LargeRecords, by_place, unpacked
+from kafka_s3.spark.border import NotPlain, by_place, unpacked
 from kafka_s3.spark.failures import failure_text
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
@@ -90,14 +90,14 @@ class Task:
     def _report(self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store) -> str:
         try:
             return report_text(pipeline.process(wanted, batches, store))
-        except LargeRecords:
+        except NotPlain:
             return json.dumps({READ_AGAIN: wanted.topic_partition})
         except SinkError as error:
             return failure_text(error, wanted.topic_partition)
 
 
 def place_to_read_again(row: str) -> TopicPartition | None:
-    """The topic-partition that has to be read by bytes, where the row says that instead of a report."""
+    """The topic-partition that has to be read in full, where the row says that instead of a report."""
     place = json.loads(row).get(READ_AGAIN)
     return None if place is None else TopicPartition(*place)
 
