@@ -1,17 +1,20 @@
-"""Real sinks that die, or are paused, at a named phase of their first data entry: `python crashing_sink.py PHASE CONFIG...`.
+"""Real sinks that die, or are paused, at a named phase of their first data entry: `python crashing_sink.py PHASE[,PHASE...] CONFIG...`.
 
-One Spark session, one thread per configuration. Each sink stops at the phase and waits there; when the last one has arrived the process
-sends itself the signal, so one death hits every sink at that very point. Phases, in the order of the protocol:
+One Spark session, one thread per configuration. Each sink stops at its phase (one for all, or one each) and waits there; when the last one
+has arrived the process sends itself the signal, so one death hits every sink at that very point. Phases, in the order of the protocol:
 
     uploaded    the files are uploaded, the entry is not put yet
     committed   the entry is put, nothing of it is visible
     publishing  one object of the entry is visible, the next completion is about to be asked for
     published   everything is visible, no follower has been told
+    evolved     the Delta table has the entry's new columns, not its files
+    tabled      the Delta table has the entry's files, the note of that is not made
     none        nobody dies: what is there is worked off (a schedule closes files once before), and the open tail is flushed
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -63,6 +66,7 @@ class Phase:
     at: str
     strike: Callable[[], None]
     claimed: bool = False
+    has_data: bool = False
     completions: int = 0
     scheduled: bool = False
     one_is_visible: Event = field(default_factory=Event)
@@ -79,13 +83,18 @@ class Phase:
         print(text, flush=True)
 
     def catch_up(self, log: CommitLog) -> None:
-        if self.at == "published" and self.claimed and log.last is not None and log.last.kind is Kind.DATA:
+        self.has_data = self.claimed and log.last is not None and log.last.kind is Kind.DATA
+        if self.at == "published" and self.has_data:
             self.strike()
 
     def faults(self) -> list[Fault]:
         moments = {"uploaded": Moment.BEFORE, "committed": Moment.AFTER}
         if self.at in moments:
             return [Fault("put_new", lambda _: self.strike(), moments[self.at], matches=self._entry)]
+        if self.at == "evolved":
+            return [Fault("put_new", lambda _: self.strike(), Moment.AFTER, matches=lambda key: "/_delta_log/" in key)]
+        if self.at == "tabled":
+            return [Fault("put", lambda _: self.strike(), matches=self._note)]
         if self.at == "publishing":
             return [
                 Fault("complete_upload", self._completion, nth=None),
@@ -97,6 +106,9 @@ class Phase:
         return (
             self.claimed and "/commits/" in key
         )  # after the claim there are data entries only: topics do not change here
+
+    def _note(self, key: str) -> bool:
+        return self.has_data and key.endswith("/followers/delta.json")
 
     def _completion(self, key: str) -> None:
         with self.lock:
@@ -137,7 +149,7 @@ def main(phase: str, *configs: str) -> int:
     appointment = Appointment(len(configs))
     failed = []
 
-    def guarded(config: str) -> None:
+    def guarded(config: str, phase: str) -> None:
         try:
             run_one(load(Path(config)).resolved(), phase, appointment)
         except BaseException:
@@ -146,7 +158,10 @@ def main(phase: str, *configs: str) -> int:
             if phase != "none":
                 os._exit(3)
 
-    threads = [threading.Thread(target=guarded, args=(config,)) for config in configs]
+    threads = [
+        threading.Thread(target=guarded, args=one)
+        for one in zip(configs, itertools.cycle(phase.split(",")), strict=False)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

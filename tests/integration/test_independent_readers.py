@@ -17,7 +17,6 @@ from decimal import Context, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import fastavro
 import polars as pl
 import pyarrow as pa
@@ -28,6 +27,7 @@ import pytest
 from kafka_s3.embedded.jars import resolve, spark_jars
 from kafka_s3.embedded.java import find_java
 from kafka_s3.embedded.memory import MemoryRecord
+from tests.integration.duckdb_reader import duckdb_rows
 from tests.unit.memory_world import ORDERS, START_MS, World
 
 if TYPE_CHECKING:
@@ -355,12 +355,6 @@ ODDITIES: dict[tuple[str, str], dict[str, str | list[Any]]] = {
 LACKING = {("parquet", "spark"): ("brotli", "BrotliCodec was not found"), ("avro", "polars"): ("bzip2", "bzip2")}
 """By format and reader, the codec that it lacks, and a pattern of its words."""
 Read = Callable[[Path], list[Row]]
-
-
-def duckdb_rows(function: str, path: Path) -> list[Row]:
-    with duckdb.connect() as connection:
-        found = connection.sql(f"from {function}('{path}')")
-        return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
 
 
 def fastavro_rows(path: Path) -> list[Row]:
