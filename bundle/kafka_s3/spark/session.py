@@ -20,6 +20,7 @@ LOCAL: Final = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false",
     "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "kafka_s3.spark.daemon",
     "spark.log.level": "ERROR",
 }
 

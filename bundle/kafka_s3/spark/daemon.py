@@ -1,0 +1,26 @@
+"""From which process do Spark's Python workers come? One that has already imported what a task needs.
+
+Spark ends workers that were idle for a minute, and forks new ones from a process of its own; importing costs each of them two seconds of
+CPU, as much as half a million records. `spark.python.daemon.module` names this module where the product is installed beside Spark.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+from typing import Final
+
+NEEDED: Final = ("kafka_s3.spark.task", "kafka_s3.registry.client", "pyarrow.parquet", "boto3")
+"""Not polars, whose threads do not survive a fork: a worker that reads Avro imports it itself."""
+
+
+def main() -> None:
+    """Serves Spark until the executor ends."""
+    for name in NEEDED:
+        importlib.import_module(name)
+    gc.freeze()  # what all workers share is never garbage
+    importlib.import_module("pyspark.daemon").manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""What does a Delta table cost the sink? CPU per record with and without one, and the time of a commit as the table grows. One run each.
+
+KAFKA_S3_BENCH_RECORDS (4,000,000), KAFKA_S3_BENCH_ROUNDS (3) and KAFKA_S3_BENCH_TABLE_FILES (10000) size it. Nothing here asserts a time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.config.validate import validate
+from kafka_s3.delta.make import delta_tables
+from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
+from kafka_s3.embedded.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3.model import TopicPartition
+from kafka_s3.pipeline import make_pipeline, state_paths
+from tests.benchmarks.measuring import cost_of, spread
+from tests.benchmarks.orders_topic import CONNECT_SCHEMA, produce
+from tests.benchmarks.sides import Request, Side
+from tests.benchmarks.support import BUCKET, PARTITIONS, RECORDS, ROUNDS, new_topic, running_broker, running_objects
+from tests.integration.support import BASE
+
+if TYPE_CHECKING:
+    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.sink import Sink
+
+pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
+
+TABLE_FILES = int(os.environ.get("KAFKA_S3_BENCH_TABLE_FILES", "10000"))
+STEPS = [files for files in (10, 100, 1_000, 10_000) if files <= TABLE_FILES]
+COMMITS = 5
+OPTIONS = {"without": {"delta.enable": "false"}, "with": {"delta.enable": "true"}}
+
+
+@pytest.fixture(scope="module")
+def objects() -> Iterator[EmbeddedS3]:
+    with running_objects() as server:
+        yield server
+
+
+def tables(objects: EmbeddedS3, folder: str) -> DeltaTable:
+    options = {
+        "aws_endpoint_url": objects.endpoint_url, "aws_allow_http": "true", "aws_region": REGION,
+        "aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY,
+    }  # fmt: skip
+    return DeltaTable(f"s3://{BUCKET}/{folder}", storage_options=options)
+
+
+def test_the_followers_share_of_a_record(objects: EmbeddedS3, tmp_path: Path) -> None:
+    """The same sink on one process, with and without tables in turns; eight files per round."""
+    costs: dict[str, list[float]] = {name: [] for name in OPTIONS}
+    with running_broker() as broker, Side("sink, value.schema", tmp_path / "side.log") as side:
+        topic = produce(
+            broker.bootstrap_servers, new_topic(broker, "orders", PARTITIONS),
+            records=RECORDS - RECORDS % PARTITIONS, partitions=PARTITIONS,
+        )  # fmt: skip
+        flush = {"flush.size": str(topic.records // PARTITIONS)}
+        place = f"{objects.endpoint_url}/{BUCKET}"
+        for turn in range(-1, ROUNDS):  # the first warms up
+            for name, options in OPTIONS.items():
+                request = Request(topic.name, f"{name}-{turn + 1}", broker.bootstrap_servers, place, flush | options)
+                cost = side.run(request).cost
+                if turn >= 0:
+                    costs[name].append(cost.cpu_seconds)
+                if name == "with":
+                    table = tables(objects, f"{request.name}/{topic.name}")
+                    assert sum(table.get_add_actions(flatten=True)["num_records"].to_pylist()) == topic.records
+    print(
+        f"\n{topic.records:,} JSON records to Parquet, {PARTITIONS} files, {ROUNDS} rounds in turns; CPU-seconds, min / median / max"
+    )
+    for name, runs in costs.items():
+        print(f"{name + ' tables':16}{spread(runs):>27}")
+    base = median(costs["without"])
+    print(
+        f"a table costs {(median(costs['with']) - base) / base:+.1%} ({(median(costs['with']) - base) * 1000:,.0f} CPU-ms a run)"
+    )
+
+
+def test_the_time_of_a_commit_as_the_table_grows(objects: EmbeddedS3) -> None:
+    """One file a commit, measured around the follower alone, at so many files in the table."""
+    grown = Growing(objects)
+    print(
+        f"\none file a commit; follower alone, {COMMITS} commits each, min / median / max; objects in {objects.engine}"
+    )
+    print(f"{'files in the table':>20}{'wall, s':>24}{'CPU, s':>24}")
+    for files in STEPS:
+        grown.grow(files)
+        costs = [cost_of(grown.follow) for _ in range(COMMITS) if grown.add(1)]
+        print(f"{files:>20,}{spread([c.wall_seconds for c in costs]):>24}{spread([c.cpu_seconds for c in costs]):>24}")
+    held = tables(objects, "growing/topics/orders").get_add_actions(flatten=True)["num_records"].to_pylist()
+    assert sum(held) == grown.made
+
+
+class Growing:
+    """A sink without its follower, and the follower, which is called when it is measured."""
+
+    def __init__(self, objects: EmbeddedS3) -> None:
+        from kafka_s3.storage.options import store_options
+        from kafka_s3.storage.s3 import S3Store
+
+        config = {
+            **BASE, "name": "growing", "topics": "orders", "topics.dir": "growing/topics", "s3.bucket.name": BUCKET,
+            "store.url": objects.endpoint_url, "kafka.bootstrap.servers": "memory:9092", "flush.size": "1",
+            "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema": CONNECT_SCHEMA,
+            "delta.enable": "true",
+        }  # fmt: skip
+        self.settings = validate(config).usable().resolved()
+        self.store = S3Store(store_options(self.settings))
+        self.kafka = MemoryKafka(lambda: make_pipeline(self.settings), self.store)
+        self.tp, self.made = TopicPartition("orders", 0), 0
+        self.kafka.create(self.tp)
+        self.sink = self._sink()
+        self.log = CommitLog(self.store, state_paths(self.settings), clock_ms=now_ms)
+        self.follower = delta_tables(self.settings, self.store, clock_ms=now_ms, warn=pytest.fail)
+
+    def _sink(self) -> Sink:
+        from kafka_s3.build import build_sink
+
+        sink = build_sink(self.settings, self.kafka, source=self.kafka, store=self.store, clock_ms=now_ms)
+        sink.followers = []
+        sink.open()
+        return sink
+
+    def add(self, records: int) -> bool:
+        """Puts so many files of one record each into the log."""
+        for offset in range(self.made, self.made + records):
+            value = (
+                b'{"id":%d,"customer":"c1","product":"mug","country":"DE","quantity":1,"price":1.5,"created_at":"2025"}'
+                % offset
+            )
+            self.kafka.add(self.tp, MemoryRecord(offset, 0, None, value))
+        self.made += records
+        return self.sink.cycle()
+
+    def follow(self) -> None:
+        """Lets the table catch up."""
+        self.log.load()
+        self.follower.catch_up(self.log)
+
+    def grow(self, files: int) -> None:
+        """Brings the table to so many files, some hundred a commit."""
+        while self.made < files:
+            assert self.add(min(500, files - self.made))
+            self.follow()
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
