@@ -11,7 +11,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.followers import DeadLetterLog, DeadLetterTopic, Follower, GroupOffsets
 from kafka_s3.observer import Observer, Silent
 from kafka_s3.pipeline import block_names, is_block_gzip, readiness, state_paths
-from kafka_s3.replay import replays_again
+from kafka_s3.replay import guard_of, replays_again
 from kafka_s3.sink import Sink
 from kafka_s3.source import Brokers, Source
 from kafka_s3.storage.store import ObjectStore
@@ -32,7 +32,7 @@ def build_sink(
     return Sink(
         behaviour=behaviour(settings),
         brokers=brokers,
-        source=_guarded(settings, source, store),
+        source=guard_of(settings)(source, store),
         store=store,
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
@@ -67,15 +67,6 @@ def behaviour(settings: Settings) -> Behaviour:
         retry_timeout_ms=settings.number("errors.retry.timeout"),
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
     )
-
-
-def _guarded(settings: Settings, source: Source, store: ObjectStore) -> Source:
-    """The engine, watched where Delta tables have to hold what it writes."""
-    if not settings.flag("delta.enable"):
-        return source
-    from kafka_s3.delta.make import guarded  # loads delta-rs
-
-    return guarded(settings, source, store)
 
 
 def _followers(

@@ -1,6 +1,7 @@
 """What would become of open dead letters now? They go through the current configuration's pipeline, and nothing reaches the bucket.
 
 Per topic-partition in offset order, with every rotation rule off: one file per directory and schema. Letters and files are held in memory.
+Where Delta tables are kept, letters pass the same gate as any other record: one that the table cannot hold fails again.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
@@ -18,6 +19,7 @@ from kafka_s3.errors import CommitError
 from kafka_s3.model import DataFile, Reason, Role, TopicPartition, counted
 from kafka_s3.policy import ErrorPolicy
 from kafka_s3.rotation import RotationRules
+from kafka_s3.source import Source
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tasks import Assignment, Delivery, TaskReport
@@ -43,13 +45,53 @@ class Rehearsal:
     content: MemoryStore = field(default_factory=MemoryStore)
 
 
+Guard: TypeAlias = Callable[[Source, ObjectStore], Source]
+"""Puts the watch of the Delta tables before an engine; the store is the one that has the engine's uploads."""
+
+
+def unguarded(source: Source, store: ObjectStore) -> Source:
+    """The engine itself: no tables are kept."""
+    return source
+
+
+@dataclass(frozen=True, slots=True)
+class LetterSource:
+    """The engine of a replay: letters instead of Kafka's records, through the same pipeline, into a store of its own."""
+
+    letters: Mapping[TopicPartition, Sequence[DeadLetter]]
+    pipeline: Pipeline
+    store: ObjectStore
+
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+        """One report per assignment, in their order."""
+        return [self._read(one) for one in assignments]
+
+    def _read(self, one: Assignment) -> TaskReport:
+        return self.pipeline.process(one, batches_of(self.letters[one.topic_partition]), self.store)
+
+
 def rehearse(
-    chosen: Sequence[DeadLetter], pipeline: Pipeline, *, version: int, missing: Sequence[LetterFile], now_ms: int
+    chosen: Sequence[DeadLetter],
+    pipeline: Pipeline,
+    *,
+    version: int,
+    missing: Sequence[LetterFile],
+    now_ms: int,
+    guard: Guard = unguarded,
 ) -> Rehearsal:
-    """The rehearsal of letters in the order of topic-partition and offset. `version`, `missing`: what the log and bucket had of them."""
-    rehearsal, pipeline = Rehearsal(version, missing=tuple(missing)), lenient(pipeline)
-    for tp, some in groupby(chosen, key=lambda letter: letter.topic_partition):
-        rehearsal = _rehearsed(rehearsal, tp, list(some), pipeline=pipeline, now_ms=now_ms)
+    """The rehearsal of letters in the order of topic-partition and offset. `version`, `missing`: what the log and bucket had of them.
+
+    Raises RecordError where a table stops the sink at new columns.
+    """
+    by_place = {tp: list(some) for tp, some in groupby(chosen, key=lambda letter: letter.topic_partition)}
+    rehearsal = Rehearsal(version, missing=tuple(missing))
+    source = guard(LetterSource(by_place, lenient(pipeline), rehearsal.content), rehearsal.content)
+    reports = {
+        report.topic_partition: report
+        for report in source.read([_whole(tp, some, now_ms=now_ms) for tp, some in by_place.items()])
+    }
+    for tp, some in by_place.items():
+        rehearsal = _told(rehearsal, some, reports[tp])
     return rehearsal
 
 
@@ -94,20 +136,20 @@ def _row(letter: DeadLetter) -> Mapping[str, object]:
     }  # fmt: skip
 
 
-def _rehearsed(
-    before: Rehearsal, tp: TopicPartition, chosen: list[DeadLetter], *, pipeline: Pipeline, now_ms: int
-) -> Rehearsal:
-    """The rehearsal with the letters of one more topic-partition."""
+def _whole(tp: TopicPartition, chosen: Sequence[DeadLetter], *, now_ms: int) -> Assignment:
     first, last = chosen[0].offset, chosen[-1].offset
-    whole = Assignment(tp, first, last + 1, (Delivery(now_ms, last + 1),), close=Reason.FLUSH_NOW)
-    report = pipeline.process(whole, batches_of(chosen), before.content)
+    return Assignment(tp, first, last + 1, (Delivery(now_ms, last + 1),), close=Reason.FLUSH_NOW)
+
+
+def _told(before: Rehearsal, chosen: Sequence[DeadLetter], report: TaskReport) -> Rehearsal:
+    """The rehearsal with the letters of one more topic-partition."""
     files = tuple(file for file in report.files if file.role not in NOT_OURS)
     failed = _failed(report, before.content)
     again = {letter.offset for letter in failed}
     done = [letter for letter in chosen if letter.offset not in again]
     if sum(file.records for file in counted(files)) != len(done):
         raise CommitError(
-            f"{tp}: {len(chosen)} dead letters, but the records written and failed are not as many. Nothing was committed. This is a "
-            "defect of kafka-s3; please report it."
+            f"{report.topic_partition}: {len(chosen)} dead letters, but the records written and failed are not as many. Nothing was "
+            "committed. This is a defect of kafka-s3; please report it."
         )
     return replace(before, files=before.files + files, done=(*before.done, *done), failed=(*before.failed, *failed))

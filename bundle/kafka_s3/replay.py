@@ -35,7 +35,8 @@ from kafka_s3.naming import StatePaths
 from kafka_s3.offset_ranges import OffsetSet
 from kafka_s3.pipeline import is_block_gzip, make_pipeline, state_paths
 from kafka_s3.positions import BY_HAND
-from kafka_s3.rehearsal import Rehearsal, batches_of, lenient, open_letters, rehearse
+from kafka_s3.rehearsal import Guard, LetterSource, Rehearsal, lenient, open_letters, rehearse, unguarded
+from kafka_s3.source import Source
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tagging import Tagging
 from kafka_s3.tasks import Assignment, Delivery
@@ -52,13 +53,16 @@ class Replay:
     paths: StatePaths
     clock_ms: Callable[[], int]
     tagging: Tagging | None = None
+    guard: Guard = unguarded
 
     def rehearse(self, selection: Selection, *, limit: int | None = None) -> Rehearsal:
         """Runs the selected open letters, lowest offsets first, through the pipeline; the bucket is only read."""
         ledger = read_ledger(self.store, self.paths)
         missing: list[LetterFile] = []
         chosen = open_letters(ledger, self.store, selection=selection, missing=missing.append)[:limit]
-        return rehearse(chosen, self.pipeline(), version=ledger.version, missing=missing, now_ms=self.clock_ms())
+        return rehearse(
+            chosen, self.pipeline(), version=ledger.version, missing=missing, now_ms=self.clock_ms(), guard=self.guard
+        )
 
     def run(self, selection: Selection, *, limit: int | None = None) -> tuple[Rehearsal, CommitEntry | None]:
         """Replays the selected open letters: what came of them, and the entry, None where none succeeded (then nothing is written).
@@ -173,7 +177,9 @@ class Replay:
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
         if entry.kind is Kind.REPLAY:
-            return rewrite_from_letters(entry, gone, pipeline=self.pipeline(), store=self.store, paths=self.paths)
+            return rewrite_from_letters(
+                entry, gone, pipeline=self.pipeline(), store=self.store, paths=self.paths, guard=self.guard
+            )
         names = ", ".join(file.key for file in gone)
         raise CommitError(
             f"Commit entry {entry.version} counts files whose uploads are gone ({names}); they are made again from Kafka by a run. "
@@ -191,7 +197,19 @@ def make_replay(
         check_replayable(settings)
         return make_pipeline(settings)
 
-    return Replay(pipeline, store, CommitLog(store, paths, clock_ms=clock_ms), paths, clock_ms, tagging)
+    log = CommitLog(store, paths, clock_ms=clock_ms)
+    return Replay(pipeline, store, log, paths, clock_ms, tagging, guard_of(settings))
+
+
+def guard_of(settings: Settings) -> Guard:
+    """The watch of the sink's Delta tables, where it keeps any."""
+
+    def guard(source: Source, store: ObjectStore) -> Source:
+        from kafka_s3.delta.make import guarded  # loads delta-rs
+
+        return guarded(settings, source, store)
+
+    return guard if settings.flag("delta.enable") else unguarded
 
 
 def check_replayable(settings: Settings) -> None:
@@ -209,13 +227,21 @@ def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
     paths = state_paths(settings)
 
     def rewrite(entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
-        return rewrite_from_letters(entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths)
+        return rewrite_from_letters(
+            entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings)
+        )
 
     return rewrite
 
 
 def rewrite_from_letters(
-    entry: CommitEntry, gone: list[DataFile], *, pipeline: Pipeline, store: ObjectStore, paths: StatePaths
+    entry: CommitEntry,
+    gone: list[DataFile],
+    *,
+    pipeline: Pipeline,
+    store: ObjectStore,
+    paths: StatePaths,
+    guard: Guard = unguarded,
 ) -> list[DataFile]:
     """New uploads of the files `gone` of an entry of kind replay, from the dead letters that it resolves."""
     ledger, made = read_ledger(store, paths), list[DataFile]()
@@ -231,7 +257,7 @@ def rewrite_from_letters(
             close=file.reason, only=file, data_key=_values_of(file, entry).key,
         )  # fmt: skip
         inside.sort(key=lambda letter: letter.offset)
-        report = lenient(pipeline).process(only, batches_of(inside), store)
+        [report] = guard(LetterSource({tp: inside}, lenient(pipeline), store), store).read([only])
         if [again.records for again in report.files] != [file.records]:
             _abort(store, report.files)
             raise CommitError(

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from kafka_s3.commit_log import CommitLog
 from kafka_s3.config.validate import validate
 from kafka_s3.delta.make import delta_tables
 from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
 from kafka_s3.embedded.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from kafka_s3.model import TopicPartition
-from kafka_s3.pipeline import make_pipeline, state_paths
+from kafka_s3.pipeline import make_pipeline
 from tests.benchmarks.measuring import cost_of, spread
 from tests.benchmarks.orders_topic import CONNECT_SCHEMA, produce
 from tests.benchmarks.sides import Request, Side
@@ -118,7 +117,6 @@ class Growing:
         self.tp, self.made = TopicPartition("orders", 0), 0
         self.kafka.create(self.tp)
         self.sink = self._sink()
-        self.log = CommitLog(self.store, state_paths(self.settings), clock_ms=now_ms)
         self.follower = delta_tables(self.settings, self.store, clock_ms=now_ms, warn=pytest.fail)
 
     def _sink(self) -> Sink:
@@ -142,8 +140,7 @@ class Growing:
 
     def follow(self) -> None:
         """Lets the table catch up."""
-        self.log.load()
-        self.follower.catch_up(self.log)
+        self.follower.catch_up(self.sink.log)
 
     def grow(self, files: int) -> None:
         """Brings the table to so many files, some hundred a commit."""

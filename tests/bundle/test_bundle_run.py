@@ -131,7 +131,13 @@ def test_the_wheel_holds_the_package_its_entry_points_and_no_tests(wheel: Path) 
     modules = {str(path.relative_to(ROOT / "bundle")) for path in (ROOT / "bundle" / "kafka_s3").rglob("*.py")}
     assert top == {"kafka_s3", f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info"}
     assert modules | {"kafka_s3/py.typed"} == {name for name in names if name.startswith("kafka_s3/")}
-    for name in ("kafka-s3", "kafka-s3-run-sink", "kafka-s3-sweep-sinks", "kafka-s3-verify-sinks"):
+    for name in (
+        "kafka-s3",
+        "kafka-s3-run-sink",
+        "kafka-s3-sweep-sinks",
+        "kafka-s3-verify-sinks",
+        "kafka-s3-maintain-tables",
+    ):
         assert f"{name} = kafka_s3.cli." in entry_points
 
 
@@ -255,10 +261,11 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
 
     for name in ("SESSION", "SPARK_REMOTE"):
         environment.pop(name)
-    sweep, verify = cloud.job("maintenance")["tasks"]
+    sweep, verify, maintain = cloud.job("maintenance")["tasks"]
     assert "sweep shipments.json" in cloud.run(sweep, environment)
     told = cloud.run(verify, environment)
     assert "Nothing found: every record is accounted for exactly once." in told
+    assert "shipments keeps no Delta tables" in cloud.run(maintain, environment)
     missing = keys[0]
     cloud.bucket.client.delete_object(Bucket=cloud.bucket.name, Key=missing)
     process, log = cloud.start(verify, environment)

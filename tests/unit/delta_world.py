@@ -53,13 +53,12 @@ class TableWorld:
         self.kafka.create(ORDERS)
         self.warnings = Warnings()
         self.configure(**config)
+        self.kafka.store = self.store = S3Store(store_options(self.settings))
 
     def configure(self, **config: str) -> None:
         self.config |= config
         places = {"s3.bucket.name": self.bucket, "store.url": self.s3.endpoint_url}
         self.settings = settings_of({**PARQUET, **places, **self.config})
-        self.store = S3Store(store_options(self.settings))
-        self.kafka.store = self.store
 
     def start(self, plan: Sequence[Fault] = ()) -> Sink:
         store = FaultyStore(self.store, plan)

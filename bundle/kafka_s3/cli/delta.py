@@ -1,4 +1,4 @@
-"""`kafka-s3 delta check|rebuild CONFIG`: do the Delta tables hold what the log says, and let them hold it again.
+"""`kafka-s3 delta check|rebuild|maintain CONFIG`: do the Delta tables hold what the log says; let them hold it again; keep them in order.
 
 Exit codes: 0 nothing found, 1 findings (or the bucket cannot be asked), 2 the configuration or the call is wrong.
 """
@@ -95,6 +95,48 @@ def rebuild(
             out.print(f"  {key} stays out: {reason}", markup=False, highlight=False, soft_wrap=True)
 
 
+@delta.command()
+def maintain(
+    config: ConfigPath,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    topics: Only = None,
+    optimize: Annotated[
+        bool,
+        typer.Option("--optimize/--no-optimize", help="Put small files together. The small ones stay in the bucket."),
+    ] = True,
+    vacuum: Annotated[
+        int | None,
+        typer.Option(
+            "--vacuum", metavar="HOURS", min=0, help="Delete replaced files this long after they were replaced."
+        ),
+    ] = None,
+    originals: Annotated[
+        bool,
+        typer.Option(
+            "--originals", help="With --vacuum: also the sink's own objects, where other files have replaced them."
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what there is, and what would be deleted.")
+    ] = False,
+) -> None:
+    """Compact the tables, checkpoint their logs, delete replaced files. Safe while the sink runs; without tables there is nothing to do."""
+    from kafka_s3.cli.delta_maintenance import chores_of, maintain_tables
+
+    chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
+    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    out = Console()
+    if not settings.flag("delta.enable"):
+        out.print(f"{settings.name} keeps no Delta tables (delta.enable=false).", markup=False, highlight=False)
+        return
+    here = _here(settings)
+    if not maintain_tables(
+        settings, here.store, here.log, topics=here.topics(topics), chores=chores, dry=dry_run, out=out
+    ):
+        raise typer.Exit(1)
+
+
 @dataclass(frozen=True, slots=True)
 class _Here:
     settings: Settings
@@ -114,14 +156,18 @@ class _Here:
 
 
 def _opened(config: ConfigPath, worker: WorkerPath, *, overrides: Overrides) -> _Here:
-    from kafka_s3.pipeline import state_paths
-    from kafka_s3.storage.options import store_options
-    from kafka_s3.storage.s3 import S3Store
-
     settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     if not settings.flag("delta.enable"):
         rule = "must be true: this sink has no tables."
         raise ConfigError([Problem("delta.enable", "false", rule, "Set it, or try --set delta.enable=true.")])
+    return _here(settings)
+
+
+def _here(settings: Settings) -> _Here:
+    from kafka_s3.pipeline import state_paths
+    from kafka_s3.storage.options import store_options
+    from kafka_s3.storage.s3 import S3Store
+
     store = S3Store(store_options(settings))
     return _Here(settings, store, CommitLog(store, state_paths(settings), clock_ms=now_ms))
 

@@ -31,6 +31,11 @@ def verify_sinks() -> None:
     _for_each("verify", sys.argv[1:])
 
 
+def maintain_tables() -> None:
+    """`kafka-s3 delta maintain` for one configuration, or for each in a folder; those without tables have nothing to do."""
+    _for_each("delta maintain", sys.argv[1:])
+
+
 def configurations(place: Path) -> list[Path]:
     """The configurations in a folder, by name; of anything else the path itself, for the command to judge."""
     if not place.is_dir():
@@ -56,7 +61,7 @@ def _for_each(command: str, arguments: Sequence[str]) -> None:
 
 def _code(command: str, arguments: Sequence[str]) -> int:
     before = sys.argv
-    sys.argv = ["kafka-s3", command, *arguments]
+    sys.argv = ["kafka-s3", *command.split(), *arguments]
     try:
         main()
     except SystemExit as end:

@@ -11,7 +11,7 @@ from kafka_s3.delta.follower import DeltaTables
 from kafka_s3.delta.guard import GuardedSource
 from kafka_s3.delta.intake import Intake
 from kafka_s3.delta.layout import Layout
-from kafka_s3.delta.table import Table
+from kafka_s3.delta.table import APP, Table
 from kafka_s3.pipeline import state_paths
 from kafka_s3.source import Source
 from kafka_s3.storage.options import store_options
@@ -66,6 +66,6 @@ def tables_of(settings: Settings, store: ObjectStore) -> Callable[[str], Table]:
     def table(topic: str) -> Table:
         folder = layout.folder(topic)
         address = f"s3://{options.bucket}/{quote(folder.rstrip('/'))}"
-        return Table(address, app=f"kafka-s3-{settings.name}", options=rust, store=store, folder=folder)
+        return Table(address, app=f"{APP}{settings.name}", options=rust, store=store, folder=folder)
 
     return table

@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from kafka_s3.delta.columns import Columns, read_columns
-from kafka_s3.errors import PreconditionFailed, TableRefused, TableUnavailable
+from kafka_s3.errors import PreconditionFailed, StorageError, TableRefused, TableUnavailable
 from kafka_s3.storage.store import ObjectStore
 
 WRITABLE: Final = frozenset({
@@ -28,6 +28,8 @@ WRITABLE: Final = frozenset({
     "checkConstraints", "generatedColumns",
 })  # fmt: skip
 """Table features under which objects can be added as they are; constraints and generated columns where no column has one."""
+APP: Final = "kafka-s3-"
+"""With a sink's name the application of its transactions."""
 UNCHECKED: Final = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
 
 
@@ -76,16 +78,39 @@ class Table:
         self._store = store
         self._log = f"{folder}_delta_log/"
         self._held: DeltaTable | None = None
+        self._opened_with: dict[str, str] = {}
+        self._mark: tuple[int, str | None] = (-1, None)
 
     def state(self) -> TableState | None:
         """The table's newest state, None where there is no table. Raises TableUnavailable, TableRefused."""
         with _errors(self.address):
             try:
-                self._held = DeltaTable(self.address, storage_options=dict(self._options()))
+                table = self._held = self._renewed()
             except TableNotFoundError:
                 self._held = None
                 return None
-            return _state(self._held, self._app)
+            return _state(table, self._app)
+
+    def _renewed(self) -> DeltaTable:
+        """The table held, with what was committed since; a new one where keys have changed, or where its log is not the one it was."""
+        options = dict(self._options())
+        version, known = self._mark
+        held = self._held if options == self._opened_with and known is not None else None
+        if held is not None and known == self._etag(version):
+            held.update_incremental()
+        else:
+            held, self._opened_with, version = DeltaTable(self.address, storage_options=options), options, -1
+        if held.version() != version:
+            self._mark = (held.version(), self._etag(held.version()))
+        return held
+
+    def _etag(self, version: int) -> str | None:
+        """Tells a table's log from another one at the same place: it may have been deleted, and the table made again."""
+        try:
+            found = self._store.head(f"{self._log}{version:020d}.json")
+        except StorageError:
+            return None
+        return found.etag if found is not None else None
 
     def create(self, columns: Columns, partition_by: Sequence[str], commit: Commit) -> None:
         """Makes the table with its first files. Raises TableUnavailable where someone else was faster."""
@@ -134,6 +159,28 @@ class Table:
         except PreconditionFailed as error:
             raise TableUnavailable(f"{self.address}: another writer was faster; tried again.") from error
 
+    def compact(self) -> None:
+        """Puts small files together, without a change of data. Raises TableUnavailable where the table changed meanwhile, TableRefused."""
+        note = {"kafka-s3": self._app.removeprefix(APP), "maintenance": "optimize"}
+        with _errors(self.address):
+            self._table.optimize.compact(commit_properties=CommitProperties(custom_metadata=_metadata(note)))
+
+    def checkpoint(self) -> None:
+        """Sums the table's log up in one file, and deletes log files that are past the table's retention."""
+        with _errors(self.address):
+            self._table.create_checkpoint()
+            self._table.cleanup_metadata()
+
+    def removed(self, hours: int) -> list[str]:
+        """Paths of files that are in the bucket and that the table's log removed at least so long ago, as last read; unquoted."""
+        with _errors(self.address):
+            return list(self._table.vacuum(retention_hours=hours, dry_run=True, enforce_retention_duration=False))
+
+    @property
+    def version(self) -> int:
+        """The version last read."""
+        return int(self._table.version())
+
     def paths(self) -> list[str]:
         """The paths of the files in the table as last read, relative to it, unquoted."""
         return list(self.files())
@@ -151,9 +198,13 @@ class Table:
 
     def _properties(self, commit: Commit) -> CommitProperties:
         return CommitProperties(
-            custom_metadata={"userMetadata": json.dumps(commit.note, separators=(",", ":"))},
+            custom_metadata=_metadata(commit.note),
             app_transactions=[Transaction(self._app, commit.position)],
         )
+
+
+def _metadata(note: Mapping[str, Any]) -> dict[str, str]:
+    return {"userMetadata": json.dumps(note, separators=(",", ":"))}
 
 
 def _add(file: TableFile) -> AddAction:

@@ -61,6 +61,25 @@ class Directories:
 
 
 @dataclass(frozen=True, slots=True)
+class Tabled:
+    """The keys of a sink that keeps Delta tables. What other writers of a table make (OPTIMIZE) is for `kafka-s3 delta check`."""
+
+    inner: Directories
+
+    def prefix(self, topic: str) -> str:
+        """The topic's folder."""
+        return self.inner.prefix(topic)
+
+    def named(self, key: str, topic: str) -> Named | None:
+        """As without tables."""
+        return self.inner.named(key, topic)
+
+    def foreign(self, key: str, topic: str) -> bool:
+        """Parquet files with another name than a sink's are the table's."""
+        return self.inner.foreign(key, topic) or (key.endswith(".parquet") and self.named(key, topic) is None)
+
+
+@dataclass(frozen=True, slots=True)
 class Blocks:
     """The keys of the Block-GZIP sink, whose layouts by date mix topics."""
 
@@ -106,4 +125,5 @@ def layout_of(settings: Settings) -> Layout:
     """The layout of a sink's data objects."""
     if settings.text("format.class") == "block_gzip":
         return Blocks(settings.text("block.gzip.prefix"))
-    return Directories(settings.text("topics.dir"), settings.text("directory.delim"), settings.text("file.delim"))
+    found = Directories(settings.text("topics.dir"), settings.text("directory.delim"), settings.text("file.delim"))
+    return Tabled(found) if settings.flag("delta.enable") else found
