@@ -158,11 +158,25 @@ WATCHED = frozenset({"sink, many directories"})
 """Sides whose Python workers' memory is watched while they run."""
 
 
-def main(name: str) -> None:
-    """Answers requests until the input ends."""
+def bare_session(name: str) -> SparkSession:
+    """A local session as Spark itself makes it, with the Kafka connector and the time zone only."""
+    from pyspark.sql import SparkSession
+
+    from kafka_s3.embedded.jars import spark_kafka_jars
+    from kafka_s3.embedded.java import java_environment
+
+    os.environ |= java_environment() | {"PYSPARK_PYTHON": sys.executable}
+    jars = ",".join(str(path) for path in spark_kafka_jars())
+    builder = SparkSession.builder.master("local[*]").appName(name).config("spark.ui.enabled", "false")
+    session: SparkSession = builder.config("spark.sql.session.timeZone", "UTC").config("spark.jars", jars).getOrCreate()
+    return session
+
+
+def main(name: str, *, bare: bool = False) -> None:
+    """Answers requests until the input ends, in the sink's local session or in a bare one."""
     from kafka_s3.spark.session import local_session
 
-    spark = local_session(name=name)
+    spark = bare_session(name) if bare else local_session(name=name)
     for line in sys.stdin:
         request = Request(**json.loads(line))
         peak = PeakMemory()

@@ -1,9 +1,9 @@
 """What does a record cost, Kafka Avro to Parquet zstd, against plain Spark's `from_avro`; and on the sink's other paths? Ratios of one run.
 
 KAFKA_S3_BENCH_RECORDS (4,000,000; slow paths a tenth) and KAFKA_S3_BENCH_ROUNDS (3) size it. Broker, registry and S3 are not counted; plain
-Spark writes to local disk, which spares it S3. It runs as it comes, and with the sink's own settings for fetching and for the reader, too.
-The first two runs of the compared sides warm their JVMs up and are not counted, nor is a small run just before each: Spark ends idle Python
-workers after a minute, while the other sides take their turns. Nothing here asserts a time.
+Spark writes to local disk, which spares it S3. It runs as it comes, and with the sink's own settings of session, fetching and reader, too.
+The first three runs of the compared sides warm their JVMs up and are not counted, nor is a small run just before each: Spark ends idle
+Python workers after a minute, while the other sides take their turns. Nothing here asserts a time.
 
 python -m tests.benchmarks.test_avro_to_parquet SIDE     (a side's process, see `sides`)
 """
@@ -53,10 +53,10 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]
 
 SLOW_SHARE = 10
 MAIN = "Avro -> Parquet zstd"
-WARM_UPS = 2
+WARM_UPS = 3
 FEW = "few"
 SINK = "sink"
-PLAIN, TUNED, TUNED_V2 = "plain Spark from_avro", "the same, our fetch settings", "the same, V2 reader, too"
+PLAIN, TUNED, TUNED_V2 = "plain Spark from_avro", "the same, our session and fetch", "the same, V2 reader, too"
 COMPARED = (PLAIN, TUNED, TUNED_V2)
 CONFLUENT, CONNECT = "io.confluent.connect.", "org.apache.kafka.connect."
 TYPES = {
@@ -220,7 +220,7 @@ def side_process(name: str) -> None:
         TUNED: partial(plain_spark, tuned=True),
         TUNED_V2: sides.on_the_newer_path(partial(plain_spark, tuned=True)),
     }
-    sides.main(name)
+    sides.main(name, bare=name == PLAIN)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,9 @@ LOCAL: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false",
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseParallelGC -Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+    ),
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "kafka_s3.spark.daemon",
     "spark.log.level": "ERROR",
