@@ -11,7 +11,7 @@ TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup jars demo test lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run requirements clean
+.PHONY: help setup jars demo dashboard test lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ jars: $(READY)
 
 demo: $(READY) ## a real broker, an S3 and the sink on this machine
 	@$(BIN)/kafka-s3 demo
+
+dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C
+	@$(BIN)/kafka-s3 demo --dashboard
 
 test: lint types contracts conformance jars ## everything that CI checks
 	$(BIN)/python -m pytest -m "not soak and not benchmark" -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)

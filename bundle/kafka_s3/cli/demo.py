@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 import shlex
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -62,6 +64,9 @@ def demo(
     ] = orders.DEFAULT_COUNT,
     keep: Annotated[bool, typer.Option("--keep", help="Leave Kafka, S3 and registry running until Ctrl-C.")] = False,
     config: Annotated[list[Path] | None, typer.Option(help="A sink's configuration; by default two examples.")] = None,
+    dashboard: Annotated[
+        bool, typer.Option("--dashboard", help="Then serve the dashboard of the first sink's bucket until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."""
     from kafka_s3.config.read import read_config
@@ -81,7 +86,29 @@ def demo(
         if sinks:
             malformed = _produce(out, services, records)
             _run(out, services, sinks, malformed=malformed)
-        _next_steps(out, services, sinks, keep)
+        _next_steps(out, services, sinks, keep or dashboard)
+        if dashboard or keep:
+            with _dashboard(services, sinks) if dashboard and sinks else nullcontext():
+                _wait_for_ctrl_c()
+
+
+@contextmanager
+def _dashboard(services: Services, sinks: Mapping[Path, dict[str, str]]) -> Iterator[None]:
+    """The dashboard's server, while the body runs."""
+    first = next(iter(sinks.values()))
+    place = ["--bucket", first["s3.bucket.name"], "--store-url", services.s3.endpoint_url]
+    server = subprocess.Popen([sys.executable, "-m", "kafka_s3", "dashboard", *place, "--region", first["s3.region"]])
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait_for_ctrl_c() -> None:
+    stop = Event()
+    stop_on_signals(stop)
+    stop.wait()
 
 
 @contextmanager
@@ -167,6 +194,3 @@ def _next_steps(out: Console, services: Services, sinks: Mapping[Path, dict[str,
             soft_wrap=True,
         )
     out.print("Kafka, S3 and registry stay up until Ctrl-C.")
-    stop = Event()
-    stop_on_signals(stop)
-    stop.wait()

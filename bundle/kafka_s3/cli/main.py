@@ -42,6 +42,8 @@ COMMANDS: Final = tuple(
         ("migrate", "migrate:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
         ("position", "position:position", "Show where a sink stands, or move it."),
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
+        ("dashboard", "dashboard:dashboard",
+         "Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."),
         ("delta", "delta:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
     )
 )  # fmt: skip

@@ -1,0 +1,102 @@
+"""`kafka-s3 dashboard CONFIG|NAME`: how are the sinks of a bucket? Starts the dashboard's server, which only reads commit logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import sysconfig
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Final, NoReturn
+
+import typer
+
+import kafka_s3
+from kafka_s3.cli.arguments import REGION, BucketName, Overrides, Prefix, Region, StoreUrl, WorkerPath, pairs
+from kafka_s3.cli.control_target import is_file
+from kafka_s3.config.options_ours import STATE_PREFIX
+from kafka_s3.config.validate import load
+from kafka_s3.errors import ConfigError, Problem
+
+APP: Final = "app.py"
+SHARED: Final = "share/kafka-s3/dashboard"
+
+
+def dashboard(
+    sink: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[CONFIG|NAME]",
+            help="A sink's configuration file, or its name with --bucket; without it, all of --bucket.",
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where the server listens.")] = 8501,
+    address: Annotated[
+        str,
+        typer.Option(
+            "--address", help="The interface; 0.0.0.0 for all, which shows the sinks to whoever can reach it."
+        ),
+    ] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = False,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    bucket: BucketName = None,
+    store_url: StoreUrl = None,
+    region: Region = REGION,
+    prefix: Prefix = STATE_PREFIX,
+) -> None:
+    """Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."""
+    app = app_file()
+    if sink is not None and is_file(sink):
+        variables = _of_file(Path(sink), worker, overrides)
+    elif bucket:
+        variables = {
+            "KAFKA_S3_BUCKET": bucket, "KAFKA_S3_REGION": region, "KAFKA_S3_STATE_PREFIX": prefix, "KAFKA_S3_STORE_URL": store_url or "",
+            "KAFKA_S3_DASHBOARD_SINK": sink or "", "KAFKA_S3_DASHBOARD_CONFIG": "",
+        }  # fmt: skip
+    else:
+        raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
+    _serve([
+        "run", str(app), "--server.port", str(port), "--server.address", address, "--server.headless", "false" if browser else "true",
+        "--browser.gatherUsageStats", "false",
+    ], variables)  # fmt: skip
+
+
+def app_file() -> Path:
+    """The dashboard's entry: that of the source tree, else the one that the wheel brought along. Raises ConfigError without Streamlit."""
+    if find_spec("streamlit") is None:
+        raise ConfigError(
+            [Problem("streamlit", None, "is needed for the dashboard.", "pip install 'kafka-s3[dashboard]'")]
+        )
+    tree = Path(kafka_s3.__file__).parents[2] / "dashboard"
+    installed = Path(sysconfig.get_path("data")) / SHARED
+    found = next((folder / APP for folder in (tree, installed) if (folder / APP).is_file()), None)
+    if found is None:
+        raise ConfigError(
+            [
+                Problem(
+                    "dashboard",
+                    str(installed),
+                    "is not there.",
+                    "Install kafka-s3 anew, or start it in its source tree.",
+                )
+            ]
+        )
+    return found
+
+
+def _of_file(config: Path, worker: Path | None, overrides: list[str] | None) -> dict[str, str]:
+    """What the server is told; a configuration with problems is reported here, not on a page."""
+    load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    return {
+        "KAFKA_S3_DASHBOARD_CONFIG": str(config.resolve()),
+        "KAFKA_S3_DASHBOARD_WORKER": str(worker.resolve()) if worker else "",
+        "KAFKA_S3_DASHBOARD_SET": json.dumps(overrides or []),
+    }
+
+
+def _serve(arguments: list[str], variables: dict[str, str]) -> NoReturn:
+    """The server takes the place of this process, so that signals reach it."""
+    sys.stdout.flush()
+    os.execve(sys.executable, [sys.executable, "-m", "streamlit", *arguments], {**os.environ, **variables})

@@ -1,0 +1,89 @@
+"""The dashboard: is my data arriving, why do my files look like this, what went wrong, how is the bucket laid out? Read from commit logs.
+
+Start it with `kafka-s3 dashboard CONFIG`, or `streamlit run app.py` with `KAFKA_S3_BUCKET` set.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import streamlit as st
+
+import controls
+import data
+import resources
+import states
+from kafka_s3 import __version__
+from kafka_s3.errors import SinkError
+from place import surroundings
+from scene import scene
+from views import commits, configuration, dead_letters, layout, overview, rotation
+
+VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, commits, configuration)
+_log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Chooses the page and the sink, then lets the page draw itself again and again."""
+    st.set_page_config(page_title="kafka-s3", page_icon=str(Path(__file__).with_name("icon.png")), layout="wide")
+    chosen: list[controls.Chosen] = []
+    variables = surroundings()
+    page = st.navigation([_page(view, lambda view=view: _show(view, variables, chosen[0])) for view in VIEWS])  # type: ignore[misc]
+    try:
+        at = resources.place(variables)
+    except SinkError as error:
+        states.no_place(error)
+        return
+    sight = resources.watch(variables).ask(1.0)
+    sink = controls.sink_choice(sight.names, at.sink)
+    if not sink:
+        st.title("kafka-s3")
+        _again(lambda: _wait_for_sinks(variables))
+        return
+    snapshot = resources.history(variables, sink).first(1.0)
+    chosen.append(controls.choice(sink, data.topics_of(snapshot.frames)))
+    st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
+    page.run()
+
+
+def _page(view: ModuleType, run: Callable[[], None]) -> Any:
+    return st.Page(run, title=view.TITLE, icon=view.ICON, url_path=view.PATH, default=view is VIEWS[0])
+
+
+def _show(view: ModuleType, variables: resources.Variables, chosen: controls.Chosen) -> None:
+    """A page, refreshed at the chosen pace; only what changed is drawn anew."""
+    st.title(view.TITLE, anchor=False)
+    st.fragment(lambda: _draw(view, variables, chosen), run_every=chosen.every_s, key=view.PATH or "overview")()
+
+
+def _draw(view: ModuleType, variables: resources.Variables, chosen: controls.Chosen) -> None:
+    try:
+        now = scene(variables, chosen)
+        if not states.blocked(now):
+            states.banners(now)
+            view.render(now)
+    except SinkError as error:
+        states.refused(str(error))
+    except Exception:  # whatever it is, the reader gets a sentence; the operator finds the rest in the log
+        _log.exception("Page %s of sink %s could not be drawn.", view.TITLE, chosen.sink)
+        st.error(
+            "This page could not be drawn. The output of the dashboard's process says why.", icon=":material/error:"
+        )
+
+
+def _again(draw: Callable[[], None]) -> None:
+    st.fragment(draw, run_every=2.0, key="waiting")()
+
+
+def _wait_for_sinks(variables: resources.Variables) -> None:
+    sight = resources.watch(variables).ask(0.5)
+    if sight.names:
+        st.rerun()
+    states.no_sinks(resources.place(variables), sight)
+
+
+main()

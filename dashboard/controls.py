@@ -1,0 +1,84 @@
+"""What has the reader chosen? Sink, time range, topics, zone and pace of refresh: all in the address, so that a view can be shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
+
+import streamlit as st
+
+from data import DAY_MS, HOUR_MS, Window
+
+RANGES: Final = {
+    "1 hour": HOUR_MS, "6 hours": 6 * HOUR_MS, "24 hours": DAY_MS, "7 days": 7 * DAY_MS, "30 days": 30 * DAY_MS, "everything": 0,
+}  # fmt: skip
+CUSTOM: Final = "from - to"
+DEFAULT_RANGE: Final = "7 days"
+PACES: Final = {"5 s": 5.0, "15 s": 15.0, "1 min": 60.0, "off": None}
+UTC: Final = "UTC"
+FAR_MS: Final = 1 << 52
+EARLIEST: Final = datetime(2010, 1, 1)  # noqa: DTZ001 (of the zone that is chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The reader's choice. `every_s` is the pace of refresh; `since` and `until` are those of a range of one's own."""
+
+    sink: str
+    topics: tuple[str, ...] = ()
+    span: str = DEFAULT_RANGE
+    zone: str = UTC
+    every_s: float | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+    def window(self, now_ms: int) -> Window:
+        """What of the log is meant, at a time. A commit of this very moment is inside."""
+        if self.span == CUSTOM:
+            return Window(self._ms(self.since, 0), self._ms(self.until, FAR_MS), self.topics)
+        length = RANGES[self.span]
+        return Window(now_ms - length if length else 0, FAR_MS, self.topics)
+
+    def _ms(self, at: datetime | None, otherwise: int) -> int:
+        return otherwise if at is None else round(at.replace(tzinfo=ZoneInfo(self.zone)).timestamp() * 1000)
+
+
+def sink_choice(names: Sequence[str], first: str) -> str:
+    """The sink that is looked at; one that the address names is kept while the bucket is being read."""
+    asked = st.query_params.get("sink", "")
+    options = list(dict.fromkeys([*names, *([asked] if asked else []), *([first] if first else [])]))
+    if not options:
+        return ""
+    index = options.index(first) if first in options else 0
+    return str(st.sidebar.selectbox("Sink", options, index=index, key="sink", bind="query-params"))
+
+
+def choice(sink: str, topics: Sequence[str]) -> Chosen:
+    """Everything but the sink."""
+    side = st.sidebar
+    span = side.selectbox(
+        "Time of commit", [*RANGES, CUSTOM], index=list(RANGES).index(DEFAULT_RANGE), key="range", bind="query-params"
+    )
+    zone = side.selectbox(
+        "Time zone", _zones(), key="zone", bind="query-params", help="Of all times that are shown and entered."
+    )
+    since, until = _own_range() if span == CUSTOM else (None, None)
+    asked = [part for text in st.query_params.get_all("topics") for part in text.split(",")]
+    options = list(dict.fromkeys([*topics, *asked]))
+    chosen = side.multiselect("Topics", options, key="topics", bind="query-params", placeholder="all topics")
+    pace = side.selectbox("Refresh", list(PACES), index=1, key="refresh", bind="query-params")
+    return Chosen(sink, tuple(chosen), str(span), str(zone), PACES[str(pace)], since, until)
+
+
+def _own_range() -> tuple[datetime | None, datetime | None]:
+    since = st.sidebar.datetime_input("From", value=None, min_value=EARLIEST, key="from", bind="query-params", step=60)
+    until = st.sidebar.datetime_input("To", value=None, min_value=EARLIEST, key="to", bind="query-params", step=60)
+    return since, until
+
+
+def _zones() -> list[str]:
+    own = st.context.timezone
+    return list(dict.fromkeys([UTC, *([own] if own in available_timezones() else []), *sorted(available_timezones())]))

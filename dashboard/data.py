@@ -1,0 +1,262 @@
+"""What do the tables of a commit log say of a sink? Pure functions from frames to frames; nothing here knows of pages or buckets.
+
+Sums are over the selected time range, by the time of commit. Times are epoch ms in, timezone-aware only in `local`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from frames import NO_TIME, SKIPPED, Frames
+from kafka_s3.model import Role
+from kafka_s3.positions import CAUSE
+from kafka_s3.sink_status import Known, standpoints
+
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
+STEPS_MS: Final = (
+    1000, 5000, 15_000, MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, DAY_MS, 7 * DAY_MS, 30 * DAY_MS,
+)  # fmt: skip
+MOST_BUCKETS: Final = 120
+_COUNTED: Final = ("version", "topic", "partition", "encoded", "first_offset", "records")
+LOST: Final = frozenset({"retention", "truncated", "recreated", CAUSE})
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What of the log is looked at: commits from `since_ms` (included) to `until_ms` (excluded), of these topics; empty is all topics."""
+
+    since_ms: int
+    until_ms: int
+    topics: tuple[str, ...] = ()
+
+    @property
+    def step_ms(self) -> int:
+        """The width of a time bucket: round, and not too many of them."""
+        length = max(self.until_ms - self.since_ms, 1)
+        return next((step for step in STEPS_MS if length / step <= MOST_BUCKETS), STEPS_MS[-1])
+
+
+def within(frame: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """The rows of the window; frames without topics are cut by time alone. Nothing is copied where the log is in order of time."""
+    times = frame["committed_ms"].to_numpy()
+    if bool((times[1:] >= times[:-1]).all()):
+        begin, end = times.searchsorted([window.since_ms, window.until_ms])
+        cut = frame.iloc[int(begin) : int(end)]
+    else:
+        cut = frame[(times >= window.since_ms) & (times < window.until_ms)]
+    if window.topics and "topic" in cut:
+        return cut[cut["topic"].isin(window.topics).to_numpy()]
+    return cut
+
+
+def selected(frames: Frames, window: Window) -> Frames:
+    """All frames, cut to the window."""
+    return Frames(*(within(frame, window) for frame in (frames.entries, frames.files, frames.counts, frames.gaps)))
+
+
+def narrowed(frames: Frames, window: Window) -> Window:
+    """The window without the empty time around the log's entries, so that buckets are as fine as can be."""
+    times = within(frames.entries, window)["committed_ms"]
+    if times.empty:
+        return window
+    return Window(int(times.min()), int(times.max()) + 1, window.topics)
+
+
+def data_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The objects that hold records' values; only these columns, if any are named: half a million files are copied column by column."""
+    chosen = (files["role"] == Role.VALUE).to_numpy()
+    wanted = files[list(columns)] if columns else files
+    return wanted if chosen.all() else wanted[chosen]
+
+
+def topics_of(frames: Frames) -> list[str]:
+    """Every topic that the log names, in order."""
+    found: set[str] = set()
+    for frame in (frames.files, frames.counts, frames.gaps):
+        found.update(map(str, frame["topic"].cat.categories))
+    return sorted(found)
+
+
+def local(times_ms: pd.Series, zone: str) -> pd.Series:
+    """Epoch ms as times of a zone; NO_TIME is no time."""
+    known = times_ms.where(times_ms != NO_TIME).astype("Int64")
+    return pd.to_datetime(known, unit="ms", utc=True).dt.tz_convert(zone)
+
+
+def wall(times_ms: pd.Series, zone: str) -> pd.Series:
+    """Epoch ms as a zone's wall clock, labelled UTC: charts draw it as it is, whatever zone the browser is in."""
+    return local(times_ms, zone).dt.tz_localize(None).dt.tz_localize("UTC")
+
+
+# ------------------------------------------------------------ is my data arriving?
+
+
+Reach = Mapping[tuple[str, int], tuple[int, int]]
+"""Per topic and partition the latest time of a record in an object, and of a commit."""
+
+
+def lag_table(known: Known | None, reached: Reach) -> pd.DataFrame:
+    """Each topic-partition: frontier, lag in records and seconds, and `complete_ms`, up to which no record is missing.
+
+    A partition without lag is complete up to the heartbeat. One with lag is complete up to the latest record in an object, if
+    records are in the order of time: their own times are all that the log has. `committed_ms` is the last commit with its records.
+    """
+    columns = ["topic", "partition", "frontier", "lag", "lag_s", "complete_ms", "committed_ms", "recorded"]
+    points = standpoints(known) if known else []
+    beat = known.heartbeat.beat_ms if known and known.heartbeat else None
+    rows = []
+    for point in points:
+        last_ms, committed = reached.get(
+            (point.topic_partition.topic, point.topic_partition.partition), (NO_TIME, NO_TIME)
+        )
+        complete = beat if point.lag == 0 and beat is not None else last_ms
+        lag_s = None if point.lag is None or beat is None or complete == NO_TIME else max(beat - complete, 0) / 1000
+        rows.append((*point.topic_partition, point.frontier, point.lag, lag_s, complete, committed, point.dead_ahead))
+    return pd.DataFrame(rows, columns=columns).astype({"frontier": "Int64", "lag": "Int64", "lag_s": "Float64"})
+
+
+def reach(files: pd.DataFrame) -> Reach:
+    """How far the objects of each topic-partition reach."""
+    found = (
+        data_files(files, "topic", "partition", "max_ms", "committed_ms")
+        .groupby(["topic", "partition"], observed=True)
+        .max()
+    )
+    return {
+        (str(topic), int(partition)): (int(last), int(committed))
+        for (topic, partition), last, committed in zip(found.index, found["max_ms"], found["committed_ms"], strict=True)
+    }
+
+
+def completeness(lags: pd.DataFrame) -> pd.DataFrame:
+    """Each topic: partitions, lag, and the time through which all of its partitions are complete (NO_TIME where one does not say)."""
+    grouped = lags.groupby("topic", observed=True)
+    return pd.DataFrame({
+        "partitions": grouped["partition"].count(),
+        "lag": grouped["lag"].sum(min_count=1),
+        "lag_s": grouped["lag_s"].max(),
+        "complete_ms": grouped["complete_ms"].min(),
+        "committed_ms": grouped["committed_ms"].max(),
+    }).reset_index()  # fmt: skip
+
+
+def throughput(files: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """Records, bytes and files per topic and bucket of time (`at_ms` is its beginning), and records per second."""
+    rows = data_files(files, "committed_ms", "topic", "records", "bytes")
+    at = (rows["committed_ms"] // window.step_ms * window.step_ms).rename("at_ms")
+    found = rows.groupby([at, "topic"], observed=True).agg(
+        records=("records", "sum"), bytes=("bytes", "sum"), files=("bytes", "size")
+    )
+    return found.reset_index().assign(per_second=lambda made: made["records"] / (window.step_ms / 1000))
+
+
+def totals(frames: Frames, window: Window) -> dict[str, int]:
+    """Sums over the window's frames: read, written, dead_letters, skipped, files, bytes. Those of some topics come from their files."""
+    if not window.topics:
+        return {
+            name: int(frames.entries[name].sum())
+            for name in ("read", "written", "dead_letters", "skipped", "files", "bytes")
+        }
+    written, letters = (
+        int(counted(frames.files)["records"].sum()),
+        int(dead_letter_counts(frames.counts)["count"].sum()),
+    )
+    skipped = int(frames.counts["count"].sum()) - letters
+    sums = {"written": written, "dead_letters": letters, "skipped": skipped, "read": written + letters + skipped}
+    return {**sums, "files": len(frames.files), "bytes": int(frames.files["bytes"].sum())}
+
+
+def counted(files: pd.DataFrame) -> pd.DataFrame:
+    """The objects that stand for their records, as in `kafka_s3.model.counted`: values, and keys where a file holds tombstones only."""
+    values = data_files(files, *_COUNTED)
+    keys = files.loc[(files["role"] == Role.KEY).to_numpy(), list(_COUNTED)]
+    if keys.empty:
+        return values
+    place = list(_COUNTED[:-1])
+    alone = ~pd.MultiIndex.from_frame(keys[place]).isin(pd.MultiIndex.from_frame(values[place]))
+    return pd.concat([values, keys[alone]])
+
+
+def lost(gaps: pd.DataFrame) -> pd.DataFrame:
+    """The gaps that are lost records: deleted by retention before they were read, or passed over by hand."""
+    found = gaps[gaps["cause"].isin(LOST).to_numpy()]
+    return found.assign(offsets=found["last"] - found["first"] + 1)
+
+
+# ------------------------------------------------------------ what went wrong?
+
+
+def dead_letter_counts(counts: pd.DataFrame) -> pd.DataFrame:
+    """The rows of dead letters: those that an entry settled are negative."""
+    return counts[(counts["stage"] != SKIPPED).to_numpy()]
+
+
+def letters_by(counts: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """How many became dead letters, and how many of these were settled, by these columns."""
+    rows = dead_letter_counts(counts)
+    rows = rows.assign(became=rows["count"].clip(lower=0), settled=-rows["count"].clip(upper=0))
+    found = rows.groupby(list(columns), observed=True)[["became", "settled"]].sum().reset_index()
+    return found.assign(open=found["became"] - found["settled"]).sort_values(
+        "became", ascending=False, ignore_index=True
+    )
+
+
+def letters_over_time(counts: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """Records that became dead letters by bucket of time and stage."""
+    rows = dead_letter_counts(counts)
+    rows = rows[rows["count"] > 0]
+    at = (rows["committed_ms"] // window.step_ms * window.step_ms).rename("at_ms")
+    return rows.groupby([at, "stage"], observed=True)["count"].sum().reset_index()
+
+
+# ------------------------------------------------------------ the log
+
+
+def commit_rows(entries: pd.DataFrame, files: pd.DataFrame, *, limit: int) -> pd.DataFrame:
+    """The newest entries, newest first: kind, counts, files, why they closed, and the offsets they hold."""
+    newest = entries.iloc[::-1].head(limit)
+    own = files[files["version"].isin(newest["version"]).to_numpy()].astype({"reason": object, "schema": object})
+    grouped = own.groupby("version", observed=True)
+    about = pd.DataFrame({
+        "reasons": grouped["reason"].agg(_distinct).astype(object), "schemas": grouped["schema"].agg(_distinct).astype(object),
+    })  # fmt: skip
+    offsets = offset_texts(data_files(own))
+    shown = newest.merge(about, how="left", left_on="version", right_index=True)
+    shown = shown.merge(offsets.rename("offsets"), how="left", left_on="version", right_index=True)
+    return shown.fillna({"reasons": "", "schemas": "", "offsets": ""}).reset_index(drop=True)
+
+
+def offset_texts(files: pd.DataFrame) -> pd.Series:
+    """Per entry its offset ranges: `orders-0 10–19, orders-1 4–7`."""
+    if files.empty:
+        return pd.Series(dtype=object)
+    ranges = files.groupby(["version", "topic", "partition"], observed=True).agg(
+        first=("first_offset", "min"), last=("last_offset", "max")
+    )
+    texts = [f"{topic}-{number} {first}–{last}" for (_, topic, number), first, last in ranges.itertuples()]
+    return pd.Series(texts, index=ranges.index.get_level_values("version")).groupby(level=0).agg(", ".join)
+
+
+def schema_changes(files: pd.DataFrame) -> pd.DataFrame:
+    """Where a topic-partition's files changed their schema: entry, time, the schema before and after."""
+    rows = data_files(files, "version", "committed_ms", "topic", "partition", "first_offset", "schema")
+    if len(rows["schema"].cat.remove_unused_categories().cat.categories) < 2:
+        return rows.iloc[:0].assign(before="", after="").drop(columns="schema")
+    rows = rows.sort_values(["topic", "partition", "version", "first_offset"], kind="stable")
+    codes = rows["schema"].cat.codes.to_numpy()
+    place = rows["partition"].to_numpy() + rows["topic"].cat.codes.to_numpy().astype(np.int64) * (1 << 31)
+    changed = np.flatnonzero((codes[1:] != codes[:-1]) & (place[1:] == place[:-1])) + 1
+    names = rows["schema"].astype(object).to_numpy()
+    found = rows.iloc[changed][["version", "committed_ms", "topic", "partition", "first_offset"]]
+    return found.assign(before=names[changed - 1], after=names[changed]).reset_index(drop=True)
+
+
+def _distinct(values: Sequence[str]) -> str:
+    return ", ".join(sorted({str(value) for value in values if str(value)}))

@@ -1,0 +1,150 @@
+"""What does a commit log look like as tables? Entries become four Arrow tables, compact enough for half a million files.
+
+`entries`, `files`, `counts` (dead letters by stage, skipped records) and `gaps`. Times are epoch ms; where no record had one it is -1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+
+from kafka_s3.commit_entry import CommitEntry, Kind
+from kafka_s3.dead_letter_files import committed_ms
+
+NO_TIME: Final = -1
+SKIPPED: Final = "skipped"
+_WORD: Final = pa.dictionary(pa.int32(), pa.string())
+_ABOUT: Final = [("version", pa.int32()), ("committed_ms", pa.int64())]
+_PLACE: Final = [("topic", _WORD), ("partition", pa.int32())]
+SCHEMAS: Final[Mapping[str, pa.Schema]] = {
+    "entries": pa.schema([
+        *_ABOUT, ("epoch", pa.int32()), ("kind", _WORD), ("driver", _WORD), ("read", pa.int64()), ("written", pa.int64()),
+        ("dead_letters", pa.int64()), ("skipped", pa.int64()), ("files", pa.int32()), ("bytes", pa.int64()), ("note", pa.string()),
+    ]),
+    "files": pa.schema([
+        *_ABOUT, *_PLACE, ("first_offset", pa.int64()), ("last_offset", pa.int64()), ("records", pa.int64()), ("bytes", pa.int64()),
+        ("min_ms", pa.int64()), ("max_ms", pa.int64()), ("encoded", _WORD), ("schema", _WORD), ("format", _WORD), ("reason", _WORD),
+        ("role", _WORD), ("parts", pa.int32()), ("folder", _WORD), ("name", pa.string()),
+    ]),
+    "counts": pa.schema([*_ABOUT, *_PLACE, ("stage", _WORD), ("count", pa.int64())]),
+    "gaps": pa.schema([*_ABOUT, *_PLACE, ("first", pa.int64()), ("last", pa.int64()), ("cause", _WORD)]),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The tables of the entries with versions `first` to `last`, both included."""
+
+    first: int
+    last: int
+    tables: Mapping[str, pa.Table]
+
+    def __len__(self) -> int:
+        """How many entries."""
+        return self.last - self.first + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The tables as pandas frames in the order of the log; words are categories."""
+
+    entries: pd.DataFrame
+    files: pd.DataFrame
+    counts: pd.DataFrame
+    gaps: pd.DataFrame
+
+
+def part_of(entries: Iterable[CommitEntry], *, first: int, last: int) -> Part:
+    """The tables of some entries."""
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
+    for entry in entries:
+        _add(entry, rows)
+    return Part(first, last, {name: _table(SCHEMAS[name], found) for name, found in rows.items()})
+
+
+def joined(parts: Sequence[Part]) -> list[Part]:
+    """The parts in order, neighbours made one."""
+    runs: list[list[Part]] = []
+    for part in sorted(parts, key=lambda part: part.first):
+        if runs and runs[-1][-1].last + 1 == part.first:
+            runs[-1].append(part)
+        else:
+            runs.append([part])
+    return [run[0] if len(run) == 1 else _one(run) for run in runs]
+
+
+def cut(part: Part, *, first: int, last: int) -> Part:
+    """The part's entries from `first` to `last`, both included."""
+    tables = {}
+    for name, table in part.tables.items():
+        begin, end = table.column("version").to_numpy().searchsorted([first, last + 1])
+        tables[name] = table.slice(int(begin), int(end - begin))
+    return Part(first, last, tables)
+
+
+def frames_of(parts: Sequence[Part]) -> Frames:
+    """The frames of parts that are in order."""
+    whole = parts[0] if len(parts) == 1 else _one(parts) if parts else part_of((), first=0, last=-1)
+    return Frames(**{name: _frame(table) for name, table in whole.tables.items()})
+
+
+def _one(parts: Sequence[Part]) -> Part:
+    tables = {
+        name: pa.concat_tables([part.tables[name] for part in parts]).unify_dictionaries().combine_chunks()
+        for name in SCHEMAS
+    }
+    return Part(parts[0].first, parts[-1].last, tables)
+
+
+def _frame(table: pa.Table) -> pd.DataFrame:
+    """Shares the memory of the numbers; texts stay in Arrow's form, a fifth of Python's."""
+    texts = {pa.string(): pd.ArrowDtype(pa.string())}
+    return table.to_pandas(split_blocks=True, types_mapper=texts.get)
+
+
+def _table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [_array(field.type, column) for field, column in zip(schema, columns, strict=True)]
+    return pa.table(arrays, schema=schema)
+
+
+def _array(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
+    if kind == _WORD:
+        return pa.array(values, pa.string()).dictionary_encode()
+    return pa.array(values, kind)
+
+
+def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
+    about, totals = (entry.version, committed_ms(entry)), entry.totals
+    rows["entries"].append((
+        *about, entry.epoch, str(entry.kind), entry.driver, totals.read, totals.written, totals.dead_letters, totals.skipped,
+        len(entry.files), sum(file.bytes for file in entry.files), _note(entry),
+    ))  # fmt: skip
+    for file in entry.files:
+        folder, slash, name = file.key.rpartition("/")
+        rows["files"].append((
+            *about, file.topic, file.partition, file.first_offset, file.last_offset, file.records, file.bytes,
+            _time(file.min_timestamp), _time(file.max_timestamp), file.encoded_partition, file.schema, file.format,
+            str(file.reason), str(file.role), len(file.upload.parts), folder + slash, name,
+        ))  # fmt: skip
+    for tp, found in entry.dead_letters.items():
+        rows["counts"].extend((*about, *tp, stage, count) for stage, count in found.stages.items())
+    rows["counts"].extend((*about, *tp, SKIPPED, count) for tp, count in entry.skipped.items() if count)
+    rows["gaps"].extend((*about, gap.topic, gap.partition, gap.first, gap.last, gap.cause) for gap in entry.gaps)
+
+
+def _time(ms: int | None) -> int:
+    return NO_TIME if ms is None else ms
+
+
+def _note(entry: CommitEntry) -> str:
+    """What settles dead letters, as the log has it without its files; blank for the entries that do not."""
+    if entry.kind not in (Kind.POSITION, Kind.REPLAY):
+        return ""
+    document = json.loads(entry.to_json())
+    return json.dumps({**document, "files": [], "had_files": bool(entry.files)}, separators=(",", ":"))

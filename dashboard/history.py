@@ -1,0 +1,242 @@
+"""What does a sink's whole log say, at any moment, without waiting? A thread reads it bit by bit, newest first; pages take what is there.
+
+1. The state of the sink (`known_of`: newest checkpoint, the entries behind it, heartbeat) and its newest entries come first.
+2. Then what this machine keeps from earlier days, then the older entries of the bucket, block by block.
+3. Later looks, only while somebody watches, read the entries that are new.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from threading import Event, Thread
+from typing import Final
+
+from cache_files import BLOCK, CacheFiles
+from data import Reach, reach
+from frames import Frames, Part, cut, frames_of, joined, part_of
+from kafka_s3.commit_entry import read_entry
+from kafka_s3.errors import LogDamaged, ObjectMissing, SinkError
+from kafka_s3.masking import reason_of
+from kafka_s3.naming import StatePaths
+from kafka_s3.sink_status import Known
+from kafka_s3.sinks_in_bucket import known_of
+from kafka_s3.storage.store import ObjectStore
+from reading import THREADS, Damage, ReadAhead, entries_of, versions_listed
+
+RECENT: Final = 100
+STEP: Final = 250
+LOOK_EVERY_S: Final = 2.0
+SHOW_EVERY_S: Final = 1.0
+TRIED_AGAIN: Final = 20
+"""Damaged entries are looked at again, as long as they are few: somebody may have restored them."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is known at a moment. `read` of `total` entries are in the frames; `trouble` is why the last look failed, if it did."""
+
+    number: int = 0
+    known: Known | None = None
+    frames: Frames = field(default_factory=lambda: frames_of(()))
+    read: int = 0
+    total: int = 0
+    damage: tuple[Damage, ...] = ()
+    reached: Reach = field(default_factory=dict)
+    trouble: str = ""
+    looked_ms: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every entry was read, or found damaged."""
+        return self.read + len(self.damage) >= self.total
+
+
+class History:
+    """One sink's log, read by a thread of its own; close it when done. `caches` gives the cache of a log by its identity."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        paths: StatePaths,
+        *,
+        clock_ms: Callable[[], int],
+        caches: Callable[[str], CacheFiles | None],
+    ) -> None:
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {paths.sink}")
+        self._ahead = ReadAhead(store, self._pool)
+        self._store, self._paths, self._clock_ms, self._caches = store, paths, clock_ms, caches
+        self._cache: CacheFiles | None = None
+        self._asked, self._over, self._first = Event(), Event(), Event()
+        self._identity: str | None = None
+        self._parts: list[Part] = []
+        self._damage: dict[int, Damage] = {}
+        self._top = -1
+        self._looked = self._shown = 0.0
+        self.snapshot = Snapshot()
+        self._thread = Thread(target=self._work, name=f"history {paths.sink}", daemon=True)
+        self._thread.start()
+
+    def ask(self) -> Snapshot:
+        """What is known now; a fresh look begins behind it."""
+        self._asked.set()
+        return self.snapshot
+
+    def first(self, seconds: float) -> Snapshot:
+        """What is known as soon as anything is, at the latest after these seconds."""
+        self._asked.set()
+        self._first.wait(seconds)
+        return self.snapshot
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._over.set()
+        self._asked.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # ------------------------------------------------------------ the thread
+
+    def _work(self) -> None:
+        while not self._over.is_set():
+            self._asked.wait()
+            self._asked.clear()
+            if self._over.is_set():
+                return
+            try:
+                self._look()
+                self._read_older()
+            except SinkError as error:
+                self._show(trouble=str(error))
+            except Exception as error:  # a page must never wait for a thread that is gone
+                if not self._over.is_set():  # then the pool refuses work
+                    _log.exception("The log of sink %s could not be read.", self._paths.sink)
+                    self._show(trouble=reason_of(error))
+            self._over.wait(max(0.0, self._looked + LOOK_EVERY_S - time.monotonic()))
+
+    def _look(self) -> None:
+        """The sink's state and its new entries."""
+        self._looked = time.monotonic()
+        self._recognise()
+        if self._damage:
+            self._ahead.forget()  # somebody may have restored an entry
+        known = known_of(self._ahead, self._paths)
+        top = known.log.version if known.log is not None else self._listed_top()
+        if top < self._top:
+            self._forget()
+        self._retry()
+        self._take(range(max(self._top + 1, top - RECENT + 1), top + 1))
+        self._top = top
+        self._show(known=known)
+
+    def _read_older(self) -> None:
+        """What is missing below the newest entries; other looks come between the steps."""
+        if self._cache is not None and self._missing():
+            for kept in self._cache.read():
+                self._parts.extend(self._new_of(kept))
+            self._show()
+        while (span := self._missing()) and not self._over.is_set():
+            self._take(span)
+            if time.monotonic() - self._shown > SHOW_EVERY_S:
+                self._show()
+            if self._asked.is_set() and time.monotonic() - self._looked > LOOK_EVERY_S:
+                self._look()
+        if self.snapshot.read < sum(map(len, self._parts)):
+            self._show()
+        if self._cache is not None:
+            self._cache.write(self._parts)
+
+    def _missing(self) -> range:
+        """The next versions to read: the highest that are not there, at most a step of one block."""
+        end = self._top + 1
+        for part in sorted(self._parts, key=lambda part: -part.first):
+            end = self._above_damage(end)
+            if part.last + 1 < end:
+                break
+            end = part.first
+        end = self._above_damage(end)
+        below = max((part.last + 1 for part in self._parts if part.last < end), default=0)
+        return range(max(below, end - STEP, (end - 1) // BLOCK * BLOCK), end)
+
+    def _above_damage(self, end: int) -> int:
+        while end - 1 in self._damage:
+            end -= 1
+        return end
+
+    def _take(self, span: range) -> None:
+        """Reads entries; runs of them become parts."""
+        if not span:
+            return
+        entries, damage = entries_of(self._ahead, self._paths, span, pool=self._pool)
+        self._damage.update((one.version, one) for one in damage)
+        runs: list[list[int]] = []
+        for place, entry in enumerate(entries):
+            if runs and entries[runs[-1][-1]].version + 1 == entry.version:
+                runs[-1].append(place)
+            else:
+                runs.append([place])
+        for run in runs:
+            found = [entries[place] for place in run]
+            self._parts.append(part_of(found, first=found[0].version, last=found[-1].version))
+
+    def _retry(self) -> None:
+        if 0 < len(self._damage) <= TRIED_AGAIN:
+            versions = sorted(self._damage)
+            self._damage.clear()
+            for version in versions:
+                self._take(range(version, version + 1))
+
+    def _recognise(self) -> None:
+        """Whether this is still the same log: its first entry tells."""
+        key = self._paths.commit(0)
+        try:
+            identity = read_entry(self._store.get(key), key=key).commit_id
+        except (ObjectMissing, LogDamaged):
+            identity = ""
+        if identity != self._identity:
+            if self._identity is not None:
+                self._forget()
+            self._identity = identity
+            self._cache = self._caches(identity) if identity else None
+
+    def _forget(self) -> None:
+        self._ahead.forget()
+        self._parts, self._damage, self._top = [], {}, -1
+        self.snapshot = Snapshot(number=self.snapshot.number)
+
+    def _listed_top(self) -> int:
+        """The newest entry that is there, where the log as a whole cannot be read."""
+        start = self._paths.commit(self._top) if self._top >= 0 else ""
+        return max(
+            versions_listed(self._store.list(f"{self._paths.root}commits/", start_after=start)), default=self._top
+        )
+
+    def _new_of(self, kept: Part) -> list[Part]:
+        """What of a part from the cache is not there yet: the newest entries were read from the bucket."""
+        end = min((part.first for part in self._parts if part.last >= kept.first), default=self._top + 1)
+        known_bad = any(kept.first <= version < end for version in self._damage)
+        return [] if known_bad or end <= kept.first else [cut(kept, first=kept.first, last=min(kept.last, end - 1))]
+
+    def _show(self, *, known: Known | None = None, trouble: str = "") -> None:
+        """Makes what is there the new snapshot."""
+        self._shown = time.monotonic()
+        self._parts = joined(self._parts)
+        read = sum(map(len, self._parts))
+        before = self.snapshot
+        frames = before.frames if before.read == read and before.total == self._top + 1 else frames_of(self._parts)
+        self.snapshot = replace(
+            before,
+            number=before.number + 1,
+            known=known or before.known,
+            frames=frames,
+            reached=before.reached if frames is before.frames else reach(frames.files),
+            read=read,
+            total=self._top + 1,
+            damage=tuple(self._damage[version] for version in sorted(self._damage)),
+            trouble=trouble,
+            looked_ms=before.looked_ms if trouble else self._clock_ms(),
+        )
+        self._first.set()

@@ -1,0 +1,128 @@
+"""How is the bucket laid out? Encoded partitions as a tree with sums, the times that directories stand for, gaps, late files."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from data import data_files
+from frames import NO_TIME
+
+_NUMBERS: Final = re.compile(r"\d+")
+_DATE: Final = re.compile(r"^(19|20)\d{6}$")
+UNITS: Final = ("year", "month", "day", "hour", "minute")
+MOST_GAPS: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """The time that a directory stands for: its beginning by the clock of the partitioner's zone, and its length."""
+
+    start: datetime
+    unit: str
+
+    @property
+    def following(self) -> datetime:
+        """When the next one begins."""
+        if self.unit in ("year", "month"):
+            months = self.start.year * 12 + self.start.month - 1 + (12 if self.unit == "year" else 1)
+            return self.start.replace(year=months // 12, month=months % 12 + 1)
+        return self.start + timedelta(**{f"{self.unit}s": 1})
+
+
+def slot_of(encoded: str) -> Slot | None:
+    """The time of an encoded partition such as `year=2025/month=01/day=15` or `dt=2025-01-15/hr=10`; None where it names none."""
+    numbers = [int(text) for text in _split(_NUMBERS.findall(encoded))]
+    if not 1 <= len(numbers) <= len(UNITS) or not 1970 <= numbers[0] < 10_000:
+        return None
+    year, month, day, hour, minute = (*numbers, *(1, 1, 1, 0, 0)[len(numbers) :])
+    try:
+        return Slot(datetime(year, month, day, hour, minute, tzinfo=UTC), UNITS[len(numbers) - 1])
+    except ValueError:
+        return None
+
+
+def _split(texts: list[str]) -> list[str]:
+    """`20250115` is three numbers."""
+    return [part for text in texts for part in ([text[:4], text[4:6], text[6:]] if _DATE.match(text) else [text])]
+
+
+def directories(files: pd.DataFrame) -> pd.DataFrame:
+    """Each topic and encoded partition: files, records, bytes, first and last record and commit; in order of their names."""
+    rows = data_files(files, "topic", "encoded", "records", "bytes", "min_ms", "max_ms", "committed_ms")
+    timed = rows["min_ms"].where(rows["min_ms"] != NO_TIME)
+    grouped = rows.assign(min_ms=timed).groupby(["topic", "encoded"], observed=True)
+    found = grouped.agg(
+        files=("records", "size"), records=("records", "sum"), bytes=("bytes", "sum"),
+        first_ms=("min_ms", "min"), last_ms=("max_ms", "max"),
+        first_commit_ms=("committed_ms", "min"), last_commit_ms=("committed_ms", "max"),
+    ).reset_index()  # fmt: skip
+    found["first_ms"] = found["first_ms"].fillna(NO_TIME).astype("int64")
+    found["topic"], found["encoded"] = found["topic"].astype(str), found["encoded"].astype(str)
+    return found.sort_values(["topic", "encoded"], ignore_index=True)
+
+
+def children(found: pd.DataFrame, at: str) -> pd.DataFrame:
+    """What lies directly below `topic/part/...` (blank: the topics): name, path, whether more lies below, and the sums of all below."""
+    paths = found["topic"] + "/" + found["encoded"].str.strip("/") + "/"
+    prefix = f"{at.strip('/')}/" if at.strip("/") else ""
+    below = found[paths.str.startswith(prefix).to_numpy()]
+    rest = paths[below.index].str[len(prefix) :]
+    names = rest.str.partition("/")[0]
+    deeper = rest.str.partition("/")[2] != ""
+    rows = below.assign(name=names, deeper=deeper, first_ms=below["first_ms"].where(below["first_ms"] != NO_TIME))
+    grouped = rows[(names != "").to_numpy()].groupby("name", sort=True)
+    made = grouped.agg(
+        directories=("encoded", "size"), files=("files", "sum"), records=("records", "sum"), bytes=("bytes", "sum"),
+        first_ms=("first_ms", "min"), last_ms=("last_ms", "max"), last_commit_ms=("last_commit_ms", "max"), deeper=("deeper", "any"),
+    ).reset_index()  # fmt: skip
+    made["first_ms"] = made["first_ms"].fillna(NO_TIME).astype("int64")
+    return made.assign(path=prefix + made["name"])
+
+
+def gaps(found: pd.DataFrame) -> pd.DataFrame:
+    """Times between a topic's first and last directory that have none: topic, unit, `after` and `before` which directory, how many."""
+    rows = []
+    for topic, own in found.groupby("topic"):
+        slots = sorted({(slot.start, slot.unit, name) for name in own["encoded"] if (slot := slot_of(name))})
+        for (start, unit, name), (later, _, other) in pairwise(slots):
+            missing = _between(Slot(start, unit), later)
+            if missing:
+                rows.append((topic, unit, name, other, missing))
+    return pd.DataFrame(rows[:MOST_GAPS], columns=["topic", "unit", "after", "before", "missing"])
+
+
+def _between(slot: Slot, later: datetime) -> int:
+    if slot.unit in ("year", "month"):
+        months = (later.year - slot.start.year) * 12 + later.month - slot.start.month
+        return max(months // (12 if slot.unit == "year" else 1) - 1, 0)
+    return max(int((later - slot.start) / (slot.following - slot.start)) - 1, 0)
+
+
+def late(files: pd.DataFrame) -> pd.DataFrame:
+    """Directories that got a file when the same topic-partition had begun a later one: files, records, and by how much at most."""
+    rows = data_files(files, "topic", "partition", "first_offset", "encoded", "records", "committed_ms")
+    rows = rows.sort_values(["topic", "partition", "first_offset"], kind="stable")
+    slots = {name: slot_of(str(name)) for name in rows["encoded"].cat.categories}
+    starts = (
+        rows["encoded"]
+        .map({name: slot.start.timestamp() if slot else np.nan for name, slot in slots.items()})
+        .astype(float)
+    )
+    places = [rows["topic"].cat.codes, rows["partition"]]
+    behind = starts.groupby(places, observed=True).cummax() - starts
+    chosen = (behind > 0).to_numpy()
+    grouped = rows[chosen].assign(behind_s=behind[chosen]).groupby(["topic", "encoded"], observed=True)
+    made = grouped.agg(
+        files=("records", "size"),
+        records=("records", "sum"),
+        behind_s=("behind_s", "max"),
+        at_ms=("committed_ms", "max"),
+    )
+    return made.reset_index().sort_values("behind_s", ascending=False, ignore_index=True)

@@ -1,0 +1,72 @@
+"""What do several pages show in the same way? Tables, charts with a name for screen readers, rows of figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+import data
+from text import cells
+
+SHOWN_ROWS: Final = 1000
+TIME: Final = "YYYY-MM-DD HH:mm:ss"
+
+
+def table(frame: pd.DataFrame, columns: Mapping[str, Any], *, name: str, key: str, **more: Any) -> Any:
+    """The columns of a frame as a table, in this order, under these titles (or column settings); texts are made harmless."""
+    shown = cells(frame[list(columns)])
+    settings = {
+        column: st.column_config.Column(title) if isinstance(title, str) else title for column, title in columns.items()
+    }
+    return st.dataframe(
+        shown,
+        column_config=settings,
+        hide_index=True,
+        width="stretch",
+        alt=name,
+        key=key,
+        placeholder="unknown",
+        **more,
+    )
+
+
+def timed(frame: pd.DataFrame, zone: str, *columns: str) -> pd.DataFrame:
+    """The frame with these columns of epoch ms as times of the zone; `x_ms` becomes `x`."""
+    return frame.assign(**{column.removesuffix("_ms"): data.local(frame[column], zone) for column in columns})
+
+
+def time_column(title: str, zone: str, help_text: str | None = None) -> Any:
+    """A column of times."""
+    return st.column_config.DatetimeColumn(title, format=TIME, timezone=zone, help=help_text)
+
+
+def number_column(title: str, help_text: str | None = None) -> Any:
+    """A column of whole numbers with separators."""
+    return st.column_config.NumberColumn(title, format="localized", help=help_text)
+
+
+def size_column(title: str) -> Any:
+    """A column of sizes."""
+    return st.column_config.NumberColumn(title, format="bytes")
+
+
+def chart(drawn: alt.Chart | alt.LayerChart, *, name: str, key: str) -> None:
+    """A chart as wide as its place, with a description for those who cannot see it."""
+    st.altair_chart(drawn, width="stretch", alt=name, key=key)
+
+
+def figures(values: Sequence[tuple[str, str, str]]) -> None:
+    """Figures side by side, wrapped where the screen is narrow: label, value, explanation."""
+    with st.container(horizontal=True, gap="small"):
+        for label, value, explanation in values:
+            st.metric(label, value, help=explanation or None, border=True, width=168)
+
+
+def cut_note(total: int) -> None:
+    """Says that a table does not show all."""
+    if total > SHOWN_ROWS:
+        st.caption(f"The first {SHOWN_ROWS:,} of {total:,} rows. A shorter time, or fewer topics, shows the others.")

@@ -1,0 +1,72 @@
+"""Which bucket does the dashboard show, and how is it reached? The surroundings say it; nothing is entered on a page.
+
+`kafka-s3 dashboard` sets `KAFKA_S3_DASHBOARD_*`, a deployment of the bundle `KAFKA_S3_BUCKET` and its kin, with credentials in AWS's own
+variables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from kafka_s3.cli.arguments import REGION, pairs
+from kafka_s3.cli.control_target import Place, named_place, place_of, place_words
+from kafka_s3.config.options_ours import STATE_PREFIX
+from kafka_s3.config.settings import Settings
+from kafka_s3.config.validate import load
+from kafka_s3.storage.options import StoreOptions
+
+CONFIG: Final = "KAFKA_S3_DASHBOARD_CONFIG"
+WORKER: Final = "KAFKA_S3_DASHBOARD_WORKER"
+OVERRIDES: Final = "KAFKA_S3_DASHBOARD_SET"
+SINK: Final = "KAFKA_S3_DASHBOARD_SINK"
+NAMES: Final = (
+    CONFIG, WORKER, OVERRIDES, SINK, "KAFKA_S3_BUCKET", "KAFKA_S3_STORE_URL", "KAFKA_S3_REGION", "KAFKA_S3_STATE_PREFIX",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A bucket and the folder of its sinks' state. `settings` and `sink` are of the configuration that the dashboard was started with."""
+
+    place: Place
+    settings: Settings | None = None
+    sink: str = ""
+    file: str = ""
+
+    def words(self, sink: str) -> str:
+        """How `kafka-s3` commands that take CONFIG|NAME are told which sink is meant."""
+        if self.file and sink == self.sink:
+            return self.file
+        return f"{sink} {place_words(self.place, self._options())}"
+
+    def identity(self) -> tuple[str, str, str]:
+        """What tells this place from others: address, bucket, folder."""
+        return (self._options().endpoint_url or "", self.place.bucket, self.place.prefix)
+
+    def _options(self) -> StoreOptions:
+        return getattr(self.place.store, "options", None) or StoreOptions(self.place.bucket)
+
+
+def surroundings() -> tuple[tuple[str, str], ...]:
+    """The variables that say which bucket is meant."""
+    return tuple((name, os.environ[name]) for name in NAMES if os.environ.get(name))
+
+
+def opened(variables: Mapping[str, str]) -> Opened:
+    """The place that the variables name. Raises ConfigError where they name none, or a configuration with problems."""
+    if file := variables.get(CONFIG):
+        worker = Path(variables[WORKER]) if WORKER in variables else None
+        settings = load(Path(file), worker_path=worker, overrides=pairs(json.loads(variables.get(OVERRIDES, "[]"))))
+        return Opened(place_of(settings.resolved()), settings, settings.name, file)
+    place = named_place(
+        variables.get("KAFKA_S3_BUCKET"),
+        variables.get("KAFKA_S3_STORE_URL"),
+        region=variables.get("KAFKA_S3_REGION", REGION),
+        prefix=variables.get("KAFKA_S3_STATE_PREFIX", STATE_PREFIX),
+    )
+    return Opened(place, sink=variables.get(SINK, ""))

@@ -1,0 +1,46 @@
+"""What do all sessions of the dashboard share? The place, one reader of the sinks, one history for each sink that is looked at."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import streamlit as st
+
+from cache_files import CacheFiles, default_folder
+from history import History
+from kafka_s3.naming import StatePaths
+from place import Opened, opened
+from watch import Watch
+
+Variables = tuple[tuple[str, str], ...]
+
+
+def now_ms() -> int:
+    """The clock."""
+    return time.time_ns() // 1_000_000
+
+
+@st.cache_resource(show_spinner=False)
+def place(variables: Variables) -> Opened:
+    """The place that the surroundings name. Raises ConfigError."""
+    return opened(dict(variables))
+
+
+@st.cache_resource(show_spinner=False, on_release=Watch.close)
+def watch(variables: Variables) -> Watch:
+    """The reader of all sinks."""
+    found = place(variables).place
+    return Watch(found.store, found.prefix, clock_ms=now_ms)
+
+
+@st.cache_resource(show_spinner=False, max_entries=4, on_release=History.close)
+def history(variables: Variables, sink: str) -> History:
+    """The reader of one sink's log."""
+    at = place(variables)
+    folder = default_folder(os.environ)
+
+    def caches(identity: str) -> CacheFiles | None:
+        return CacheFiles(folder, *at.identity(), sink, identity) if folder else None
+
+    return History(at.place.store, StatePaths(at.place.prefix, sink), clock_ms=now_ms, caches=caches)

@@ -1,0 +1,243 @@
+"""How do files come out, and what would fewer and larger ones take? Distributions, costs, and advice worked out on the files there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+
+from data import DAY_MS, Window, data_files
+from frames import NO_TIME
+from kafka_s3.config.settings import Settings
+from kafka_s3.model import Reason
+
+MIB: Final = 1 << 20
+SMALL: Final = 16 * MIB
+ENOUGH: Final = 10
+MONTH_MS: Final = 30 * DAY_MS
+BY_CLOCK: Final = (Reason.ROTATE_INTERVAL, Reason.ROTATE_SCHEDULE, Reason.OFFSET_FLUSH, Reason.FLUSH_IDLE)
+
+
+def by_reason(files: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """Files per bucket of time (`at_ms` is its beginning) and reason."""
+    rows = data_files(files, "committed_ms", "reason")
+    at = (rows["committed_ms"] // window.step_ms * window.step_ms).rename("at_ms")
+    return rows.groupby([at, "reason"], observed=True).size().rename("files").reset_index()
+
+
+def reasons(files: pd.DataFrame) -> pd.DataFrame:
+    """Each reason: files, share, records, the middle size and number of records; most files first."""
+    rows = data_files(files, "reason", "records", "bytes")
+    found = rows.groupby("reason", observed=True).agg(
+        files=("bytes", "size"), records=("records", "sum"), bytes=("bytes", "sum"), median_bytes=("bytes", "median"),
+        median_records=("records", "median"),
+    )  # fmt: skip
+    found = found.assign(share=found["files"] / max(found["files"].sum(), 1))
+    return found.sort_values("files", ascending=False).reset_index()
+
+
+def histogram(values: pd.Series) -> pd.DataFrame:
+    """How many values lie in each class; the bounds are powers of two. Columns `lower`, `upper`, `files`."""
+    positive = values.to_numpy()[values.to_numpy() > 0]
+    if not len(positive):
+        return pd.DataFrame({"lower": [], "upper": [], "files": []})
+    classes = np.floor(np.log2(positive)).astype(int)
+    numbers = np.arange(classes.min(), classes.max() + 1)
+    counts = np.bincount(classes - classes.min(), minlength=len(numbers))
+    return pd.DataFrame({"lower": 2.0**numbers, "upper": 2.0 ** (numbers + 1), "files": counts})
+
+
+def spans(files: pd.DataFrame) -> pd.DataFrame:
+    """Of each data file with record times: `span_ms` from first to last record, `age_ms` of the oldest when it became visible."""
+    rows = data_files(files, "min_ms", "max_ms", "committed_ms")
+    rows = rows[(rows["min_ms"] != NO_TIME).to_numpy()]
+    return pd.DataFrame(
+        {"span_ms": rows["max_ms"] - rows["min_ms"], "age_ms": (rows["committed_ms"] - rows["min_ms"]).clip(lower=0)}
+    )
+
+
+# ------------------------------------------------------------ what it costs
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a provider asks, in one currency: per 1,000 writing requests, per 1,000 reading ones, per GB and month."""
+
+    per_thousand_writes: float = 0.005
+    per_thousand_reads: float = 0.0004
+    per_gb_month: float = 0.023
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """A month at the pace of the window: requests that write objects and entries, what is added, and one full read of a month's objects."""
+
+    writes: float
+    write_cost: float
+    added_gb: float
+    storage_cost: float
+    reads: float
+    read_cost: float
+
+
+def cost(entries: pd.DataFrame, files: pd.DataFrame, window: Window, prices: Prices) -> Cost:
+    """An object takes a request to begin, one per part, and one to complete; an entry takes one."""
+    months = max(window.until_ms - window.since_ms, 1) / MONTH_MS
+    writes = (2 * len(files) + int(files["parts"].sum()) + len(entries)) / months
+    added = int(files["bytes"].sum()) / 1e9 / months
+    reads = len(files) / months
+    return Cost(
+        writes, writes / 1000 * prices.per_thousand_writes, added, added * prices.per_gb_month, reads,
+        reads / 1000 * prices.per_thousand_reads,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------ what to change
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A setting to change for a topic, why, and what the files of the window would have been with it. `note`: what limits that."""
+
+    topic: str
+    why: str
+    setting: str
+    value: str
+    effect: str
+    price: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """Of one topic: the size to aim at, bytes of a record and of the middle file, and how long a file of that aim takes to fill."""
+
+    aim: float
+    per_record: float
+    median: float
+    fill_ms: float
+
+
+def advice(files: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None) -> list[Advice]:
+    """One piece for each topic whose middle file is below SMALL, by the reason that closes most of its files."""
+    rows = data_files(files, "topic", "partition", "encoded", "bytes", "records", "reason")
+    found = []
+    for topic, own in rows.groupby("topic", observed=True):
+        if len(own) >= ENOUGH and own["bytes"].median() < min(SMALL, target_bytes / 2):
+            found.append(_advice(str(topic), own, window, target_bytes=target_bytes, settings=settings))
+    return found
+
+
+def merged(files: pd.DataFrame, target_bytes: int) -> int:
+    """How many files the same records would make if each were closed at `target_bytes` or at the end of its directory."""
+    return int(np.ceil(_per_directory(files) / target_bytes).clip(min=1).sum())
+
+
+def _per_directory(files: pd.DataFrame) -> np.ndarray[Any, Any]:
+    """Bytes of each topic-partition in each directory: no file can be larger."""
+    return files.groupby(["topic", "partition", "encoded"], observed=True)["bytes"].sum().to_numpy()
+
+
+def _advice(topic: str, own: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None) -> Advice:
+    counts, median = own["reason"].value_counts(), float(own["bytes"].median())
+    reason, most = str(counts.index[0]), float(np.median(_per_directory(own)))
+    why = f"{counts.iloc[0] / len(own):.0%} of {len(own):,} files closed by {reason}; the middle one has {size_text(median)}."
+    if most < 2 * median:
+        return Advice(topic, why, *COARSER[:2], _effect(own, _above(own), target_bytes), COARSER[2], _limit(most))
+    pace = own["bytes"].sum() / max(window.until_ms - window.since_ms, 1) / max(own["partition"].nunique(), 1)
+    aim = min(target_bytes, most)
+    about = _Pace(aim, max(own["bytes"].sum() / max(own["records"].sum(), 1), 1), median, aim / max(pace, 1e-9))
+    setting, value, price = _change(reason, about, settings)
+    return Advice(
+        topic,
+        why,
+        setting,
+        value,
+        _effect(own, own, target_bytes),
+        price,
+        _limit(most) if most < target_bytes / 2 else "",
+    )
+
+
+def _effect(own: pd.DataFrame, placed: pd.DataFrame, target_bytes: int) -> str:
+    fewer = merged(placed, target_bytes)
+    return f"at best {fewer:,} files instead of {len(own):,}, of {size_text(own['bytes'].sum() / fewer)} on average"
+
+
+def _limit(most: float) -> str:
+    return (
+        f"A directory gets only {size_text(most)} of each Kafka partition, and no file can be larger: coarser directories (path.format and "
+        "partition.duration.ms, or another field) or fewer Kafka partitions allow for more."
+    )
+
+
+def _above(files: pd.DataFrame) -> pd.DataFrame:
+    """The files as if they lay one directory higher."""
+    higher = {name: str(name).rpartition("/")[0] for name in files["encoded"].cat.categories}
+    return files.assign(encoded=files["encoded"].astype(object).map(higher))
+
+
+def _change(reason: str, about: _Pace, settings: Settings | None) -> tuple[str, str, str]:
+    """Setting, value, and what has to be borne for it."""
+    wait = f"a file then takes about {duration_text(about.fill_ms)} to fill at this pace"
+    if reason in BY_CLOCK:
+        times, now = about.aim / max(about.median, 1), _number(settings, reason)
+        value = str(min(_round(now * times), DAY_MS)) if now else f"{_round(times)} times what it is (a day at most)"
+        return reason, value, f"records become visible that much later; {wait}"
+    if reason == Reason.FLUSH_BYTES:
+        return reason, str(_round(about.aim)), wait
+    return _OTHERS.get(reason) or (
+        "flush.size",
+        str(_round(about.aim / about.per_record)),
+        f"{wait}; a rotation interval bounds that",
+    )
+
+
+COARSER: Final = (
+    "path.format",
+    "one directory less, such as a day instead of an hour",
+    "queries for less than that read more",
+)
+_OTHERS: Final[Mapping[str, tuple[str, str, str]]] = {
+    Reason.PARTITION_CHANGE: (
+        "rotate.file.on.partition.change", "false", "several files are open at once; or make path.format and partition.duration.ms coarser"
+    ),
+    Reason.SCHEMA: (
+        "schema.compatibility", "BACKWARD (or schema.compatibility.unify=true)", "records are projected to one schema, so files share it"
+    ),
+    Reason.MAX_OPEN_FILES: ("partitioner.max.open.files", "more", "more memory; or fewer values in partition.field.name"),
+    Reason.FLUSH_NOW: ("--flush", "less often", "the open tail stays in Kafka until a rule closes it"),
+}  # fmt: skip
+
+
+def _number(settings: Settings | None, key: str) -> int:
+    try:
+        return settings.number(key) if settings is not None else 0
+    except (KeyError, TypeError):
+        return 0
+
+
+def _round(value: float) -> int:
+    """Two leading digits are as much as an estimate knows."""
+    digits = 10 ** max(len(str(int(value))) - 2, 0)
+    return max(round(value / digits) * digits, 1)
+
+
+def size_text(size: float) -> str:
+    """A size for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
+def duration_text(ms: float) -> str:
+    """A duration for people: two digits and the fitting unit."""
+    for unit, length in (("d", DAY_MS), ("h", DAY_MS / 24), ("min", DAY_MS / 1440), ("s", 1000)):
+        if ms >= length:
+            return f"{ms / length:.0f} {unit}" if ms >= 10 * length or ms % length == 0 else f"{ms / length:.1f} {unit}"
+    return f"{ms:.0f} ms"

@@ -1,0 +1,136 @@
+"""What does a page say when there is nothing to show, or something is wrong? Each state names what is the matter and the way out."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+import data
+from kafka_s3.errors import SinkError
+from place import Opened
+from scene import Scene
+from text import plain
+from watch import Sight
+
+SHOWN_DAMAGE = 20
+
+
+def no_place(error: SinkError) -> None:
+    """The surroundings do not name a bucket, or name it wrongly."""
+    st.error("The dashboard does not know which bucket to show.", icon=":material/settings_alert:")
+    st.code(str(error), language=None, wrap_lines=True)
+    st.markdown(
+        "Start it with `kafka-s3 dashboard CONFIG`, or set `KAFKA_S3_BUCKET` (with `KAFKA_S3_REGION`, and `KAFKA_S3_STORE_URL` for a "
+        "service other than AWS) where it runs. Credentials are those of the machine: AWS's own variables, profile or role."
+    )
+
+
+def no_sinks(at: Opened, sight: Sight) -> None:
+    """No sink to choose: the bucket refuses, is being read, or is empty."""
+    if sight.trouble:
+        refused(sight.trouble)
+    elif sight.looked_ms == 0:
+        reading(f"Looking for sinks in {at.place} ...")
+    else:
+        st.info(f"No sink keeps its state in {plain(at.place)} yet.", icon=":material/inbox:")
+        st.markdown("Start one, then this page fills by itself:")
+        st.code("kafka-s3 run sink.json", language="bash")
+        st.caption(
+            "Is the state elsewhere? `KAFKA_S3_STATE_PREFIX` (or `--state-prefix`) says in which folder of the bucket."
+        )
+
+
+def refused(trouble: str) -> None:
+    """The bucket does not answer, or does not let us in."""
+    st.error("The bucket cannot be read.", icon=":material/cloud_off:")
+    st.code(trouble, language=None, wrap_lines=True)
+    st.markdown(
+        "The dashboard needs `s3:ListBucket` on the bucket and `s3:GetObject` on the folder of the state. It tries again by itself; "
+        "`kafka-s3 doctor CONFIG` tells every right that is missing."
+    )
+
+
+def reading(what: str) -> None:
+    """Nothing has arrived yet."""
+    st.info(what, icon=":material/hourglass_top:")
+    st.caption(
+        "This takes a moment where the bucket is far away. If it stays like this, check the address and the network of this machine."
+    )
+
+
+def blocked(scene: Scene) -> bool:
+    """Says why nothing of the sink can be shown; False where it can."""
+    snapshot = scene.snapshot
+    if snapshot.known is None:
+        if snapshot.trouble:
+            refused(snapshot.trouble)
+        else:
+            reading(f"Reading the commit log of {plain(scene.chosen.sink)} ...")
+        return True
+    if snapshot.total == 0 and scene.sight.looked_ms and scene.chosen.sink not in scene.sight.names:
+        st.info(
+            f"There is no sink {plain(scene.chosen.sink)} in {plain(scene.at.place)}.", icon=":material/search_off:"
+        )
+        st.markdown(
+            "Choose one of the sidebar, or start it with `kafka-s3 run`; it appears here with its first heartbeat."
+        )
+        return True
+    if snapshot.total == 0:
+        known = scene.verdict.reason if scene.verdict else ""
+        st.info(
+            f"Sink {plain(scene.chosen.sink)} has committed nothing yet: {plain(known)}",
+            icon=":material/hourglass_empty:",
+        )
+        st.markdown(
+            "Is the name right, and is there data in its topics? `kafka-s3 status` and the sink's own output say more."
+        )
+        return True
+    return False
+
+
+def banners(scene: Scene) -> None:
+    """What a reader has to know of what is shown: it is old, it has holes, it is not complete yet."""
+    snapshot = scene.snapshot
+    if snapshot.trouble:
+        st.warning(
+            f"What you see is old: the last look at the bucket failed. {plain(snapshot.trouble)}",
+            icon=":material/cloud_off:",
+        )
+    if snapshot.damage:
+        _damaged(scene)
+    if not snapshot.complete:
+        share = (snapshot.read + len(snapshot.damage)) / max(snapshot.total, 1)
+        text = f"Reading the history: {snapshot.read:,} of {snapshot.total:,} entries. Numbers grow until it is done."
+        st.progress(min(share, 1.0), text=text)
+
+
+def empty_window(scene: Scene) -> bool:
+    """Says that nothing was committed in the chosen time; False where something was."""
+    if not scene.frames.entries.empty:
+        return False
+    newest = scene.snapshot.frames.entries["committed_ms"]
+    if newest.empty:
+        st.info("No entry of the log is read yet.", icon=":material/hourglass_top:")
+        return True
+    last = data.local(newest.tail(1), scene.zone).iloc[0]
+    st.info(f"Nothing was committed in this time. The last commit was at {last:%Y-%m-%d %H:%M:%S} ({plain(scene.zone)}).",
+            icon=":material/event_busy:")  # fmt: skip
+    st.caption("Choose a longer time under \u201cTime of commit\u201d, or \u201ceverything\u201d.")
+    return True
+
+
+def nothing(what: str) -> None:
+    """A part of a page has no rows."""
+    st.info(what, icon=":material/check_circle:")
+
+
+def _damaged(scene: Scene) -> None:
+    found = scene.snapshot.damage
+    noun = "entry" if len(found) == 1 else "entries"
+    st.warning(
+        f"{len(found)} {noun} of the commit log cannot be read; everything else is shown, and sums leave them out.",
+        icon=":material/broken_image:",
+    )
+    with st.expander("Which, and what to do"):
+        st.code("\n".join(one.text for one in found[:SHOWN_DAMAGE]), language=None, wrap_lines=True)
+        if len(found) > SHOWN_DAMAGE:
+            st.caption(f"... and {len(found) - SHOWN_DAMAGE:,} more")

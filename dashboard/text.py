@@ -1,0 +1,38 @@
+"""How is foreign text shown? As text: no name, key or message of the data becomes markup, a formula, or a control character."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pandas as pd
+
+from kafka_s3.cli.dead_letter_text import formula_safe, printable
+from kafka_s3.sink_status import age
+
+_MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&@])")
+_NUMBER: Final = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
+
+
+def plain(text: object) -> str:
+    """The text for a place that takes Markdown: everything that could be markup is escaped."""
+    return _MARKUP.sub(r"\\\1", printable(str(text)))
+
+
+def cells(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with every text made fit for a table and for the spreadsheet that somebody saves it to."""
+    texts = [name for name in frame.columns if isinstance(frame[name].dtype, pd.CategoricalDtype) or frame[name].dtype.kind == "O"
+             or pd.api.types.is_string_dtype(frame[name].dtype)]  # fmt: skip
+    return frame.assign(**{name: frame[name].astype(object).map(cell) for name in texts})
+
+
+def cell(value: object) -> object:
+    """A text fit for a table; other values as they are."""
+    if not isinstance(value, str) or _NUMBER.fullmatch(value):
+        return value
+    return formula_safe(printable(value))
+
+
+def ago(then_ms: int | None, now_ms: int) -> str:
+    """How long ago, for people."""
+    return "never" if then_ms is None or then_ms < 0 else f"{age(now_ms - then_ms)} ago"

@@ -1,0 +1,178 @@
+"""What did the sink do, entry by entry? The commit log, with files, reasons, epochs, schema changes and versions of Delta tables."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+import streamlit as st
+
+import data
+import delta_versions
+import parts
+import states
+from kafka_s3.commit_entry import CommitEntry, Kind, read_entry
+from kafka_s3.errors import ObjectMissing, SinkError
+from scene import Scene
+from text import plain
+
+TITLE: Final = "Commits"
+ICON: Final = ":material/history:"
+PATH: Final = "commits"
+ROWS: Final = 200
+
+
+def render(scene: Scene) -> None:
+    """The page."""
+    if states.empty_window(scene):
+        return
+    _table(scene)
+    _entry(scene)
+    _schemas(scene)
+
+
+def _table(scene: Scene) -> None:
+    kinds = st.pills("Kinds of entries", [str(kind) for kind in Kind], selection_mode="multi", key="kinds", bind="query-params",
+                     help="data: records written; epoch: a driver took over; position: moved; replay: letters settled.")  # fmt: skip
+    entries = scene.frames.entries
+    if kinds:
+        entries = entries[entries["kind"].isin(kinds).to_numpy()]
+    if scene.chosen.topics:
+        with_topic = (
+            set(scene.frames.files["version"]) | set(scene.frames.counts["version"]) | set(scene.frames.gaps["version"])
+        )
+        entries = entries[entries["version"].isin(with_topic).to_numpy()]
+    if entries.empty:
+        states.nothing("No such entry in this time.")
+        return
+    pages = -(-len(entries) // ROWS)
+    number = (
+        st.number_input(f"Page (of {pages:,}, newest first)", 1, pages, 1, key="page", bind="query-params")
+        if pages > 1
+        else 1
+    )
+    newest = entries.iloc[max(len(entries) - int(number) * ROWS, 0) : len(entries) - (int(number) - 1) * ROWS]
+    rows = data.commit_rows(newest, scene.frames.files, limit=ROWS)
+    found = delta_versions.of_sink(scene.at.place.store, scene.chosen.sink, scene.snapshot.frames.files)
+    rows = rows.assign(delta=[_delta_text(found, int(version)) for version in rows["version"]])
+    rows = parts.timed(rows.rename(columns={"committed_ms": "at_ms"}), scene.zone, "at_ms")
+    parts.table(
+        rows, _columns(scene, with_delta=bool(found)), name="Entries of the commit log, newest first", key="commits"
+    )
+    st.caption(
+        f"{len(entries):,} entries. Each one reads as many records as it writes, turns into dead letters and skips."
+    )
+
+
+def _columns(scene: Scene, *, with_delta: bool) -> dict[str, object]:
+    delta = {
+        "delta": st.column_config.Column(
+            "Delta versions", help="Version of each topic's table that has the entry's files."
+        )
+    }
+    return {
+        "version": parts.number_column("Entry"), "at": parts.time_column("Committed", scene.zone), "kind": "Kind",
+        "epoch": parts.number_column("Epoch"), "written": parts.number_column("Written"),
+        "dead_letters": parts.number_column("Dead letters"),
+        "skipped": parts.number_column("Skipped"), "files": parts.number_column("Files"), "bytes": parts.size_column("Bytes"),
+        "reasons": "Why files closed", "offsets": st.column_config.Column("Offsets", width="medium"),
+        "schemas": "Schemas", **(delta if with_delta else {}), "driver": "Driver",
+    }  # fmt: skip
+
+
+def _delta_text(found: dict[str, list[delta_versions.Added]], version: int) -> str:
+    here = [(topic, one.version) for topic, added in found.items() for one in added if one.first <= version <= one.last]
+    return ", ".join(f"{topic} v{number}" for topic, number in sorted(here))
+
+
+def _entry(scene: Scene) -> None:
+    st.subheader("One entry", anchor=False)
+    top = scene.snapshot.total - 1
+    number = st.number_input(
+        "Entry", 0, max(top, 0), value=None, key="entry", bind="query-params", placeholder="its number"
+    )
+    if number is None:
+        st.caption("Write the number of an entry to see its files, offsets and gaps as the log has them.")
+        return
+    try:
+        entry = _read(scene, int(number))
+    except ObjectMissing:
+        st.warning(f"Entry {number} is not in the bucket.", icon=":material/search_off:")
+        return
+    except SinkError as error:
+        st.error(plain(error), icon=":material/broken_image:")
+        return
+    _facts(scene, entry)
+
+
+def _read(scene: Scene, version: int) -> CommitEntry:
+    key = scene.paths.commit(version)
+    return read_entry(scene.at.place.store.get(key), key=key)
+
+
+def _facts(scene: Scene, entry: CommitEntry) -> None:
+    totals = entry.totals
+    st.markdown(
+        f"Entry {entry.version} of kind **{entry.kind}**, epoch {entry.epoch}, committed {plain(entry.committed_at)} by "
+        f"{plain(entry.driver)}: "
+        f"{totals.read:,} read = {totals.written:,} written + {totals.dead_letters:,} dead letters + {totals.skipped:,} skipped."
+    )
+    if entry.reason:
+        st.markdown(f"Reason: {plain(entry.reason)}")
+    positions = pd.DataFrame(
+        [(*tp, moved.frontier, moved.written) for tp, moved in entry.progress.items()],
+        columns=["topic", "partition", "frontier", "written"],
+    ).astype({"written": "Int64"})
+    if len(positions):
+        columns = {"topic": "Topic", "partition": "Partition", "frontier": parts.number_column("Next offset to write"),
+                   "written": parts.number_column("One past the last in an object")}  # fmt: skip
+        parts.table(positions, columns, name="Positions after the entry", key="entry-positions")
+    if entry.gaps:
+        gaps = pd.DataFrame([(g.topic, g.partition, g.first, g.last, g.cause) for g in entry.gaps],
+                            columns=["topic", "partition", "first", "last", "cause"])  # fmt: skip
+        named = {
+            "topic": "Topic",
+            "partition": "Partition",
+            "first": "First offset",
+            "last": "Last offset",
+            "cause": "Cause",
+        }
+        parts.table(gaps, named, name="Gaps of the entry", key="entry-gaps")
+    if entry.files:
+        _files(scene, entry)
+
+
+def _files(scene: Scene, entry: CommitEntry) -> None:
+    rows = pd.DataFrame(
+        [(f.key, f.first_offset, f.last_offset, f.records, f.bytes, str(f.reason), f.schema, str(f.role), f.min_timestamp, f.max_timestamp)
+         for f in entry.files[: parts.SHOWN_ROWS]],
+        columns=["key", "first", "last", "records", "bytes", "reason", "schema", "role", "min_ms", "max_ms"],
+    ).astype({"min_ms": "Int64", "max_ms": "Int64"})  # fmt: skip
+    columns = {
+        "key": st.column_config.Column("Object", width="large"), "first": parts.number_column("First offset"),
+        "last": parts.number_column("Last offset"), "records": parts.number_column("Records"), "bytes": parts.size_column("Bytes"),
+        "reason": "Why closed", "schema": "Schema", "role": "Holds", "min": parts.time_column("First record", scene.zone),
+        "max": parts.time_column("Last record", scene.zone),
+    }  # fmt: skip
+    parts.table(
+        parts.timed(rows, scene.zone, "min_ms", "max_ms"), columns, name="Files of the entry", key="entry-files"
+    )
+    parts.cut_note(len(entry.files))
+
+
+def _schemas(scene: Scene) -> None:
+    st.subheader("Schema changes", anchor=False)
+    found = data.schema_changes(scene.frames.files)
+    if found.empty:
+        states.nothing("Every topic-partition kept its schema in this time.")
+        return
+    rows = parts.timed(
+        found.tail(parts.SHOWN_ROWS).iloc[::-1].rename(columns={"committed_ms": "at_ms"}), scene.zone, "at_ms"
+    )
+    columns = {
+        "version": parts.number_column("Entry"), "at": parts.time_column("Committed", scene.zone), "topic": "Topic",
+        "partition": "Partition",
+        "first_offset": parts.number_column("From offset"), "before": "Schema before", "after": "Schema after",
+    }  # fmt: skip
+    parts.table(rows, columns, name="Schema changes, newest first", key="schemas")
+    parts.cut_note(len(found))

@@ -1,0 +1,171 @@
+"""How is the bucket laid out? Directories as tree and treemap, gaps between them, late files, and how a query engine sees them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pandas as pd
+import streamlit as st
+
+import charts
+import data
+import ddl
+import delta_versions
+import partitions
+import parts
+import states
+from rotations import duration_text, size_text
+from scene import Scene
+from text import plain
+
+TITLE: Final = "Partition layout"
+ICON: Final = ":material/account_tree:"
+PATH: Final = "layout"
+MEASURES: Final = {"bytes": "bytes", "files": "files", "records": "records"}
+
+
+def render(scene: Scene) -> None:
+    """The page."""
+    if states.empty_window(scene):
+        return
+    found = partitions.directories(scene.frames.files)
+    if found.empty:
+        states.nothing("No data file was written in this time.")
+        return
+    _tree(scene, found)
+    _gaps(found)
+    _late(scene)
+    _engines(scene)
+
+
+def _tree(scene: Scene, found: pd.DataFrame) -> None:
+    st.subheader("Directories", anchor=False)
+    at = st.query_params.get("at", "").strip("/")
+    rows = partitions.children(found, at)
+    if rows.empty:
+        at, rows = "", partitions.children(found, "")
+    _path(at)
+    measure = st.segmented_control(
+        "Area by", list(MEASURES), default="bytes", key="area", bind="query-params", required=True
+    )
+    placed = charts.boxes(rows, str(measure))
+    texts = [size_text(value) if measure == "bytes" else f"{value:,.0f}" for value in placed[str(measure)]]
+    parts.chart(
+        charts.treemap(placed, str(measure), title=str(measure), texts=texts),
+        name=f"Treemap of {len(rows)} directories below {at or 'the topics'}, by {measure}; the table below has the numbers",
+        key="treemap",
+    )  # fmt: skip
+    shown = parts.timed(
+        rows.head(parts.SHOWN_ROWS).reset_index(drop=True), scene.zone, "first_ms", "last_ms", "last_commit_ms"
+    )
+    columns = {
+        "name": st.column_config.Column("Directory", width="medium"), "directories": parts.number_column("Leaves"),
+        "files": parts.number_column("Files"), "records": parts.number_column("Records"), "bytes": parts.size_column("Bytes"),
+        "first": parts.time_column("First record", scene.zone), "last": parts.time_column("Last record", scene.zone),
+        "last_commit": parts.time_column("Last commit", scene.zone),
+    }  # fmt: skip
+    picked = parts.table(
+        shown,
+        columns,
+        name="Directories of this level",
+        key=f"tree-{at}",
+        on_select="rerun",
+        selection_mode="single-row",
+    )
+    if picked.selection.rows:
+        row = shown.iloc[picked.selection.rows[0]]
+        if row["deeper"]:
+            _go(str(row["path"]))
+        st.code(f"s3://{scene.at.place.bucket}/{_folder(scene, str(row['path']))}", language=None, wrap_lines=True)
+    parts.cut_note(len(rows))
+
+
+def _path(at: str) -> None:
+    """Where we are, as buttons that lead back up; the address keeps it."""
+    steps = at.split("/") if at else []
+    with st.container(horizontal=True, gap="small"):
+        if st.button("all topics", key="up-all", disabled=not at, icon=":material/home:"):
+            _go("")
+        for place, step in enumerate(steps):
+            if st.button(plain(step), key=f"up-{place}", disabled=place == len(steps) - 1):
+                _go("/".join(steps[: place + 1]))
+    st.caption("Choose a row to go down.")
+
+
+def _go(at: str) -> None:
+    if at:
+        st.query_params["at"] = at
+    else:
+        st.query_params.pop("at", None)
+    st.rerun(scope="fragment")
+
+
+def _folder(scene: Scene, path: str) -> str:
+    topic, _, encoded = path.partition("/")
+    rows = data.data_files(scene.frames.files, "topic", "encoded", "folder")
+    rows = rows[(rows["topic"] == topic).to_numpy()]
+    same = rows[(rows["encoded"].astype(str).str.strip("/") == encoded).to_numpy()]
+    return str(same["folder"].iloc[-1]) if len(same) else ""
+
+
+def _gaps(found: pd.DataFrame) -> None:
+    st.subheader("Gaps", anchor=False)
+    gaps = partitions.gaps(found)
+    if gaps.empty:
+        states.nothing(
+            "No directory of time is missing between the first and the last one (or directories are not times)."
+        )
+        return
+    columns = {
+        "topic": "Topic",
+        "missing": parts.number_column("Missing"),
+        "unit": "Unit",
+        "after": "After",
+        "before": "Before",
+    }
+    parts.table(gaps, columns, name="Times without a directory", key="gaps")
+    st.caption(
+        "Times for which a topic has no directory although it has earlier and later ones. A quiet hour is no fault."
+    )
+
+
+def _late(scene: Scene) -> None:
+    st.subheader("Late files", anchor=False)
+    late = partitions.late(scene.frames.files)
+    if late.empty:
+        states.nothing("Every file went into the directory of its time before the next one was begun.")
+        return
+    rows = parts.timed(late.head(parts.SHOWN_ROWS), scene.zone, "at_ms")
+    rows = rows.assign(behind=[duration_text(seconds * 1000) for seconds in rows["behind_s"]])
+    columns = {
+        "topic": "Topic", "encoded": st.column_config.Column("Directory", width="medium"), "files": parts.number_column("Late files"),
+        "records": parts.number_column("Records"), "behind": "Behind by", "at": parts.time_column("Last late commit", scene.zone),
+    }  # fmt: skip
+    parts.table(rows, columns, name="Directories that got files late", key="late")
+    st.caption(
+        "These directories got a file when the same topic-partition had begun a later one: whoever reads them once must read them again."
+    )
+    parts.cut_note(len(late))
+
+
+def _engines(scene: Scene) -> None:
+    st.subheader("Athena and Glue", anchor=False)
+    topics = sorted(map(str, data.data_files(scene.frames.files, "topic")["topic"].unique()))
+    topic = st.selectbox("Topic", topics, key="table", bind="query-params")
+    layout = ddl.layout_of(scene.frames.files, str(topic), bucket=scene.at.place.bucket)
+    if layout is None:
+        return
+    folder = delta_versions.folders(scene.frames.files).get(layout.topic)
+    columns = delta_versions.table(scene.at.place.store, folder, scene.chosen.sink).columns if folder else ()
+    athena, glue = st.tabs(["Athena", "Glue"])
+    with athena:
+        st.code(ddl.athena(layout, columns), language="sql", wrap_lines=True)
+    with glue:
+        st.code(ddl.glue(layout, columns), language="json", wrap_lines=True)
+        st.caption(
+            "Save it as table.json, then: `aws glue create-table --database-name DATABASE --table-input file://table.json`"
+        )
+    if not columns:
+        st.caption(
+            f"The log holds no columns: replace `{ddl.PLACEHOLDER}` by those of your records. With `delta.enable` they are filled in."
+        )

@@ -1,0 +1,169 @@
+"""Why do my files look like this? Files by reason over time, how large they are, what to change, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pandas as pd
+import streamlit as st
+
+import charts
+import data
+import parts
+import rotations
+import states
+from kafka_s3.model import Reason
+from rotations import MIB, Prices, duration_text, size_text
+from scene import Scene
+from text import plain
+
+TITLE: Final = "File rotation"
+ICON: Final = ":material/rotate_right:"
+PATH: Final = "rotation"
+USED: Final = (
+    "committed_ms",
+    "topic",
+    "partition",
+    "encoded",
+    "records",
+    "bytes",
+    "min_ms",
+    "max_ms",
+    "reason",
+    "role",
+)
+TARGETS: Final = {"32 MiB": 32 * MIB, "64 MiB": 64 * MIB, "128 MiB": 128 * MIB, "256 MiB": 256 * MIB}
+
+
+def render(scene: Scene) -> None:
+    """The page."""
+    files = data.data_files(scene.frames.files, *USED)
+    if states.empty_window(scene):
+        return
+    if files.empty:
+        states.nothing("No data file was written in this time.")
+        return
+    spans = rotations.spans(files)
+    parts.figures([
+        ("Files", f"{len(files):,}", "Data files of the chosen time."),
+        ("Middle size", size_text(files["bytes"].median()), "Half of the files are smaller."),
+        ("Middle records", f"{files['records'].median():,.0f}", "Half of the files have fewer."),
+        ("Below 16 MiB", f"{(files['bytes'] < rotations.SMALL).mean():.0%}", "Small files make queries slow and requests many."),
+        ("Records' age, 95 %", duration_text(float(spans["age_ms"].quantile(0.95))) if len(spans) else "unknown",
+         "How old the oldest record of a file was when the file became visible: 95 % of the files are faster."),
+    ])  # fmt: skip
+    _over_time(scene, files)
+    _histograms(files, spans)
+    _advice(scene, files)
+    _cost(scene)
+
+
+def _over_time(scene: Scene, files: pd.DataFrame) -> None:
+    st.subheader("Why files were closed", anchor=False)
+    found = rotations.by_reason(files, scene.window)
+    found = found.assign(at=data.wall(found["at_ms"], scene.zone), reason=found["reason"].astype(str))
+    domain = [str(reason) for reason in Reason if str(reason) in set(found["reason"])]
+    step = duration_text(scene.window.step_ms)
+    drawn = charts.bars_over_time(
+        found, "files", by="reason", axis=scene.axis, titles=(f"files per {step}", "reason"), domain=domain
+    )
+    parts.chart(
+        drawn, name=f"Files per {step}, by the reason that closed them; {len(files):,} in all", key="reasons-chart"
+    )
+    table = rotations.reasons(files)
+    columns = {
+        "reason": st.column_config.Column("Reason", help="The rule that closed the file, by the key that sets it."),
+        "files": parts.number_column("Files"), "share": st.column_config.NumberColumn("Share", format="percent"),
+        "median_bytes": parts.size_column("Middle size"), "median_records": parts.number_column("Middle records"),
+        "records": parts.number_column("Records"), "bytes": parts.size_column("Bytes"),
+    }  # fmt: skip
+    parts.table(table, columns, name="Rotation reasons with their files", key="reasons")
+
+
+def _histograms(files: pd.DataFrame, spans: pd.DataFrame) -> None:
+    st.subheader("How large files are, and how long they take", anchor=False)
+    left, middle, right = st.columns(3)
+    with left:
+        _histogram(files["bytes"], "size of files", key="sizes", text=size_text)
+    with middle:
+        _histogram(files["records"], "records per file", key="records", text=lambda value: f"{value:,.0f}")
+    with right:
+        if (spans["span_ms"] > 0).any():
+            _histogram(spans["span_ms"], "time from first to last record", key="spans", text=duration_text)
+        else:
+            states.nothing("The records of a file all have the same time, or none: no span can be drawn.")
+
+
+def _histogram(values: pd.Series, title: str, *, key: str, text: Callable[[float], str]) -> None:
+    found = rotations.histogram(values)
+    if found.empty:
+        states.nothing(f"No {title} to draw.")
+        return
+    texts = [f"{text(lower)} to {text(upper)}" for lower, upper in zip(found["lower"], found["upper"], strict=True)]
+    top = texts[int(found["files"].to_numpy().argmax())]
+    st.markdown(f"**{title[0].upper()}{title[1:]}**")
+    parts.chart(
+        charts.classes(found, title=title, texts=texts),
+        name=f"Histogram: {title}; most files have {top}",
+        key=f"{key}-chart",
+    )
+
+
+def _advice(scene: Scene, files: pd.DataFrame) -> None:
+    st.subheader("Small files", anchor=False)
+    target = st.segmented_control(
+        "Size to aim at", list(TARGETS), default="128 MiB", key="target", bind="query-params", required=True
+    )
+    found = rotations.advice(files, scene.window, target_bytes=TARGETS[str(target)], settings=scene.settings)
+    if not found:
+        states.nothing("No topic has mostly small files (or there are fewer than ten files to judge by).")
+        return
+    for one in found:
+        with st.container(border=True):
+            st.markdown(f"**{plain(one.topic)}**: {plain(one.why)}")
+            st.code(
+                f"{one.setting}: {one.value}" if " " in one.value else f"{one.setting}={one.value}",
+                language=None,
+                wrap_lines=True,
+            )
+            st.markdown(f"Effect: {plain(one.effect)}. In return, {plain(one.price)}.")
+            if one.note:
+                st.markdown(plain(one.note))
+    st.caption(
+        "Worked out on the files of the chosen time: the same records, closed at that size or at the end of their directory."
+    )
+
+
+def _cost(scene: Scene) -> None:
+    st.subheader("Requests and storage, estimated", anchor=False)
+    defaults = Prices()
+    with st.expander("Prices (change them to those of your region and contract)"):
+        writes = st.number_input(
+            "Per 1,000 writing requests",
+            min_value=0.0,
+            value=defaults.per_thousand_writes,
+            format="%.4f",
+            key="price-writes",
+        )
+        reads = st.number_input(
+            "Per 1,000 reading requests",
+            min_value=0.0,
+            value=defaults.per_thousand_reads,
+            format="%.5f",
+            key="price-reads",
+        )
+        storage = st.number_input(
+            "Per GB and month", min_value=0.0, value=defaults.per_gb_month, format="%.4f", key="price-storage"
+        )
+    window = scene.window
+    found = rotations.cost(scene.frames.entries, scene.frames.files, window, Prices(writes, reads, storage))
+    parts.figures([
+        ("Writing, a month", f"{found.write_cost:,.2f}",
+         f"{found.writes:,.0f} requests: an object takes one to begin, one per part, one to complete."),
+        ("Storage, new", f"{found.storage_cost:,.2f}", f"{found.added_gb:,.2f} GB are added a month; that is what they cost each month."),
+        ("Reading it once", f"{found.read_cost:,.4f}", f"{found.reads:,.0f} objects of a month, one request each."),
+    ])  # fmt: skip
+    st.caption(
+        f"At the pace of the chosen time ({duration_text(window.until_ms - window.since_ms)}), in the currency of the prices."
+    )

@@ -1,0 +1,89 @@
+"""Which sinks are there, and how is each? A thread asks the bucket while somebody watches; pages take the last answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Event, Thread
+from typing import Final
+
+from kafka_s3.errors import SinkError
+from kafka_s3.masking import reason_of
+from kafka_s3.naming import StatePaths
+from kafka_s3.sink_status import Known
+from kafka_s3.sinks_in_bucket import known_of, sink_names
+from kafka_s3.storage.store import ObjectStore
+from reading import THREADS, ReadAhead
+
+LOOK_EVERY_S: Final = 5.0
+NAMES_EVERY_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """The sinks at a moment (epoch ms, 0: not looked yet); `trouble` is why the last look failed, blank if it did not."""
+
+    sinks: tuple[Known, ...] = ()
+    names: tuple[str, ...] = ()
+    looked_ms: int = 0
+    trouble: str = ""
+
+
+class Watch:
+    """The sinks of a bucket; close it when done."""
+
+    def __init__(self, store: ObjectStore, prefix: str, *, clock_ms: Callable[[], int]) -> None:
+        self._store, self._prefix, self._clock_ms = store, prefix, clock_ms
+        self._asked, self._over, self._first = Event(), Event(), Event()
+        self._readers = ThreadPoolExecutor(THREADS, thread_name_prefix="read sinks")
+        self._sinks: dict[str, ReadAhead] = {}
+        self._named = -NAMES_EVERY_S
+        self.sight = Sight()
+        Thread(target=self._work, name="watch", daemon=True).start()
+
+    def ask(self, seconds: float) -> Sight:
+        """The last answer, waiting these seconds for the first one; a fresh look begins behind it."""
+        self._asked.set()
+        self._first.wait(seconds)
+        return self.sight
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._over.set()
+        self._asked.set()
+        self._readers.shutdown(wait=False, cancel_futures=True)
+
+    def _work(self) -> None:
+        while not self._over.is_set():
+            self._asked.wait()
+            self._asked.clear()
+            if self._over.is_set():
+                return
+            try:
+                self._look()
+            except SinkError as error:
+                self.sight = replace(self.sight, trouble=str(error))
+            except Exception as error:  # a page must never wait for a thread that is gone
+                self.sight = replace(self.sight, trouble=reason_of(error))
+            self._first.set()
+            self._over.wait(LOOK_EVERY_S)
+
+    def _look(self) -> None:
+        if time.monotonic() - self._named >= NAMES_EVERY_S or not self.sight.names:
+            names = tuple(sink_names(self._store, self._prefix))
+            self._named = time.monotonic()
+            self.sight = replace(self.sight, names=names)
+            self._first.set()  # a page can choose its sink already
+        for name in self.sight.names:
+            self._sinks.setdefault(name, ReadAhead(self._store, self._readers))
+        with ThreadPoolExecutor(8) as pool:
+            known = tuple(pool.map(self._known, self.sight.names))
+        self.sight = Sight(known, self.sight.names, self._clock_ms())
+
+    def _known(self, name: str) -> Known:
+        known = known_of(self._sinks[name], StatePaths(self._prefix, name))
+        if known.damage:
+            self._sinks[name].forget()  # somebody may restore what is damaged
+        return known
