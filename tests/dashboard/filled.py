@@ -1,0 +1,81 @@
+"""A bucket of the dashboard's tests: the product's real loop over a cluster in memory, its objects copied to an S3 server."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kafka_s3.embedded.memory import MemoryRecord
+from kafka_s3.heartbeat import Heartbeat, Phase
+from kafka_s3.model import TopicPartition
+from kafka_s3.pipeline import state_paths
+from kafka_s3.storage.memory import MemoryStore
+from tests.unit.memory_world import START_MS, TOLERANT, World
+
+HOUR_MS = 3_600_000
+INJECTION = b"<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+FORMULA = b"=HYPERLINK(1)"
+TOPICS = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0))
+HOURLY = {
+    "topics": "orders,payments",
+    "partitioner.class": "io.confluent.connect.storage.partitioner.TimeBasedPartitioner",
+    "path.format": "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH",
+    "partition.duration.ms": str(HOUR_MS),
+    "locale": "en",
+    "timezone": "UTC",
+    "timestamp.extractor": "Record",
+    "flush.size": "5",
+    "rotate.schedule.interval.ms": str(2 * HOUR_MS),
+    "state.prefix": "_kafka_s3",
+    **TOLERANT,
+}
+
+
+def world(**config: str) -> World:
+    """A sink by the hour on three topic-partitions, not started."""
+    return World({**HOURLY, **config}, topics=TOPICS)
+
+
+def worked(hours: int = 6, **config: str) -> World:
+    """Some hours of work: an hour without records, a late one, three dead letters (a script, a formula, a broken value)."""
+    made = world(**config)
+    sink = made.start()
+    offsets = dict.fromkeys(TOPICS, 0)
+
+    def add(tp: TopicPartition, value: bytes, at_ms: int, key: bytes | None = None) -> None:
+        made.kafka.add(tp, MemoryRecord(offsets[tp], at_ms, key, value, (("source", b"test"),)))
+        offsets[tp] += 1
+
+    for hour in range(hours):
+        made.now = START_MS + hour * HOUR_MS
+        for tp in TOPICS:
+            for number in range(0 if hour == 3 else 7):
+                add(tp, json.dumps({"n": number}).encode(), made.now + number)
+        if hour == 4:
+            add(TOPICS[0], INJECTION, made.now, key=FORMULA)
+            add(TOPICS[0], FORMULA, made.now)
+            add(TOPICS[2], b"\xff\x00broken", made.now)
+            add(TOPICS[1], b'{"n":"late"}', START_MS + HOUR_MS)
+        sink.cycle()
+    made.now += 2 * HOUR_MS
+    sink.cycle()
+    return made
+
+
+def beat(made: World, *, phase: Phase = Phase.RUNNING, **more: Any) -> None:
+    """A heartbeat of now."""
+    paths = state_paths(made.settings)
+    lag = {tp: 0 for tp in TOPICS}
+    beat = Heartbeat(
+        paths.sink, "run", "host", 7, "0.1.0", started_ms=made.now, interval_ms=600_000, phase=phase, beat_ms=made.now,
+        epoch=1, **{"lag": lag, **more},
+    )  # fmt: skip
+    made.store.put(paths.heartbeat(), beat.to_json())
+
+
+def copied(store: MemoryStore, client: Any, bucket: str, *, below: str = "") -> None:
+    """The objects, in a real bucket."""
+    items = [(key, data) for key, data in store.objects.items() if key.startswith(below)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda item: client.put_object(Bucket=bucket, Key=item[0], Body=item[1]), items))
