@@ -10,25 +10,24 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_s3.bad_records import BadRecords, Stopped, dead_letter_file
 from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.converters.whole_records import RecordConverter
-from kafka_s3.dead_letters import DeadLetter, dead_letter, write_lines
+from kafka_s3.dead_letters import DeadLetter, write_lines
 from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.gate import Gate, gate_of
 from kafka_s3.directories import may_hold
 from kafka_s3.formats.format import Format
-from kafka_s3.model import DataFile, Reason, Role, TopicPartition
+from kafka_s3.model import DataFile, Role, TopicPartition, Upload
 from kafka_s3.naming import ObjectNames, Renamed, StatePaths
-from kafka_s3.offset_ranges import OffsetSet
 from kafka_s3.open_files import Output
 from kafka_s3.partitioners import Partitioner
-from kafka_s3.policy import NULL_FAILS, NULL_SKIPPED, ErrorPolicy, Verdict
+from kafka_s3.policy import ErrorPolicy
 from kafka_s3.records import NO_TIMESTAMP, Failure, Longs, Run, Side, rejection
 from kafka_s3.rotation import RotationRules
 from kafka_s3.schema_changes import SchemaRules
@@ -69,12 +68,6 @@ class Pipeline:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Stopped(Exception):
-    def __init__(self, failure: Failure, letter: DeadLetter) -> None:
-        self.failure = failure
-        self.letter = letter
-
-
 class _Task:
     def __init__(self, pipeline: Pipeline, assignment: Assignment, store: ObjectStore, folder: Path) -> None:
         self._pipeline = pipeline
@@ -83,11 +76,10 @@ class _Task:
         self._folder = folder
         self._converter = pipeline.converter(assignment.topic_partition)
         self._gate = gate_of(pipeline.evolution, assignment.table) if pipeline.evolution is not None else None
-        self._letters: list[DeadLetter] = []
+        self._bad = BadRecords(assignment.topic_partition, pipeline.policy)
         self._read = 0
         self._seen: list[Longs] = []
         self._settled = 0
-        self._skipped: list[int] = []
         self._writer = TopicPartitionWriter(
             assignment.topic_partition,
             pipeline.rules if assignment.only is None else RotationRules(),
@@ -121,7 +113,7 @@ class _Task:
             if self._assignment.close is not None:
                 self._writer.close(self._assignment.close)
             return self._report()
-        except _Stopped as stopped:
+        except Stopped as stopped:
             self._writer.abort()
             return self._stopped(stopped.failure, stopped.letter)
         except BaseException:
@@ -175,8 +167,8 @@ class _Task:
         elif SCHEMA_NAME in batch.schema.names:
             names = batch.column(SCHEMA_NAME)
         decoded = self._converter.decode(KafkaBatch(offsets, times, batch.column("value"), headers, names), keys)
-        self._nulls(decoded.nulls, batch)
-        self._failures(decoded.failures, batch)
+        self._bad.nulls(decoded.nulls, batch)
+        self._bad.failures(decoded.failures, batch)
         for run in decoded.runs:
             self._write(run, batch, now_ms)
 
@@ -188,14 +180,14 @@ class _Task:
             return
         if isinstance(fitted, str):
             failures = [replace(rejection(int(offset), fitted), stops_original=True) for offset in run.offsets]
-            self._failures(failures, batch)
+            self._bad.failures(failures, batch)
             return
         run = fitted
         times: Longs | None = None
         if self._pipeline.extractor is not None:
             extractor = RecordTimestamp() if run.tombstones else self._pipeline.extractor
             stamped = extractor.extract(run, now_ms)
-            self._failures(stamped.failures, batch)
+            self._bad.failures(stamped.failures, batch)
             times = stamped.times
             if not stamped.valid.all():
                 rows = np.flatnonzero(stamped.valid)
@@ -206,7 +198,7 @@ class _Task:
         encoded = self._pipeline.partitioner.encode(self._assignment.topic_partition, run, zeros)
         codes = encoded.codes
         if encoded.failures:
-            self._failures(encoded.failures, batch)
+            self._bad.failures(encoded.failures, batch)
             rows = np.flatnonzero(codes >= 0)
             run, codes, times = run.take(rows), codes[rows], None if times is None else times[rows]
         part = Partitioned(run, codes, encoded.names, times)
@@ -217,7 +209,7 @@ class _Task:
         if len(part.run):
             self._writer.write(part)
             rejected, self._writer.rejected = self._writer.rejected, []
-            self._failures([rejection(offset, text) for offset, text in rejected], batch)
+            self._bad.failures([rejection(offset, text) for offset, text in rejected], batch)
 
     def _through(self, part: Partitioned, gate: Gate, batch: pa.RecordBatch) -> Partitioned:
         """The records that the topic's table takes, as it takes them."""
@@ -225,7 +217,7 @@ class _Task:
         part = replace(part, run=run)
         if not refused:
             return part
-        self._failures([rejection(int(run.offsets[row]), text) for row, text in refused], batch)
+        self._bad.failures([rejection(int(run.offsets[row]), text) for row, text in refused], batch)
         return part.without([row for row, _ in refused])
 
     def _fitted(self, run: Run) -> Run | str:
@@ -256,31 +248,6 @@ class _Task:
         rows = np.flatnonzero(part.codes == code)
         return Partitioned(part.run.take(rows), np.zeros(len(rows), np.int32), [file.encoded_partition], None)
 
-    def _nulls(self, offsets: list[int], batch: pa.RecordBatch) -> None:
-        if not offsets:
-            return
-        verdict = self._pipeline.policy.null()
-        if verdict is Verdict.SKIP:
-            self._skipped += offsets
-            return
-        text = NULL_FAILS if self._pipeline.policy.nulls == "fail" else NULL_SKIPPED
-        failures = [rejection(offset, text) for offset in offsets]
-        self._bury(failures, batch, lambda _: verdict)
-
-    def _failures(self, failures: list[Failure], batch: pa.RecordBatch) -> None:
-        if failures:
-            self._bury(failures, batch, self._pipeline.policy.failure)
-
-    def _bury(self, failures: list[Failure], batch: pa.RecordBatch, verdict: Callable[[Failure], Verdict]) -> None:
-        offsets = batch.column("offset").to_numpy()
-        for failure in failures:
-            at = int(np.searchsorted(offsets, failure.offset))
-            row: dict[str, Any] = {name: batch.column(name)[at].as_py() for name in batch.schema.names}
-            letter = dead_letter(failure, self._assignment.topic_partition, row)
-            if verdict(failure) is Verdict.STOP:
-                raise _Stopped(failure, letter)
-            self._letters.append(letter)
-
     def _see(self, offsets: Longs) -> None:
         """Counts records independently of what becomes of them; offsets are kept only while the frontier may still cut among them."""
         self._seen.append(offsets)
@@ -298,9 +265,6 @@ class _Task:
         files = [*writer.closed, *self._pointer_file(writer.closed), *self._dead_letter_file()]
         if assignment.only is not None:
             files = self._only_of_role(files, assignment.only.role)
-        stages: dict[str, int] = {}
-        for letter in self._letters:
-            stages[letter.stage] = stages.get(letter.stage, 0) + 1
         return TaskReport(
             assignment.topic_partition,
             assignment.start,
@@ -309,9 +273,9 @@ class _Task:
             rows=self._settled + sum(int(np.searchsorted(offsets, frontier)) for offsets in self._seen),
             read=self._read,
             files=tuple(files),
-            dead=OffsetSet.of(letter.offset for letter in self._letters),
-            stages=stages,
-            skipped=sum(1 for offset in self._skipped if offset < frontier),
+            dead=self._bad.offsets,
+            stages=self._bad.stages,
+            skipped=self._bad.skipped_before(frontier),
             next_rotation_ms=writer.next_rotation_ms,
             tail=tail,
             columns=tuple(writer.columns),
@@ -331,37 +295,18 @@ class _Task:
         if found is None:
             return []
         key, content = found
-        upload = FileUpload(self._store, key, part_size=self._pipeline.part_size, folder=self._folder)
-        upload.add(content)
-        sent = upload.finish()
+        sent = self._sent(key, content)
         return [replace(values[-1], key=key, bytes=sent.size, upload=sent, role=Role.POINTER, format="pointer")]
 
     def _dead_letter_file(self) -> list[DataFile]:
-        if not self._letters:
+        letters = self._bad.letters_in_order()
+        if not letters:
             return []
-        self._letters.sort(key=lambda letter: letter.offset)
-        first, last = self._letters[0], self._letters[-1]
-        key = self._pipeline.state.dead_letters(first.topic_partition, first.offset)
+        key = self._pipeline.state.dead_letters(self._assignment.topic_partition, letters[0].offset)
+        return [dead_letter_file(letters, self._sent(key, write_lines(letters)))]
+
+    def _sent(self, key: str, content: bytes) -> Upload:
+        """A small object, uploaded and not yet published."""
         upload = FileUpload(self._store, key, part_size=self._pipeline.part_size, folder=self._folder)
-        upload.add(write_lines(self._letters))
-        sent = upload.finish()
-        times = [letter.timestamp for letter in self._letters if letter.timestamp is not None]
-        return [
-            DataFile(
-                key,
-                first.topic,
-                first.partition,
-                first.offset,
-                last.offset,
-                len(self._letters),
-                sent.size,
-                min(times, default=None),
-                max(times, default=None),
-                "",
-                "",
-                "dead_letters",
-                Reason.DEAD_LETTER,
-                sent,
-                Role.DEAD_LETTER,
-            )
-        ]
+        upload.add(content)
+        return upload.finish()

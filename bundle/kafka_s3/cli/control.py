@@ -25,14 +25,13 @@ from kafka_s3.cli.arguments import (
     Overrides,
     Prefix,
     Region,
-    SinkName,
     StoreUrl,
     Timeout,
     WorkerPath,
     Yes,
     pairs,
 )
-from kafka_s3.cli.control_target import Target, named_place, place_of, place_words, target_of
+from kafka_s3.cli.control_target import Target, named_place, of_a_sink, place_of, place_words
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
 from kafka_s3.cli.position import confirm, console, now_ms
@@ -88,20 +87,9 @@ def list_(
         console().print(f"No sink has state below {place}", highlight=False, soft_wrap=True)
 
 
-def status(
-    sink: SinkName,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
-    bucket: BucketName = None,
-    store_url: StoreUrl = None,
-    region: Region = REGION,
-    prefix: Prefix = STATE_PREFIX,
-    as_json: AsJson = False,
-) -> None:
+@of_a_sink
+def status(target: Target, as_json: AsJson = False) -> None:
     """Show how one sink is, with every topic-partition."""
-    target = target_of(
-        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
-    )
     known, now = known_of(target.store, target.paths), now_ms()
     if as_json:
         print(json.dumps(detail_document(known, target.place.bucket, now_ms=now), indent=2))
@@ -138,54 +126,21 @@ def create(
     )
 
 
-def pause(
-    sink: SinkName,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
-    bucket: BucketName = None,
-    store_url: StoreUrl = None,
-    region: Region = REGION,
-    prefix: Prefix = STATE_PREFIX,
-    timeout: Timeout = 60,
-) -> None:
+@of_a_sink
+def pause(target: Target, timeout: Timeout = 60) -> None:
     """Let a sink do nothing until it is resumed, after the commit it is at; a restart does not end the pause."""
-    target = target_of(
-        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
-    )
     _set(target, ask_pause, timeout, phase=Phase.PAUSED)
 
 
-def resume(
-    sink: SinkName,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
-    bucket: BucketName = None,
-    store_url: StoreUrl = None,
-    region: Region = REGION,
-    prefix: Prefix = STATE_PREFIX,
-    timeout: Timeout = 60,
-) -> None:
+@of_a_sink
+def resume(target: Target, timeout: Timeout = 60) -> None:
     """Let a paused sink go on where it stands."""
-    target = target_of(
-        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
-    )
     _set(target, ask_resume, timeout, phase=Phase.RUNNING)
 
 
-def flush(
-    sink: SinkName,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
-    bucket: BucketName = None,
-    store_url: StoreUrl = None,
-    region: Region = REGION,
-    prefix: Prefix = STATE_PREFIX,
-    timeout: Timeout = 300,
-) -> None:
+@of_a_sink
+def flush(target: Target, timeout: Timeout = 300) -> None:
     """Let a running sink close its open files now, so that everything that is in Kafka is in objects."""
-    target = target_of(
-        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
-    )
     running = target.heartbeat()
     if running is None or not running.alive(now_ms()):
         raise NotAnswered(
@@ -193,7 +148,9 @@ def flush(
         )
     control = read_control(target.store, target.paths) or Control()
     if control.paused or running.phase is Phase.PAUSED:
-        raise NotAnswered(f"Sink {target.name} is paused and writes nothing. Resume it first: kafka-s3 resume {sink}")
+        raise NotAnswered(
+            f"Sink {target.name} is paused and writes nothing. Resume it first: kafka-s3 resume {target.given}"
+        )
     asked = _asked()
     ask_flush(target.store, target.paths, asked)
     say(f"Sink {target.name} was asked to flush; waiting for {process_of(running)}")
@@ -203,23 +160,15 @@ def flush(
     say(f"Sink {target.name} has flushed: every record that was in Kafka is settled.")
 
 
+@of_a_sink
 def delete(
-    sink: SinkName,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
-    bucket: BucketName = None,
-    store_url: StoreUrl = None,
-    region: Region = REGION,
-    prefix: Prefix = STATE_PREFIX,
+    target: Target,
     with_log: Annotated[
         bool, typer.Option("--with-log", help="Also the commit log: the sink forgets what it wrote.")
     ] = False,
     yes: Yes = False,
 ) -> None:
     """Remove a sink's stored configuration, control object and heartbeat; never its data, its log only with --with-log."""
-    target = target_of(
-        sink, worker, overrides=overrides, bucket=bucket, store_url=store_url, region=region, prefix=prefix
-    )
     running = target.heartbeat()
     if running is not None and running.alive(now_ms()):
         raise NotAnswered(

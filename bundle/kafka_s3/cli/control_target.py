@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from kafka_s3.cli.arguments import REGION, pairs
+from kafka_s3.cli.arguments import (
+    REGION,
+    BucketName,
+    Overrides,
+    Prefix,
+    Region,
+    SinkName,
+    StoreUrl,
+    WorkerPath,
+    pairs,
+)
 from kafka_s3.config.options_ours import STATE_PREFIX
 from kafka_s3.config.secret import MASK
 from kafka_s3.config.settings import Settings
@@ -42,6 +55,8 @@ class Target:
 
     place: Place
     name: str
+    given: str = ""
+    """How the user named it: the file, or the name."""
 
     @property
     def paths(self) -> StatePaths:
@@ -70,26 +85,41 @@ def is_file(sink: str) -> bool:
 
 
 def target_of(
-    sink: str,
-    worker: Path | None,
-    *,
-    overrides: list[str] | None,
-    bucket: str | None,
-    store_url: str | None,
-    region: str,
-    prefix: str,
+    sink: SinkName,
+    worker: WorkerPath = None,
+    overrides: Overrides = None,
+    bucket: BucketName = None,
+    store_url: StoreUrl = None,
+    region: Region = REGION,
+    prefix: Prefix = STATE_PREFIX,
 ) -> Target:
     """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
     if is_file(sink):
         settings = load(Path(sink), worker_path=worker, overrides=pairs(overrides)).resolved()
-        target = Target(place_of(settings), settings.name)
+        target = Target(place_of(settings), settings.name, sink)
     else:
-        target = Target(named_place(bucket, store_url, region=region, prefix=prefix), sink)
+        target = Target(named_place(bucket, store_url, region=region, prefix=prefix), sink, sink)
     if not is_known(target.store, target.paths):
         known = ", ".join(sink_names(target.store, target.place.prefix))
         way_out = f"Sinks there: {known}." if known else "There is no sink. Run one, or store one with kafka-s3 create."
         raise ConfigError([Problem("sink", target.name, f"has no state in {target.place}.", way_out)])
     return target
+
+
+def of_a_sink(command: Callable[..., None]) -> Callable[..., None]:
+    """A command on a `Target`, its first parameter: on the command line it takes what `target_of` takes, then its own options."""
+    naming = signature(target_of, eval_str=True).parameters
+    own = list(signature(command, eval_str=True).parameters.values())[1:]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(target_of(**{name: given.pop(name) for name in naming}), **given)
+
+    taken = [*naming.values(), *own]
+    del run.__wrapped__  # type: ignore[attr-defined]  # typer is to see what is taken here
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
+    run.__signature__ = Signature(taken)  # type: ignore[attr-defined]
+    return run
 
 
 def named_place(bucket: str | None, store_url: str | None, *, region: str, prefix: str) -> Place:
