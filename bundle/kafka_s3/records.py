@@ -1,4 +1,4 @@
-"""What does a converter hand on? Runs: consecutive records of one topic-partition whose values share one schema.
+"""What does a converter hand on? Runs: records of one topic-partition whose values share one schema.
 
 Columns stay in Arrow; Python objects appear only for data that Arrow's JSON reader cannot take (see `JsonObjects`).
 """
@@ -282,7 +282,10 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What became of a batch: runs in offset order, failures, and the offsets of null values (tombstones)."""
+    """What became of a batch: runs, failures, and the offsets of null values (tombstones).
+
+    Each run is in offset order, and so are the runs' first offsets; runs of different schemas may stretch over each other.
+    """
 
     runs: list[Run] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)

@@ -108,6 +108,13 @@ class Unifying:
         wide = UNIFIED(self.schema, schema)
         return wide is not None and (self._inner is None or wide.unversioned() == self.schema.unversioned())
 
+    def widens(self, schema: ConnectSchema | None) -> bool:
+        """Whether values of a schema that the file `takes` would change its own."""
+        if self._inner is not None or schema is None or self.schema is None or schema is self.schema:
+            return False
+        wide = UNIFIED(self.schema, schema)
+        return wide != self.schema
+
     def append_as(self, values: Values, schema: ConnectSchema | None) -> None:
         """Adds values of a schema that the file `takes`."""
         if self._inner is None and schema is not None and self.schema is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -35,7 +36,8 @@ from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tasks import Assignment, Tail, TaskReport
 from kafka_s3.timestamps import RecordTimestamp, TimestampExtractor
 from kafka_s3.uploads import FileUpload, spill_folder
-from kafka_s3.writer import Partitioned, TopicPartitionWriter
+from kafka_s3.weaving import Partitioned, woven
+from kafka_s3.writer import TopicPartitionWriter
 
 
 @dataclass(frozen=True)
@@ -169,14 +171,18 @@ class _Task:
         decoded = self._converter.decode(KafkaBatch(offsets, times, batch.column("value"), headers, names), keys)
         self._bad.nulls(decoded.nulls, batch)
         self._bad.failures(decoded.failures, batch)
-        for run in decoded.runs:
-            self._write(run, batch, now_ms)
+        parts = [part for run in decoded.runs for part in self._ready(run, batch, now_ms)]
+        for _, group in groupby(parts, key=lambda part: part.run.tombstones):
+            self._writer.write(woven(list(group)))
+            rejected, self._writer.rejected = self._writer.rejected, []
+            self._bad.failures([rejection(offset, text) for offset, text in rejected], batch)
 
-    def _write(self, run: Run, batch: pa.RecordBatch, now_ms: int) -> None:
+    def _ready(self, run: Run, batch: pa.RecordBatch, now_ms: int) -> Iterator[Partitioned]:
+        """The records of a run that can be written, with their directories and times."""
         fitted = self._fitted(run)
         if isinstance(fitted, str) and len(run) > 1:  # look for the records it is about
             for half in (run.slice(0, len(run) // 2), run.slice(len(run) // 2, len(run))):
-                self._write(half, batch, now_ms)
+                yield from self._ready(half, batch, now_ms)
             return
         if isinstance(fitted, str):
             failures = [replace(rejection(int(offset), fitted), stops_original=True) for offset in run.offsets]
@@ -207,9 +213,7 @@ class _Task:
         if self._gate is not None:
             part = self._through(part, self._gate, batch)
         if len(part.run):
-            self._writer.write(part)
-            rejected, self._writer.rejected = self._writer.rejected, []
-            self._bad.failures([rejection(offset, text) for offset, text in rejected], batch)
+            yield part
 
     def _through(self, part: Partitioned, gate: Gate, batch: pa.RecordBatch) -> Partitioned:
         """The records that the topic's table takes, as it takes them."""

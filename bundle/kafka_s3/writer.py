@@ -20,7 +20,6 @@ from kafka_s3.records import Longs, Run
 from kafka_s3.rotation import (
     ELSEWHERE,
     NOTHING_WRITTEN,
-    Codes,
     Pending,
     RotationRules,
     Side,
@@ -28,26 +27,11 @@ from kafka_s3.rotation import (
     first_row,
     next_stop,
 )
-from kafka_s3.schema_changes import kept, projected
+from kafka_s3.schema_changes import Unifying, kept, projected
 from kafka_s3.schemas.compatibility import Decision
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.uploads import FileUpload
-
-
-@dataclass(frozen=True, slots=True)
-class Partitioned:
-    """A run with each record's directory (`names[codes[i]]`) and, under a time partitioner, its time."""
-
-    run: Run
-    codes: Codes
-    names: list[str]
-    times: Longs | None
-
-    def without(self, rows: list[int]) -> Partitioned:
-        """The records but those of these rows."""
-        kept = np.delete(np.arange(len(self.run)), rows)
-        times = None if self.times is None else self.times[kept]
-        return Partitioned(self.run.take(kept), self.codes[kept], self.names, times)
+from kafka_s3.weaving import Woven, joined
 
 
 @dataclass(slots=True)
@@ -84,14 +68,14 @@ class TopicPartitionWriter:
         if self.records and self._expired(now_ms):
             self._rotate_by_clock(now_ms)
 
-    def write(self, part: Partitioned) -> None:
+    def write(self, part: Woven) -> None:
         """Writes records of one delivery, closing files wherever a rule says so."""
         row = 0
-        while row < len(part.run):
+        while row < len(part):
             stop = self._stop(part, row)
             fitted, bad = self._fitted(part, row, stop.row)
             if bad:
-                self.rejected += [(int(part.run.offsets[at]), text) for at, text in bad]
+                self.rejected += [(int(part.offsets[at]), text) for at, text in bad]
                 part = part.without([at for at, _ in bad])
                 continue
             if stop.row > row and not self._append(fitted):
@@ -160,7 +144,7 @@ class TopicPartitionWriter:
         self.next_rotation_ms = self.rules.next_rotation(now_ms)
         self.close(self.rules.schedule_reason)
 
-    def _stop(self, part: Partitioned, row: int) -> Stop:
+    def _stop(self, part: Woven, row: int) -> Stop:
         if self.base_ms is None and part.times is not None:
             self.base_ms = int(part.times[row])
         code = part.names.index(self._directory) if self._directory in part.names else ELSEWHERE
@@ -173,17 +157,40 @@ class TopicPartitionWriter:
                 stop = other
         return stop
 
-    def _schema_stop(self, part: Partitioned, row: int, end: int) -> Stop | None:
-        """The first record whose directory has an open file of a schema that it cannot join (SEMANTICS A6)."""
-        conflicts = [
-            code
-            for code, name in enumerate(part.names)
-            if name in self._open and self._decision(self._open[name], part.run) is Decision.ROLL
-        ]
-        if not conflicts:
+    def _schema_stop(self, part: Woven, row: int, end: int) -> Stop | None:
+        """The first record whose directory has an open file of a schema that it cannot join (SEMANTICS A6).
+
+        Where several schemas come to a directory, what becomes of the later ones is known only once the first one has its file: there
+        is a stop without a reason.
+        """
+        open_codes = [code for code, name in enumerate(part.names) if name in self._open]
+        if len(part.runs) == 1:
+            conflicts = [code for code in open_codes if self._rolls(part.names[code], part.runs[0])]
+            if not conflicts:
+                return None
+            found = first_row(lambda a, b: np.isin(part.codes[a:b], conflicts), start=row, end=end)
+            return Stop(found, Reason.SCHEMA, Side.BEFORE) if found < end else None
+        stops = [self._woven_stop(part, name, places) for name, places in _groups(part, row, end)]
+        return min((stop for stop in stops if stop is not None), key=lambda stop: stop.row, default=None)
+
+    def _woven_stop(self, part: Woven, name: str, places: Longs) -> Stop | None:
+        """The first of these records of a directory that has to wait until the ones before it are written, or its file is closed."""
+        owners = part.owners[places]
+        file = self._open.get(name)
+        here = np.unique(owners).tolist()
+        rolling = [owner for owner in here if file is not None and self._rolls(name, part.runs[owner])]
+        waiting = [owner for owner in here if file is None or _widens(file, part.runs[owner])]
+        first = int(owners[0])
+        waits = owners != first if first in waiting else np.isin(owners, waiting)
+        rolls = np.isin(owners, rolling)
+        at = np.flatnonzero(waits | rolls)
+        if not len(at):
             return None
-        found = first_row(lambda a, b: np.isin(part.codes[a:b], conflicts), start=row, end=end)
-        return Stop(found, Reason.SCHEMA, Side.BEFORE) if found < end else None
+        place = int(places[at[0]])
+        return Stop(place, Reason.SCHEMA, Side.BEFORE) if rolls[at[0]] else Stop(place, None, Side.BEFORE)
+
+    def _rolls(self, name: str, run: Run) -> bool:
+        return self._decision(self._open[name], run) is Decision.ROLL
 
     def _decision(self, file: OpenFile, run: Run) -> Decision:
         """What to do with records of a run in an open file of their directory. Keys of another schema close it, too."""
@@ -195,7 +202,7 @@ class TopicPartitionWriter:
             return Decision.WRITE if (values is None) == run.tombstones else Decision.ROLL
         return self.output.schemas.decision(run.schema, values.schema, values.encoder)
 
-    def _cap_stop(self, part: Partitioned, row: int, end: int) -> Stop | None:
+    def _cap_stop(self, part: Woven, row: int, end: int) -> Stop | None:
         """The first record that needs one more open file than `partitioner.max.open.files`."""
         if self.rules.max_open_files <= 0:
             return None
@@ -207,21 +214,26 @@ class TopicPartitionWriter:
             seen.add(name)
         return None
 
-    def _fitted(self, part: Partitioned, start: int, stop: int) -> tuple[list[tuple[str, Run]], list[tuple[int, str]]]:
-        """Rows `[start, stop)` by directory, projected where the open file has another schema; and the rows that cannot be."""
+    def _fitted(self, part: Woven, start: int, stop: int) -> tuple[list[tuple[str, Run]], list[tuple[int, str]]]:
+        """Records `[start, stop)` by directory, projected where the open file has another schema; and those that cannot be."""
         fitted: list[tuple[str, Run]] = []
         bad: list[tuple[int, str]] = []
-        for name, rows in _groups(part.codes, part.names, start=start, stop=stop):
-            file = self._open.get(name)
-            decision = self._decision(file, part.run) if file is not None else Decision.WRITE
-            if decision is Decision.REJECT:
-                bad += [(row, self.output.schemas.refusal) for row in rows.tolist()]
-                continue
-            run = part.run.slice(rows[0], rows[-1] + 1) if len(rows) == rows[-1] + 1 - rows[0] else part.run.take(rows)
-            if decision is Decision.PROJECT and file is not None and file.values is not None:
-                run, unfit = _projected(run, file.values.schema)
-                bad += [(int(rows[at]), text) for at, text in unfit]
-            fitted.append((name, run))
+        for name, places in _groups(part, start, stop):
+            file, runs = self._open.get(name), part.by_run(places)
+            values = file.values if file is not None else None
+            unifies = values is not None and isinstance(values.encoder, Unifying) and len(runs) > 1
+            parts: list[tuple[Run, Longs]] = []
+            for run, own in runs:
+                decision = self._decision(file, run) if file is not None else Decision.WRITE
+                if decision is Decision.REJECT:
+                    bad += [(place, self.output.schemas.refusal) for place in own.tolist()]
+                elif values is not None and (decision is Decision.PROJECT or unifies):
+                    fit, unfit = _projected(run, values.schema)
+                    bad += [(int(own[row]), text) for row, text in unfit]
+                    parts.append((fit, np.delete(own, [row for row, _ in unfit])))
+                else:
+                    parts.append((run, own))
+            fitted += [(name, run) for run in joined(parts)]
         return fitted, sorted(bad)
 
     def _append(self, fitted: list[tuple[str, Run]]) -> bool:
@@ -237,11 +249,11 @@ class TopicPartitionWriter:
             self._open[name].append(run)
         return True
 
-    def _note(self, part: Partitioned, start: int, stop: int) -> None:
+    def _note(self, part: Woven, start: int, stop: int) -> None:
         """Counts rows `[start, stop)`, now written, and remembers where the last one went."""
         self.records += stop - start
         self._directory = part.names[part.codes[stop - 1]]
-        self._offset = int(part.run.offsets[stop - 1])
+        self._offset = int(part.offsets[stop - 1])
         self._release_memory()
 
     def _release_memory(self) -> None:
@@ -261,22 +273,28 @@ class TopicPartitionWriter:
 
 def _projected(run: Run, schema: ConnectSchema | None) -> tuple[Run, list[tuple[int, str]]]:
     """The run in a file's schema, and its rows that cannot be projected."""
-    if run.schema is None or schema is None:
+    if run.schema is None or schema is None or run.schema is schema:
         return run, []
     values, bad = projected(run.values, run.schema, schema)
     run = run.take(kept(len(run), bad)) if bad else run
     return replace(run, values=values, schema=schema), bad
 
 
-def _groups(codes: Codes, names: list[str], *, start: int, stop: int) -> Iterator[tuple[str, Longs]]:
-    """The rows `[start, stop)` by directory, in first-seen order."""
+def _widens(file: OpenFile, run: Run) -> bool:
+    """Whether a file whose schema is not settled yet gets a wider one by a run."""
+    encoder = file.values.encoder if file.values is not None else None
+    return isinstance(encoder, Unifying) and encoder.widens(run.schema)
+
+
+def _groups(part: Woven, start: int, stop: int) -> Iterator[tuple[str, Longs]]:
+    """The places `[start, stop)` by directory, in first-seen order."""
     if start == stop:
         return
-    some = codes[start:stop]
+    some = part.codes[start:stop]
     if (some == some[0]).all():
-        yield names[some[0]], np.arange(start, stop)
+        yield part.names[some[0]], np.arange(start, stop)
         return
     order = np.argsort(some, kind="stable")
     cuts = np.flatnonzero(np.diff(some[order])) + 1
-    for rows in sorted(np.split(order, cuts), key=lambda rows: int(rows[0])):
-        yield names[some[rows[0]]], rows + start
+    for places in sorted(np.split(order, cuts), key=lambda places: int(places[0])):
+        yield part.names[some[places[0]]], places + start

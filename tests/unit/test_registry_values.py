@@ -174,21 +174,20 @@ def test_nulls_do_not_go_to_the_registry() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.sampled_from([1, 1, 2, 9, None]), max_size=20))
-def test_interleaved_schemas_give_runs_in_offset_order(ids: list[int | None]) -> None:
+def test_interleaved_schemas_give_a_run_each_in_offset_order(ids: list[int | None]) -> None:
     numbers = {1: (5,), 2: (5, 6), 9: (1,)}
     decoded = converter(Shelf()).decode(batch([None if one is None else message(one, *numbers[one]) for one in ids]))
     offsets = [7 + 3 * row for row in range(len(ids))]
-    written = [int(offset) for run in decoded.runs for offset in run.offsets]
+    written = [run.offsets.tolist() for run in decoded.runs]
 
-    assert written == [offset for offset, one in zip(offsets, ids, strict=True) if one in (1, 2)]
+    known = [one for one in dict.fromkeys(ids) if one in (1, 2)]
+    assert written == [[offset for offset, other in zip(offsets, ids, strict=True) if other == one] for one in known]
     assert decoded.nulls == [offset for offset, one in zip(offsets, ids, strict=True) if one is None]
     assert [failure.offset for failure in decoded.failures] == [
         o for o, one in zip(offsets, ids, strict=True) if one == 9
     ]
     expected = {1: {"n": 5}, 2: {"n": 5, "m": 6}}
     assert by_offset(decoded) == {o: expected[one] for o, one in zip(offsets, ids, strict=True) if one in (1, 2)}
-    for one, other in zip(decoded.runs, decoded.runs[1:], strict=False):
-        assert one.schema != other.schema
     for run in decoded.runs:
         assert run.timestamps.tolist() == [(offset - 7) // 3 for offset in run.offsets.tolist()]
 
@@ -250,7 +249,7 @@ def test_more_schemas_in_a_batch_than_the_catalog_holds_are_all_decoded() -> Non
     shelf = Shelf({n: avro_schema(f"S{n}", "n") for n in range(10)})
     decoded = converter(shelf, size=2).decode(batch([message(n % 10, n) for n in range(40)]))
 
-    assert [value["n"] for value in by_offset(decoded).values()] == list(range(40))
+    assert [value["n"] for _, value in sorted(by_offset(decoded).items())] == list(range(40))
 
 
 def test_a_null_document_of_json_schema_is_a_null_value() -> None:

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-import numpy as np
-
 from kafka_s3.converters.converter import KafkaBatch, without_nulls
 from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.errors import UnknownSchema
@@ -91,7 +89,7 @@ class RegistryValues:
     role: Role
 
     def decode(self, batch: KafkaBatch) -> Decoded:
-        """Runs of one schema each. Raises RegistryUnavailable, and RegistryError where the registry refuses us."""
+        """A run for each schema. Raises RegistryUnavailable, and RegistryError where the registry refuses us."""
         batch, nulls = without_nulls(batch)
         if not len(batch):
             return Decoded(nulls=nulls)
@@ -101,10 +99,9 @@ class RegistryValues:
             named = None
         found = framed(batch.values, headers=named, indexes=follow)
         decoded = Decoded([], [self._failure(batch, row, text) for row, text in found.failures], nulls)
-        parts = [
-            part for name, rows, starts in found.distinct for part in self._part(batch, name, rows, starts, decoded)
-        ]
-        decoded.runs.extend(_in_order(parts))
+        for name, rows, starts in found.distinct:
+            decoded.runs.extend(self._part(batch, name, rows, starts, decoded))
+        decoded.runs.sort(key=lambda run: int(run.offsets[0]))
         decoded.nulls.sort()
         return decoded
 
@@ -125,20 +122,3 @@ class RegistryValues:
         return Failure(
             int(batch.offsets[row]), Stage.VALUE_CONVERTER, COMPONENTS[self.catalog.language], DATA_EXCEPTION, text
         )
-
-
-def _in_order(parts: list[Run]) -> list[Run]:
-    """Runs of consecutive records, in offset order."""
-    if len(parts) <= 1:
-        return parts
-    owners = np.concatenate([np.full(len(part), number) for number, part in enumerate(parts)])
-    offsets = np.concatenate([part.offsets for part in parts])
-    order = np.argsort(offsets, kind="stable")
-    cuts = np.flatnonzero(np.diff(owners[order])) + 1
-    taken = [0] * len(parts)
-    runs = []
-    for piece in np.split(owners[order], cuts):
-        number = int(piece[0])
-        runs.append(parts[number].slice(taken[number], taken[number] + len(piece)))
-        taken[number] += len(piece)
-    return runs

@@ -1,12 +1,11 @@
 """How does a whole record decode? Key, value and headers, each by its converter, in the order and with the stages of Connect's worker.
 
 A record whose key cannot be decoded fails before its value is looked at. Keys and headers that are stored travel with the run of values
-as its sides; runs are cut where the schema of the keys changes.
+as its sides; a run has keys of one schema.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -19,7 +18,7 @@ from kafka_s3.converters.header_converters import HeaderReader
 from kafka_s3.converters.header_text import HEADERS, header_text
 from kafka_s3.converters.kafka_struct import KafkaStruct
 from kafka_s3.model import Role, Stage
-from kafka_s3.records import DATA_EXCEPTION, Decoded, Failure, Longs, Nulls, Objects, Run, Side, rejection
+from kafka_s3.records import DATA_EXCEPTION, Decoded, Failure, Nulls, Objects, Run, Side, rejection
 
 Headers: TypeAlias = list[dict[str, str | None]]
 HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.HeaderConverter"
@@ -118,7 +117,7 @@ def _with_tombstones(runs: list[Run], nulls: list[int], batch: KafkaBatch) -> li
         inside = dead[(dead > run.offsets[0]) & (dead < run.offsets[-1])]
         places = [0, *np.unique(np.searchsorted(run.offsets, inside)).tolist(), len(run)]
         pieces += [run.slice(a, b) for a, b in pairwise(places)]
-    starts = np.array([piece.offsets[0] for piece in pieces], np.int64)
+    starts = np.array(sorted(int(piece.offsets[0]) for piece in pieces), np.int64)
     for place in np.unique(np.searchsorted(starts, dead)).tolist():
         low = starts[place - 1] if place else -1
         high = starts[place] if place < len(starts) else np.iinfo(np.int64).max
@@ -129,31 +128,24 @@ def _with_tombstones(runs: list[Run], nulls: list[int], batch: KafkaBatch) -> li
 
 
 def _with_keys(runs: list[Run], keys: list[Run]) -> tuple[list[Run], list[int]]:
-    """The runs with their keys, cut where the keys' schema changes; and the offsets of records without a key."""
+    """The runs with their keys, apart where the keys' schemas differ; and the offsets of records without a key."""
     out: list[Run] = []
     missing: list[int] = []
-    lasts = [int(key.offsets[-1]) for key in keys]
-    firsts = [int(key.offsets[0]) for key in keys]
+    offsets = np.concatenate([np.empty(0, np.int64), *(key.offsets for key in keys)])
+    order = np.argsort(offsets, kind="stable")
+    offsets = offsets[order]
+    owners = np.repeat(np.arange(len(keys)), [len(key) for key in keys])[order]
     for run in runs:
-        covered = np.zeros(len(run), bool)
-        for key in keys[bisect_left(lasts, run.offsets[0]) : bisect_right(firsts, run.offsets[-1])]:
-            rows = _rows_within(run, key)
-            if len(rows):
-                covered[rows] = True
-                piece = run if len(rows) == len(run) else run.take(rows)
-                places = np.searchsorted(key.offsets, piece.offsets)
-                side = Side(key.values.take(places), key.schema)
-                out.append(replace(piece, sides={**piece.sides, Role.KEY: side}))
-        missing += run.offsets[~covered].tolist()
-    return out, missing
-
-
-def _rows_within(run: Run, key: Run) -> Longs:
-    """The rows of a run whose records are among the key run's."""
-    low, high = np.searchsorted(run.offsets, [key.offsets[0], key.offsets[-1] + 1])
-    places = np.searchsorted(key.offsets, run.offsets[low:high])
-    found: Longs = low + np.flatnonzero(key.offsets[places] == run.offsets[low:high])
-    return found
+        places = np.searchsorted(offsets, run.offsets)
+        has = np.isin(run.offsets, offsets)
+        missing += run.offsets[~has].tolist()
+        found, rows = owners[places[has]], np.flatnonzero(has)
+        for owner in dict.fromkeys(found.tolist()):
+            own = rows[found == owner]
+            piece, key = run if len(own) == len(run) else run.take(own), keys[owner]
+            side = Side(key.values.take(np.searchsorted(key.offsets, piece.offsets)), key.schema)
+            out.append(replace(piece, sides={**piece.sides, Role.KEY: side}))
+    return sorted(out, key=lambda run: int(run.offsets[0])), missing
 
 
 def _with_headers(runs: list[Run], batch: KafkaBatch, read: list[Headers]) -> tuple[list[Run], list[int]]:
