@@ -7,7 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_s3.config.settings import defaults
+from kafka_s3.config.settings import Settings, defaults
+from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem
 
 ConfigPath = Annotated[Path, typer.Argument(help="The connector's configuration: Connect JSON or .properties.")]
@@ -47,3 +48,8 @@ def pairs(overrides: list[str] | None) -> dict[str, str]:
     if wrong:
         raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.") for text in wrong])
     return dict(text.split("=", 1) for text in overrides or [])
+
+
+def settings_of(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:
+    """The checked settings of a configuration file, references resolved. Raises ConfigError with every problem of it."""
+    return load(config, worker_path=worker, overrides=pairs(overrides)).resolved()

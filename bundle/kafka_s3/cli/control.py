@@ -31,7 +31,8 @@ from kafka_s3.cli.arguments import (
     Yes,
     pairs,
 )
-from kafka_s3.cli.control_target import Target, named_place, of_a_sink, place_of, place_words
+from kafka_s3.cli.composed import composed
+from kafka_s3.cli.control_target import Target, named_place, place_of, place_words, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
 from kafka_s3.cli.position import confirm, console, now_ms
@@ -87,7 +88,7 @@ def list_(
         console().print(f"No sink has state below {place}", highlight=False, soft_wrap=True)
 
 
-@of_a_sink
+@composed(target=target_of)
 def status(target: Target, as_json: AsJson = False) -> None:
     """Show how one sink is, with every topic-partition."""
     known, now = known_of(target.store, target.paths), now_ms()
@@ -126,19 +127,19 @@ def create(
     )
 
 
-@of_a_sink
+@composed(target=target_of)
 def pause(target: Target, timeout: Timeout = 60) -> None:
     """Let a sink do nothing until it is resumed, after the commit it is at; a restart does not end the pause."""
     _set(target, ask_pause, timeout, phase=Phase.PAUSED)
 
 
-@of_a_sink
+@composed(target=target_of)
 def resume(target: Target, timeout: Timeout = 60) -> None:
     """Let a paused sink go on where it stands."""
     _set(target, ask_resume, timeout, phase=Phase.RUNNING)
 
 
-@of_a_sink
+@composed(target=target_of)
 def flush(target: Target, timeout: Timeout = 300) -> None:
     """Let a running sink close its open files now, so that everything that is in Kafka is in objects."""
     running = target.heartbeat()
@@ -160,7 +161,7 @@ def flush(target: Target, timeout: Timeout = 300) -> None:
     say(f"Sink {target.name} has flushed: every record that was in Kafka is settled.")
 
 
-@of_a_sink
+@composed(target=target_of)
 def delete(
     target: Target,
     with_log: Annotated[

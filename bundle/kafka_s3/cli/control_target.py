@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
-from inspect import Signature, signature
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from kafka_s3.cli.arguments import (
     REGION,
@@ -104,22 +101,6 @@ def target_of(
         way_out = f"Sinks there: {known}." if known else "There is no sink. Run one, or store one with kafka-s3 create."
         raise ConfigError([Problem("sink", target.name, f"has no state in {target.place}.", way_out)])
     return target
-
-
-def of_a_sink(command: Callable[..., None]) -> Callable[..., None]:
-    """A command on a `Target`, its first parameter: on the command line it takes what `target_of` takes, then its own options."""
-    naming = signature(target_of, eval_str=True).parameters
-    own = list(signature(command, eval_str=True).parameters.values())[1:]
-
-    @wraps(command)
-    def run(**given: Any) -> None:
-        command(target_of(**{name: given.pop(name) for name in naming}), **given)
-
-    taken = [*naming.values(), *own]
-    del run.__wrapped__  # type: ignore[attr-defined]  # typer is to see what is taken here
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in taken}
-    run.__signature__ = Signature(taken)  # type: ignore[attr-defined]
-    return run
 
 
 def named_place(bucket: str | None, store_url: str | None, *, region: str, prefix: str) -> Place:

@@ -14,11 +14,9 @@ import typer
 from rich.console import Console
 
 from kafka_s3.build import tagging_of
-from kafka_s3.cli.arguments import pairs
 from kafka_s3.cli.dead_letter_text import printable
 from kafka_s3.cli.position import now_ms
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load
 from kafka_s3.dead_letter_files import Filed, LetterFile, Selection, State, letters, read_ledger
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.model import Stage
@@ -82,15 +80,14 @@ class Desk:
 
 
 def selection(
-    *,
-    stage: Stage | None,
-    topic: str | None,
-    partition: int | None,
-    exception: str | None,
-    entry: int | None,
-    since: str | None,
-    until: str | None,
-    offset: int | None = None,
+    stage: StageOnly = None,
+    topic: TopicOnly = None,
+    partition: PartitionOnly = None,
+    offset: OffsetOnly = None,
+    exception: ClassOnly = None,
+    entry: EntryOnly = None,
+    since: Since = None,
+    until: Until = None,
 ) -> Selection:
     """The filters of the command line. Raises ConfigError for a time that is none."""
     return Selection(
@@ -106,9 +103,8 @@ def selection(
 
 
 @contextmanager
-def desk(config: Path, worker: Path | None, overrides: list[str] | None) -> Iterator[Desk]:
+def desk(settings: Settings) -> Iterator[Desk]:
     """The sink's bucket for one command; files that the log names and the bucket has not are told at its end."""
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     store = S3Store(store_options(settings))
     at = Desk(settings, store, [])
     try:

@@ -14,28 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kafka_s3.cli.arguments import ConfigPath, DryRun, Force, Overrides, PartitionNumber, TopicName, WorkerPath, Yes
-from kafka_s3.cli.dead_letter_desk import (
-    ClassOnly,
-    EntryOnly,
-    Limit,
-    OffsetOnly,
-    PartitionOnly,
-    Since,
-    StageOnly,
-    TopicOnly,
-    Until,
-    Which,
-    WhichOnly,
-    check_paused,
-    desk,
-    say,
-    selection,
-    target,
-)  # fmt: skip
+from kafka_s3.cli.arguments import DryRun, Force, PartitionNumber, TopicName, Yes, settings_of
+from kafka_s3.cli.composed import composed
+from kafka_s3.cli.dead_letter_desk import Limit, Which, WhichOnly, check_paused, desk, say, selection, target
 from kafka_s3.cli.dead_letter_text import csv_rows, details, json_lines, printable, time_text
 from kafka_s3.cli.display import size_text
 from kafka_s3.cli.position import confirm, console
+from kafka_s3.config.settings import Settings
 from kafka_s3.dead_letter_files import Filed, Group, Selection, State, grouped
 from kafka_s3.dead_letters import DeadLetter
 from kafka_s3.errors import ConfigError, Problem
@@ -58,25 +43,10 @@ class Format(StrEnum):
 
 
 @dead_letters.command(name="list")
-def list_(
-    config: ConfigPath,
-    which: WhichOnly = Which.ALL,
-    stage: StageOnly = None,
-    topic: TopicOnly = None,
-    partition: PartitionOnly = None,
-    exception: ClassOnly = None,
-    entry: EntryOnly = None,
-    since: Since = None,
-    until: Until = None,
-    limit: Limit = None,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
-) -> None:
+@composed(settings=settings_of, chosen=selection)
+def list_(settings: Settings, chosen: Selection, which: WhichOnly = Which.ALL, limit: Limit = None) -> None:
     """Count dead letters by stage, exception class, topic-partition and what became of them."""
-    chosen = selection(
-        stage=stage, topic=topic, partition=partition, exception=exception, entry=entry, since=since, until=until
-    )
-    with desk(config, worker, overrides) as at:
+    with desk(settings) as at:
         groups = grouped(at.found(replace(chosen, states=which.states)))
     out, shown = console(), groups[:limit]
     if shown:
@@ -90,17 +60,16 @@ def list_(
 
 
 @dead_letters.command()
+@composed(settings=settings_of)
 def show(
-    config: ConfigPath,
+    settings: Settings,
     topic: TopicName,
     partition: PartitionNumber,
     offset: Annotated[int, typer.Argument(min=0, help="The offset.")],
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
 ) -> None:
     """Show everything of one dead letter; nothing of its content reaches the terminal as a control character."""
     wanted = Selection(topic=topic, partition=partition, offset=offset)
-    with desk(config, worker, overrides) as at:
+    with desk(settings) as at:
         found = list(at.found(wanted))
     if not found:
         say(
@@ -116,32 +85,21 @@ def show(
 
 
 @dead_letters.command()
+@composed(settings=settings_of, chosen=selection)
 def export(
-    config: ConfigPath,
+    settings: Settings,
+    chosen: Selection,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The file, which must not exist yet. Default: standard output."),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="JSON lines, or CSV for a spreadsheet.")] = Format.JSONL,
     which: WhichOnly = Which.OPEN,
-    stage: StageOnly = None,
-    topic: TopicOnly = None,
-    partition: PartitionOnly = None,
-    offset: OffsetOnly = None,
-    exception: ClassOnly = None,
-    entry: EntryOnly = None,
-    since: Since = None,
-    until: Until = None,
     limit: Limit = None,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
 ) -> None:
     """Write dead letters to a file or to standard output, one by one: keys, values and headers as base64."""
-    chosen = selection(
-        stage=stage, topic=topic, partition=partition, offset=offset, exception=exception, entry=entry, since=since, until=until,
-    )  # fmt: skip
     written = 0
-    with desk(config, worker, overrides) as at, target(output) as file:
+    with desk(settings) as at, target(output) as file:
         found = limited(at.found(replace(chosen, states=which.states)), limit)
         for line in csv_rows(found) if form is Format.CSV else json_lines(found):
             file.write(line)
@@ -151,28 +109,17 @@ def export(
 
 
 @dead_letters.command()
+@composed(settings=settings_of, chosen=selection)
 def replay(
-    config: ConfigPath,
+    settings: Settings,
+    chosen: Selection,
     dry_run: DryRun = False,
     force: Force = False,
-    stage: StageOnly = None,
-    topic: TopicOnly = None,
-    partition: PartitionOnly = None,
-    offset: OffsetOnly = None,
-    exception: ClassOnly = None,
-    entry: EntryOnly = None,
-    since: Since = None,
-    until: Until = None,
     limit: Limit = None,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
 ) -> None:
     """Write open dead letters to objects, as this configuration reads them. Pause the sink first: a running one is fenced."""
-    chosen = selection(
-        stage=stage, topic=topic, partition=partition, offset=offset, exception=exception, entry=entry, since=since, until=until,
-    )  # fmt: skip
     out = console()
-    with desk(config, worker, overrides) as at:
+    with desk(settings) as at:
         check_replayable(at.settings)
         work = at.replay()
         if dry_run:
@@ -192,30 +139,19 @@ def replay(
 
 
 @dead_letters.command()
+@composed(settings=settings_of, chosen=selection)
 def resolve(
-    config: ConfigPath,
+    settings: Settings,
+    chosen: Selection,
     reason: Annotated[str, typer.Option("--reason", help="Why they need not be written; the commit log keeps it.")],
     yes: Yes = False,
     force: Force = False,
-    stage: StageOnly = None,
-    topic: TopicOnly = None,
-    partition: PartitionOnly = None,
-    offset: OffsetOnly = None,
-    exception: ClassOnly = None,
-    entry: EntryOnly = None,
-    since: Since = None,
-    until: Until = None,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
 ) -> None:
     """Mark open dead letters as resolved without writing them. Pause the sink first: a running one is fenced."""
     if not reason.strip():
         raise ConfigError([Problem("--reason", reason, "is blank.", "Say why the records need not be written.")])
-    chosen = selection(
-        stage=stage, topic=topic, partition=partition, offset=offset, exception=exception, entry=entry, since=since, until=until,
-    )  # fmt: skip
     out = console()
-    with desk(config, worker, overrides) as at:
+    with desk(settings) as at:
         groups = grouped(at.found(replace(chosen, states=Which.OPEN.states)))
         if not groups:
             say(out, "There are no such open dead letters.")

@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.cli.arguments import settings_of
+from kafka_s3.cli.composed import composed
 from kafka_s3.cli.position import MINUTE_MS, Recent, connect, console, log_of, mirror, now_ms
-from kafka_s3.config.validate import load
+from kafka_s3.config.settings import Settings
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.migration.decision import Decision, Verdict
 from kafka_s3.migration.survey import survey
@@ -27,10 +28,9 @@ from kafka_s3.positions import check_idle, group_of
 COLOURS: Final = {Verdict.UNDECIDED: "red", Verdict.LOST: "red", Verdict.OBJECTS_END_BEFORE: "yellow"}
 
 
+@composed(settings=settings_of)
 def migrate(
-    config: ConfigPath,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
+    settings: Settings,
     group: Annotated[
         str | None, typer.Option("--group", help="The connector's consumer group. Default: connect-<name>.")
     ] = None,
@@ -47,7 +47,6 @@ def migrate(
     recent: Recent = 10,
 ) -> None:
     """Compare the connector's group offsets with its objects and take over where it stopped."""
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     by_hand = offsets_given(offsets or [])
     brokers, store = connect(settings)
     log = log_of(settings, store)

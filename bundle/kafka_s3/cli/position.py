@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.arguments import ConfigPath, DryRun, Force, Overrides, WorkerPath, Yes, pairs
+from kafka_s3.cli.arguments import DryRun, Force, Yes, settings_of
+from kafka_s3.cli.composed import composed
 from kafka_s3.clients import brokers_of
 from kafka_s3.commit_log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem, SourceError
 from kafka_s3.followers import GroupOffsets
 from kafka_s3.kafka import KafkaBrokers
@@ -50,9 +50,9 @@ Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which 
 
 
 @position.command()
-def show(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = None) -> None:
+@composed(settings=settings_of)
+def show(settings: Settings) -> None:
     """Show frontier, Kafka's offsets, lag and mirrored group offset of every topic-partition."""
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     brokers, store = connect(settings)
     log = log_of(settings, store)
     rows = places(log.load(), brokers, topics=topics_of(settings, brokers), group=group_of(settings))
@@ -62,8 +62,9 @@ def show(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = N
 
 
 @position.command(name="set")
+@composed(settings=settings_of)
 def set_(
-    config: ConfigPath,
+    settings: Settings,
     topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
     partition: Annotated[int | None, typer.Argument(min=0, help="The partition.")] = None,
     offset: Annotated[str | None, typer.Argument(help="The next offset to write, earliest or latest.")] = None,
@@ -72,8 +73,6 @@ def set_(
         typer.Option("--to", metavar="earliest|latest|OFFSET", help="Move all partitions (of --topic) there."),
     ] = None,
     topics: Only = None,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Force = False,
@@ -82,7 +81,6 @@ def set_(
     """Let the sink go on at another offset, with an entry of its commit log."""
     if (to is None) == (offset is None) or (topics if to is None else topic):
         raise _call("position set", "takes TOPIC PARTITION OFFSET, or --to (with --topic, if you like).")
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     brokers, store = connect(settings)
     log = log_of(settings, store)
     known = places(log.load(), brokers, topics=topics_of(settings, brokers))
@@ -98,14 +96,13 @@ def set_(
 
 
 @position.command(name="seek-to-time")
+@composed(settings=settings_of)
 def seek_to_time(
-    config: ConfigPath,
+    settings: Settings,
     moment: Annotated[
         str, typer.Argument(metavar="TIME", help="ISO 8601 (UTC without a zone), or epoch milliseconds.")
     ],
     topics: Only = None,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     force: Force = False,
@@ -113,7 +110,6 @@ def seek_to_time(
 ) -> None:
     """Let the sink go on at the first record of a time, by the brokers' time index; at the head where all are older."""
     time_ms = epoch_ms(moment)
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     brokers, store = connect(settings)
     log = log_of(settings, store)
     known = places(log.load(), brokers, topics=topics_of(settings, brokers))

@@ -11,8 +11,9 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
-from kafka_s3.config.validate import load
+from kafka_s3.cli.arguments import settings_of
+from kafka_s3.cli.composed import composed
+from kafka_s3.config.settings import Settings
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.options import store_options
@@ -22,10 +23,9 @@ from kafka_s3.sweep import Judged, Verdict, sweeper_of
 UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
+@composed(settings=settings_of)
 def sweep(
-    config: ConfigPath,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
+    settings: Settings,
     older_than: Annotated[
         str, typer.Option("--older-than", metavar="AGE", help="Keep uploads younger than this: 30m, 24h, 7d.")
     ] = "24h",
@@ -33,7 +33,6 @@ def sweep(
 ) -> None:
     """Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."""
     age_ms = duration_ms(older_than)
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     options = store_options(settings)
     bucket, store = S3Bucket(options), S3Store(options)
     try:

@@ -18,10 +18,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.cli.arguments import settings_of
+from kafka_s3.cli.composed import composed
 from kafka_s3.clients import consumer_properties
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.naming import StatePaths
 from kafka_s3.verify.audit import Audit
@@ -35,10 +35,9 @@ COLUMNS = (
 )  # fmt: skip
 
 
+@composed(settings=settings_of)
 def verify(
-    config: ConfigPath,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
+    settings: Settings,
     topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
     partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
     first: Annotated[
@@ -64,7 +63,6 @@ def verify(
 ) -> None:
     """Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."""
     selection = Selection(topic, partition, first, last, _time(since) if since else None)
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else consumer_properties(settings))
     with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
         if bar is not None:
