@@ -15,7 +15,7 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -42,8 +42,6 @@ from tests.benchmarks.support import (
     ROUNDS,
     fetched,
     new_topic,
-    running_broker,
-    running_objects,
 )
 
 if TYPE_CHECKING:
@@ -221,18 +219,6 @@ def side_process(name: str) -> None:
         TUNED_V2: sides.on_the_newer_path(partial(plain_spark, tuned=True)),
     }
     sides.main(name, bare=name == PLAIN)
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedKafka]:
-    with running_broker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def objects() -> Iterator[EmbeddedS3]:
-    with running_objects() as server:
-        yield server
 
 
 def test_avro_to_parquet_against_plain_spark_and_the_sinks_other_paths(

@@ -6,7 +6,6 @@ which spares it S3. Nothing here asserts a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
@@ -26,8 +25,6 @@ from tests.benchmarks.support import (
     ROUNDS,
     fetched,
     new_topic,
-    running_broker,
-    running_objects,
 )
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
@@ -37,18 +34,6 @@ OURS = ("sink, value.schema", "sink, inferred schema")
 PLAIN = ("plain Spark", "plain Spark, V2 reader")
 CEILING = ("Kafka -> noop", "Kafka -> noop, V2 reader")
 DIRECTORIES = 1000
-
-
-@pytest.fixture(scope="module")
-def broker() -> Iterator[EmbeddedKafka]:
-    with running_broker() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def objects() -> Iterator[EmbeddedS3]:
-    with running_objects() as server:
-        yield server
 
 
 def test_json_to_parquet_against_plain_spark_and_reading_alone(

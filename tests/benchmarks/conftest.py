@@ -1,0 +1,23 @@
+"""The services that every benchmark runs on, once per module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_s3.embedded.kafka import EmbeddedKafka
+from kafka_s3.embedded.s3 import EmbeddedS3
+from tests.benchmarks.support import running_broker, running_objects
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedKafka]:
+    with running_broker() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def objects() -> Iterator[EmbeddedS3]:
+    with running_objects() as server:
+        yield server
