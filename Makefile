@@ -82,7 +82,7 @@ bundle-validate: $(READY) ## check the bundle: resources, references, targets; w
 	$(BIN)/python -m tests.bundle.validate
 	$(BIN)/python -m pytest tests/bundle/test_bundle_resources.py $(PYTEST_ARGS)
 
-bundle-run: $(READY) jars ## run the bundle's sink jobs on this machine, from the wheel
+bundle-run: $(READY) jars ## run the bundle's jobs and its app on this machine, from the wheel
 	$(BIN)/python -m pytest tests/bundle/test_bundle_run.py $(PYTEST_ARGS)
 
 requirements: ## resolve requirements-dev.txt anew (needs uv)

@@ -7,6 +7,7 @@ settled, and every `${...}` is replaced; one that points nowhere is an error. Wh
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,14 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = re.compile(r"\$\{([A-Za-z]\w*(?:[.-]\w+)*)\}")
+VARIABLES = {
+    "bucket": "lake",
+    "kafka_bootstrap_servers": "kafka-1:9092,kafka-2:9092",
+    "instance_profile_arn": "arn:aws:iam::123456789012:instance-profile/kafka-s3",
+    "service_principal": "11111111-2222-3333-4444-555555555555",
+    "operators": "operators@example.org",
+}
+"""What a deployment must say."""
 TOP_LEVEL = {
     "artifacts", "bundle", "experimental", "include", "permissions", "presets", "python", "resources", "run_as", "scripts", "sync",
     "targets", "variables", "workspace",
@@ -33,6 +42,7 @@ class Workspace:
 
     user: str = "jane.doe@example.org"
     short_name: str = "jane_doe"
+    domain_friendly_name: str = "jane-doe"
     file_path: str | None = None
 
 
@@ -115,7 +125,9 @@ def _laid_over(below: Any, above: Any) -> Any:
 def _known(target: str, content: Mapping[str, Any], values: Mapping[str, Any], workspace: Workspace) -> dict[str, Any]:
     root_path = f"/Workspace/Users/{workspace.user}/.bundle/${{bundle.name}}/${{bundle.target}}"
     paths = {"root_path": root_path, "file_path": workspace.file_path or "${workspace.root_path}/files"}
-    user = {"userName": workspace.user, "short_name": workspace.short_name}
+    user = {
+        "userName": workspace.user, "short_name": workspace.short_name, "domain_friendly_name": workspace.domain_friendly_name,
+    }  # fmt: skip
     return {
         "bundle": {**content["bundle"], "target": target},
         "workspace": {**paths, **content.get("workspace", {}), "current_user": user},
@@ -152,3 +164,10 @@ def _looked_up(name: str, known: Mapping[str, Any], path: tuple[str, ...]) -> An
             raise Unresolved(f"${{{name}}} points nowhere")
         at = at[part]
     return _settled(at, known, (*path, name))
+
+
+def project() -> dict[str, Any]:
+    """The project's own description."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        found: dict[str, Any] = tomllib.load(file)["project"]
+        return found

@@ -11,11 +11,15 @@ from pathlib import Path
 
 from tests.integration.support import ROOT
 
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "wheels", ".*_cache")
+"""What git ignores, too."""
+
 
 def build_wheel(folder: Path) -> Path:
     """Builds the wheel from a copy of the sources, so that nothing is left in the repository."""
     sources = folder / "sources"
-    shutil.copytree(ROOT / "bundle", sources / "bundle", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    for name in ("bundle", "dashboard"):
+        shutil.copytree(ROOT / name, sources / name, ignore=LEFT_OUT)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, sources)
     _run(
@@ -46,10 +50,22 @@ def install(wheel: Path, folder: Path) -> Path:
     return python
 
 
+def install_requirements(python: Path, folder: Path) -> None:
+    """Installs what a folder's requirements.txt names, without a look into the network: all but our wheel must be here already.
+
+    Streamlit's script is made anew, as an installation would have.
+    """
+    arguments = ("--no-index", "--no-deps", "-r", "requirements.txt")
+    _run([sys.executable, "-m", "pip", "--python", python, "install", *_QUIET, *arguments], folder)
+    script = python.with_name("streamlit")
+    script.write_text(f"#!{python}\nfrom streamlit.web.cli import main\n\nmain(prog_name='streamlit')\n")
+    script.chmod(0o755)
+
+
 _QUIET = ("--quiet", "--disable-pip-version-check")
 
 
-def _run(command: list[str | Path]) -> None:
+def _run(command: list[str | Path], folder: Path | None = None) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    ran = subprocess.run(command, capture_output=True, text=True, env=environment)
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
     assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"

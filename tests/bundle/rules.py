@@ -5,8 +5,8 @@ The SDK's classes drop what the API does not know: a resource that does not come
 
 from __future__ import annotations
 
+import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from databricks.sdk.service import apps, catalog, jobs, workspace
 
-from tests.bundle.bundle_files import ROOT, Bundle
+from tests.bundle.bundle_files import ROOT, Bundle, project
 
 Finding = str
 FORMS: dict[str, type[Any]] = {
@@ -38,7 +38,6 @@ LEVELS = {
     "apps": {"CAN_USE", "CAN_MANAGE"},
     "secret_scopes": {"READ", "WRITE", "MANAGE"},
 }
-TARGET_LEVELS = {"CAN_VIEW", "CAN_RUN", "CAN_MANAGE"}
 PRINCIPALS = {"user_name", "group_name", "service_principal_name"}
 TRIGGERS = ("continuous", "schedule", "trigger", "triggers")
 APP_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?")
@@ -94,7 +93,7 @@ def _own_keys(kind: str, resource: Mapping[str, Any]) -> Iterator[Finding]:
 def findings(bundle: Bundle) -> list[Finding]:
     """Everything that is wrong with the bundle for its target."""
     rules: tuple[Callable[[Bundle], Iterator[Finding]], ...] = (
-        _shapes, _file_names, _jobs, _apps, _storage, _artifacts, _development, _production, _no_host,
+        _shapes, _file_names, _jobs, _apps, _storage, _artifacts, _permissions, _development, _production, _no_host,
     )  # fmt: skip
     return [f"{bundle.target}: {finding}" for rule in rules for finding in rule(bundle)]
 
@@ -193,6 +192,11 @@ def _apps(bundle: Bundle) -> Iterator[Finding]:
         if not folder.is_dir():
             yield f"app {key}: no folder {app['source_code_path']}"
         names = {resource["name"] for resource in app.get("resources", [])}
+        scopes = {resource["secret"]["scope"] for resource in app.get("resources", []) if "secret" in resource}
+        for scope in scopes & set(
+            re.findall(r"\$\{secrets:([^/}]+)/", json.dumps(bundle.content["resources"]["jobs"]))
+        ):
+            yield f"app {key} reads everything in the scope {scope}, which holds passwords of jobs"
         for entry in app.get("config", {}).get("env", []):
             if len(entry.keys() & {"value", "value_from"}) != 1 or entry.keys() - {"name", "value", "value_from"}:
                 yield f"app {key}: {entry} needs value or value_from"
@@ -214,6 +218,24 @@ def _artifacts(bundle: Bundle) -> Iterator[Finding]:
     wheels = [artifact for artifact in bundle.content.get("artifacts", {}).values() if artifact.get("type") == "whl"]
     if len(wheels) != 1 or not wheels[0].get("build"):
         yield "there must be one wheel, with the command that builds it"
+
+
+def _permissions(bundle: Bundle) -> Iterator[Finding]:
+    """Those at the top are laid on every resource: CAN_VIEW becomes READ on a secret scope; whom both name draws a warning."""
+    top = bundle.content.get("permissions", [])
+    for permission in top:
+        if permission["level"] != "CAN_MANAGE":
+            yield f"permissions: {permission} at the top opens the secret scopes: say it in the jobs and apps"
+    everywhere = {_principal(permission) for permission in top}
+    for kind, resources in bundle.content["resources"].items():
+        for key, resource in resources.items():
+            for permission in resource.get("permissions", []):
+                if _principal(permission) in everywhere:
+                    yield f"{kind}.{key}: permissions name {_principal(permission)}, as the top does, which --strict refuses"
+
+
+def _principal(permission: Mapping[str, Any]) -> str:
+    return next((str(permission[name]) for name in PRINCIPALS if name in permission), "")
 
 
 def _development(bundle: Bundle) -> Iterator[Finding]:
@@ -238,18 +260,10 @@ def _production(bundle: Bundle) -> Iterator[Finding]:
             yield f"job {key} does not run as a service principal"
         if not job.get("email_notifications", {}).get("on_failure"):
             yield f"job {key} tells nobody of failures"
-    levels = {permission["level"] for permission in bundle.content.get("permissions", [])}
-    if "CAN_MANAGE" not in levels or levels - TARGET_LEVELS:
-        yield f"permissions: {sorted(levels)} need CAN_MANAGE and nothing but {sorted(TARGET_LEVELS)}"
+    if not bundle.content.get("permissions"):
+        yield "permissions: nobody may manage what is deployed"
 
 
 def _no_host(bundle: Bundle) -> Iterator[Finding]:
     if {"host", "profile"} & bundle.content.get("workspace", {}).keys():
         yield "workspace.host in the file would win over DATABRICKS_HOST"
-
-
-def project() -> dict[str, Any]:
-    """The project's own description."""
-    with (ROOT / "pyproject.toml").open("rb") as file:
-        found: dict[str, Any] = tomllib.load(file)["project"]
-        return found

@@ -13,16 +13,10 @@ import pytest
 from kafka_s3.cli.job import configurations
 from kafka_s3.config.read import read_config
 from kafka_s3.config.validate import validate
-from tests.bundle.bundle_files import ROOT, Bundle, Unresolved, load_bundle, read_yaml
-from tests.bundle.rules import findings, lost_in_round_trip, project
+from tests.bundle.bundle_files import ROOT, VARIABLES, Bundle, Unresolved, load_bundle, project, read_yaml
+from tests.bundle.rules import findings, lost_in_round_trip
+from tests.bundle.validate import main as validate_by_the_vendor
 
-VARIABLES = {
-    "bucket": "lake",
-    "kafka_bootstrap_servers": "kafka-1:9092,kafka-2:9092",
-    "instance_profile_arn": "arn:aws:iam::123456789012:instance-profile/kafka-s3",
-    "service_principal": "11111111-2222-3333-4444-555555555555",
-    "operators": "operators@example.org",
-}
 TARGETS = ("dev", "prod")
 
 
@@ -38,8 +32,8 @@ def test_every_rule_holds_for_every_target(bundle: Bundle) -> None:
 def test_there_is_all_that_a_deployment_needs(bundle: Bundle) -> None:
     kinds = {kind: set(found) for kind, found in bundle.content["resources"].items()}
     assert kinds == {
-        "jobs": {"maintenance", "orders", "shipments"}, "apps": {"dashboard"}, "schemas": {"kafka_s3"}, "volumes": {"files"},
-        "secret_scopes": {"secrets"},
+        "jobs": {"maintenance", "orders", "shipments", "watch"}, "apps": {"dashboard"}, "schemas": {"kafka_s3"}, "volumes": {"files"},
+        "secret_scopes": {"secrets", "dashboard_secrets"},
     }  # fmt: skip
     assert {target for target in read_yaml(ROOT / "databricks.yml")["targets"]} == set(TARGETS)
 
@@ -59,14 +53,17 @@ def test_what_has_no_default_must_be_given() -> None:
 
 def test_developers_do_not_get_in_each_others_way(bundle: Bundle) -> None:
     names = [scope["name"] for scope in bundle.resources("secret_scopes").values()]
+    app = bundle.resources("apps")["dashboard"]["name"]
     parameters = bundle.resources("jobs")["orders"]["tasks"][0]["python_wheel_task"]["parameters"]
     places = [text.removeprefix("--set=") for text in parameters if "topics.dir" in text or "state.prefix" in text]
     if bundle.target == "dev":
-        assert names == ["kafka-s3-dev-jane_doe"]
+        assert names == ["kafka-s3-dev-jane_doe-dashboard", "kafka-s3-dev-jane_doe"]
         assert places == ["topics.dir=dev/jane_doe/topics", "state.prefix=dev/jane_doe/_kafka_s3"]
+        assert app == "kafka-s3-jane-doe"
     else:
-        assert names == ["kafka-s3-prod"]
+        assert names == ["kafka-s3-prod-dashboard", "kafka-s3-prod"]
         assert places == ["topics.dir=topics", "state.prefix=_kafka_s3"]
+        assert app == "kafka-s3-prod"
 
 
 def test_production_runs_as_the_service_principal_from_its_own_folder() -> None:
@@ -90,6 +87,17 @@ def test_every_configuration_has_one_job_of_its_name_and_is_valid_with_its_param
         assert checked.problems == ()
         assert checked.warnings == ()
         assert checked.settings.name == key
+
+
+def test_every_job_that_reads_configurations_has_the_library_of_delta_tables(bundle: Bundle) -> None:
+    """`delta.enable` may be set in any of them; without the library its sink does not start."""
+    (library,) = [text for text in project()["optional-dependencies"]["delta"] if text.startswith("deltalake")]
+    for key, job in bundle.resources("jobs").items():
+        serverless = [text for one in job.get("environments", []) for text in one["spec"]["dependencies"]]
+        libraries = [
+            one["pypi"]["package"] for task in job["tasks"] for one in task.get("libraries", []) if "pypi" in one
+        ]
+        assert library in serverless + libraries, key
 
 
 def test_a_configuration_and_a_job_file_are_all_that_a_further_sink_takes(tmp_path: Path) -> None:
@@ -144,6 +152,7 @@ ORDERS, SHIPMENTS, TASK = "resources/jobs/orders", "resources/jobs/shipments", "
         ("resources/apps/dashboard/config/env/4", {"name": "A", "valueFrom": "access-key-id"}, "needs value or value_from"),
         ("resources/apps/dashboard/permissions/0/level", "CAN_VIEW", "CAN_VIEW is none of"),
         ("resources/apps/dashboard/resources/0/secret/permission", "CAN_READ", "permission"),
+        ("resources/apps/dashboard/resources/0/secret/scope", "kafka-s3-prod", "reads everything in the scope"),
         ("resources/schemas/kafka_s3/grants/0/privileges", ["USAGES"], "is no grant"),
         ("resources/volumes/files/volume_type", "INTERNAL", "volume_type"),
         ("resources/volumes/files/schema_name", "elsewhere", "is not of this bundle"),
@@ -165,7 +174,9 @@ def test_a_mistake_is_found(path: str, value: Any, told: str) -> None:
         ("workspace", {}, "needs workspace.root_path"),
         (f"{ORDERS}/run_as", {"user_name": "jane"}, "does not run as a service principal"),
         (f"{ORDERS}/email_notifications", {}, "tells nobody"),
-        ("permissions", [{"level": "CAN_VIEW", "group_name": "users"}], "need CAN_MANAGE"),
+        ("permissions", [], "nobody may manage"),
+        ("permissions", [{"level": "CAN_VIEW", "group_name": "analysts"}], "opens the secret scopes"),
+        (f"{ORDERS}/permissions", [{"level": "CAN_VIEW", "group_name": "admins"}], "as the top does"),
     ],
 )
 def test_a_mistake_in_production_is_found(path: str, value: Any, told: str) -> None:
@@ -202,6 +213,29 @@ def test_both_ways_of_starting_the_dashboard_agree() -> None:
     assert alone["command"] == deployed["command"]
     both = {entry["name"]: entry.get("value", entry.get("value_from")) for entry in deployed["env"]}
     assert {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in alone["env"]}.items() <= both.items()
+
+
+def test_the_vendors_command_judges_every_target_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    asked = tmp_path / "asked"
+    command = tmp_path / "databricks"
+    command.write_text(f'#!/bin/sh\necho "$@" >> {asked}\ncase "$*" in *"--target prod"*) exit 1;; esac\n')
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("DATABRICKS_HOST", raising=False)
+    monkeypatch.delenv("DATABRICKS_CONFIG_PROFILE", raising=False)
+    assert validate_by_the_vendor() == 0
+    assert "not checked by it" in capfd.readouterr().out
+    assert not asked.exists()
+    monkeypatch.setenv("DATABRICKS_HOST", "https://example.org")
+    assert validate_by_the_vendor() == 1
+    assert [line.split(" --var")[0] for line in asked.read_text().splitlines()] == [
+        "bundle validate --strict --target dev", "bundle validate --strict --target prod",
+    ]  # fmt: skip
+    command.unlink()
+    assert validate_by_the_vendor() == 0
+    assert "no `databricks` command on PATH: not checked are" in capfd.readouterr().out
 
 
 def test_the_scripts_call_what_the_entry_points_call() -> None:

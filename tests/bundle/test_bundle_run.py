@@ -1,4 +1,4 @@
-"""Do the jobs of the bundle run? The tasks as they stand in the YAML, from the wheel, against a real Kafka and an S3 server.
+"""Do the jobs and the app of the bundle run? As they stand in the YAML, from the wheel, against a real Kafka and an S3 server.
 
 The place of the workspace is taken by a server that speaks its REST interface, that of job compute by a local Spark, that of serverless
 compute by a Spark Connect server in a process of its own.
@@ -7,34 +7,29 @@ compute by a Spark Connect server in a process of its own.
 from __future__ import annotations
 
 import io
-import os
-import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.embedded.jars import spark_kafka_jars
-from kafka_s3.embedded.java import java_environment
 from kafka_s3.embedded.kafka import EmbeddedKafka
 from kafka_s3.embedded.process import ServerProcess, free_ports
 from kafka_s3.embedded.registry import EmbeddedRegistry
 from kafka_s3.embedded.s3 import ACCESS_KEY, SECRET_KEY, EmbeddedS3
 from kafka_s3.embedded.shipments import CARRIERS, register_shipments, shipment_records
-from tests.bundle.bundle_files import Workspace, load_bundle
+from tests.bundle.app_platform import page_of, settled, started, uploaded
+from tests.bundle.bundle_files import VARIABLES, load_bundle, project
+from tests.bundle.cloud import TOPICS, Cloud, connector
 from tests.bundle.fresh_environment import build_wheel, install
+from tests.bundle.spark_cluster import executor_at_work, submitted
 from tests.bundle.workspace_stand_in import WorkspaceStandIn
+from tests.dashboard.filled import copied, worked
 from tests.integration.support import ROOT, Bucket, Given, document, eventually, produce
 
-WHEEL_TASK = Path(__file__).with_name("wheel_task.py")
 SCOPE = "kafka-s3-dev-jane_doe"
-TOPICS, STATE = "dev/jane_doe/topics/", "dev/jane_doe/_kafka_s3/"
 SECRETS = {f"{SCOPE}/kafka-username": "sink", f"{SCOPE}/kafka-password": "s3cret-of-kafka"}
-STARTED = dict[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -49,70 +44,6 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(wheel, tmp_path_factory.mktemp("environment") / "venv")
 
 
-@dataclass
-class Cloud:
-    """What a deployed job has around it."""
-
-    kafka: EmbeddedKafka
-    s3: EmbeddedS3
-    registry: EmbeddedRegistry
-    workspace: WorkspaceStandIn
-    bucket: Bucket
-    python: Path
-    folder: Path
-
-    def job(self, key: str) -> dict[str, Any]:
-        """A job of the deployed bundle, with the addresses of this cloud."""
-        variables = {
-            "bucket": self.bucket.name,
-            "kafka_bootstrap_servers": self.kafka.bootstrap_servers,
-            "kafka_security_protocol": "PLAINTEXT",
-            "schema_registry_url": self.registry.url,
-            "instance_profile_arn": "arn:aws:iam::123456789012:instance-profile/kafka-s3",
-        }
-        bundle = load_bundle("dev", variables=variables, workspace=Workspace(file_path=str(ROOT)))
-        found: dict[str, Any] = bundle.resources("jobs")[key]
-        return found
-
-    def environment(self, **more: str) -> STARTED:
-        """The variables of a task: those of a runtime and of the workspace, and the address of the S3 server."""
-        left_out = ("PYTHONPATH", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
-        inherited = {name: value for name, value in os.environ.items() if name not in left_out}
-        runtime = {"DATABRICKS_RUNTIME_VERSION": "17.3", "AWS_ENDPOINT_URL_S3": self.s3.endpoint_url}
-        python = {
-            "PYSPARK_PYTHON": str(self.python),
-            "PYSPARK_DRIVER_PYTHON": str(self.python),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        }
-        return {**inherited, **java_environment(), **runtime, **python, **self.workspace.environment, **more}
-
-    def objects(self, topic: str) -> list[str]:
-        """The objects of a topic."""
-        return [key for key in self.bucket.data_keys() if key.startswith(f"{TOPICS}{topic}/")]
-
-    def start(self, task: dict[str, Any], environment: STARTED) -> tuple[subprocess.Popen[bytes], Path]:
-        """Starts a wheel task; its output goes to the file."""
-        wheel = task["python_wheel_task"]
-        log = self.folder / f"{task['task_key']}.log"
-        command = [self.python, WHEEL_TASK, wheel["package_name"], wheel["entry_point"], *wheel["parameters"]]
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=self.folder
-            )
-        return process, log
-
-    def run(self, task: dict[str, Any], environment: STARTED) -> str:
-        """Runs a wheel task to its end, which must be a good one; gives what it wrote."""
-        process, log = self.start(task, environment)
-        try:
-            code = process.wait(150)
-        finally:
-            process.kill()
-            process.wait()
-        assert code == 0, log.read_text()
-        return log.read_text()
-
-
 @pytest.fixture
 def cloud(kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, python: Path, tmp_path: Path) -> Iterator[Cloud]:
     """All of it, with a bucket of the test's own."""
@@ -123,22 +54,38 @@ def cloud(kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, python: Path, tmp_p
     content.close()
 
 
-def test_the_wheel_holds_the_package_its_entry_points_and_no_tests(wheel: Path) -> None:
+def test_the_wheel_holds_package_entry_points_and_dashboard_and_no_tests(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as content:
-        names = content.namelist()
+        names = set(content.namelist())
         (entry_points,) = (content.read(name).decode() for name in names if name.endswith("/entry_points.txt"))
-    top = {name.split("/")[0] for name in names}
+    stem = wheel.name.removesuffix("-py3-none-any.whl")
+    shared = f"{stem}.data/data/share/kafka-s3/dashboard/"
     modules = {str(path.relative_to(ROOT / "bundle")) for path in (ROOT / "bundle" / "kafka_s3").rglob("*.py")}
-    assert top == {"kafka_s3", f"{wheel.name.removesuffix('-py3-none-any.whl')}.dist-info"}
-    assert modules | {"kafka_s3/py.typed"} == {name for name in names if name.startswith("kafka_s3/")}
-    for name in (
-        "kafka-s3",
-        "kafka-s3-run-sink",
-        "kafka-s3-sweep-sinks",
-        "kafka-s3-verify-sinks",
-        "kafka-s3-maintain-tables",
-    ):
+    board = {
+        path.relative_to(ROOT / "dashboard")
+        for path in (ROOT / "dashboard").rglob("*.py")
+        if "wheels" not in path.parts
+    }
+    extras = {f"{shared}{name}" for name in ("icon.png", ".streamlit/config.toml")}
+    pages = {f"{shared}{path}" for path in board}
+    assert modules | {"kafka_s3/py.typed"} | pages | extras == {name for name in names if ".dist-info/" not in name}
+    assert not [name for name in names if "test" in name.lower()]
+    for name in project()["scripts"]:
         assert f"{name} = kafka_s3.cli." in entry_points
+
+
+def test_the_app_starts_as_the_platform_starts_it_and_shows_the_sinks(cloud: Cloud, wheel: Path) -> None:
+    made = worked(hours=2)
+    copied(made.store, cloud.bucket.client, cloud.bucket.name)
+    app = load_bundle("prod", variables={**VARIABLES, "bucket": cloud.bucket.name}).resources("apps")["dashboard"]
+    variables = settled(app["config"]["env"], app["resources"]) | {"AWS_ENDPOINT_URL_S3": cloud.s3.endpoint_url}
+    with started(
+        uploaded(wheel, cloud.python, cloud.folder), app["config"]["command"], variables, cloud.folder
+    ) as port:
+        text = page_of(port)
+    assert "Overview" in text
+    assert f'"{made.settings.name}"' in text
+    assert "orders" in text
 
 
 def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Cloud) -> None:
@@ -149,7 +96,7 @@ def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Clo
     )
     (task,) = cloud.job("orders")["tasks"]
     quiet = "--conf spark.ui.enabled=false --conf spark.ui.showConsoleProgress=false"
-    options = f"--master local[2] {quiet} --jars {_connector()} pyspark-shell"
+    options = f"--master local[2] {quiet} --jars {connector()} pyspark-shell"
     process, log = cloud.start(task, cloud.environment(SESSION="1", PYSPARK_SUBMIT_ARGS=options))
     try:
         eventually(
@@ -166,39 +113,40 @@ def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Clo
     assert all(key.startswith(f"{TOPICS}orders/year=2025/month=01/day=15/hour=10/orders+") for key in keys)
     assert any("/secrets/get" in path for path in cloud.workspace.requests)
     assert "s3cret-of-kafka" not in log.read_text()
+    (_, verify, _) = cloud.job("maintenance")["tasks"]
+    verify["python_wheel_task"]["parameters"][0] = task["python_wheel_task"]["parameters"][0]  # this sink alone
+    assert "every record is accounted for exactly once" in cloud.run(verify, cloud.environment())
 
 
-def test_spark_submit_runs_the_sink_on_a_cluster(cloud: Cloud, topic: Callable[..., str]) -> None:
+def test_spark_submit_on_a_cluster_writes_once_what_a_killed_executor_was_at(
+    cloud: Cloud, topic: Callable[..., str]
+) -> None:
     """As docs/deploy.md has it for a cluster of one's own: two executors in processes of their own, which find the wheel installed."""
-    import pyspark
-
-    name, home = topic("orders", partitions=2), Path(pyspark.__file__).parent
-    produce(cloud.kafka.bootstrap_servers, name, [Given(document(id=number), number % 2) for number in range(100)])
+    name = topic("orders")
+    produce(cloud.kafka.bootstrap_servers, name, [Given(document(id=number)) for number in range(10_000)])
     places = {
-        "topics": name,
-        "s3.bucket.name": cloud.bucket.name,
-        "kafka.bootstrap.servers": cloud.kafka.bootstrap_servers,
-    }
-    settings = {"spark.ui.enabled": "false", "spark.executor.memory": "512m"}
-    command = [str(home / "bin" / "spark-submit"), "--master", "local-cluster[2,1,512]", "--jars", _connector()]
-    command += [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-    command += [
-        str(ROOT / "jobs" / "run_sink.py"),
-        str(ROOT / "resources" / "sinks" / "orders.json"),
+        "topics": name, "s3.bucket.name": cloud.bucket.name, "kafka.bootstrap.servers": cloud.kafka.bootstrap_servers, "flush.size": "200",
+    }  # fmt: skip
+    job = [str(ROOT / part) for part in ("jobs/run_sink.py", "resources/sinks/orders.json")] + [
         "--available-now",
         "--flush",
     ]
-    command += [part for key, value in places.items() for part in ("--set", f"{key}={value}")]
-    environment = cloud.environment(SPARK_HOME=str(home))
-    environment.pop("DATABRICKS_RUNTIME_VERSION")
-    ran = subprocess.run(command, env=environment, cwd=cloud.folder, capture_output=True, text=True, timeout=240)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    job += [part for key, value in places.items() for part in ("--set", f"{key}={value}")]
+    with submitted(cloud, job) as (process, log):
+        eventually(lambda: process.poll() is not None or _uploads(cloud.bucket) > 0, seconds=120, what=log.read_text)
+        executor_at_work(process.pid, log).kill()
+        assert process.wait(150) == 0, log.read_text()
+    told = log.read_text()
+    assert "Lost task 0.0 in stage 0.0" in told
+    assert told.count("Starting task 0.1 in stage 0.0") == 1
+    assert _uploads(cloud.bucket) > 0, "the executor was in the middle of nothing"  # kafka-s3 sweep ends what it left
     rows = [row for key in cloud.bucket.data_keys() for row in cloud.bucket.rows(key)]
-    assert sorted(row["id"] for row in rows) == list(range(100))
+    assert sorted(row["id"] for row in rows) == list(range(10_000))
 
 
-def _connector() -> str:
-    return ",".join(map(str, spark_kafka_jars()))
+def _uploads(bucket: Bucket) -> int:
+    """Files that are being uploaded, or were by a process that is dead."""
+    return len(bucket.client.list_multipart_uploads(Bucket=bucket.name).get("Uploads", []))
 
 
 @pytest.fixture
@@ -218,7 +166,7 @@ def connect_server(cloud: Cloud) -> Iterator[str]:
         "--master",
         "local[2]",
         "--jars",
-        ",".join(map(str, spark_kafka_jars())),
+        connector(),
     ]
     command += [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
@@ -266,8 +214,8 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
     told = cloud.run(verify, environment)
     assert "Nothing found: every record is accounted for exactly once." in told
     assert "shipments keeps no Delta tables" in cloud.run(maintain, environment)
-    missing = keys[0]
-    cloud.bucket.client.delete_object(Bucket=cloud.bucket.name, Key=missing)
-    process, log = cloud.start(verify, environment)
-    assert process.wait(120) == 70  # the task has left with an exit code
-    assert missing in log.read_text()
+    (check,) = cloud.job("watch")["tasks"]
+    process, log = cloud.start(check, environment)
+    assert process.wait(120) == 70, log.read_text()  # orders, the other sink of the folder, has never run
+    assert "shipments STOPPED: ended cleanly" in log.read_text()
+    assert "orders" in log.read_text().partition("has no state")[0].splitlines()[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from kafka_s3.errors import ConfigError, StorageError
 from kafka_s3.spark import driver
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
+from tests.bundle.bundle_files import ROOT
 from tests.bundle.workspace_stand_in import WorkspaceStandIn
 from tests.integration.support import BASE, Given, document, produce
 from tests.surroundings import Surroundings
@@ -148,6 +150,26 @@ def test_a_task_returns_where_all_is_well_and_leaves_with_a_code_where_not(
     assert printed.index("sweep a.json") < printed.index("sweep b.properties")  # one that is wrong does not end it
     assert "job.yml" not in printed
     monkeypatch.setattr(sys, "argv", before)
+
+
+@pytest.mark.parametrize(
+    ("script", "command"),
+    [
+        ("run_sink", "run"),
+        ("sweep_sinks", "sweep"),
+        ("verify_sinks", "verify"),
+        ("maintain_tables", "delta maintain"),
+        ("check_sinks", "check"),
+    ],
+)
+def test_a_script_runs_as_a_file_and_returns(
+    script: str, command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As a `spark_python_task` does: the file is executed in a process that is there, and SystemExit would be a failure."""
+    path = ROOT / "jobs" / f"{script}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), "--help"])
+    runpy.run_path(str(path), run_name="__main__")
+    assert f"Usage: kafka-s3 {command} " in capfd.readouterr().out
 
 
 def test_a_folder_without_configurations_is_an_error(

@@ -7,8 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from tests.bundle.bundle_files import ROOT, read_yaml
-from tests.bundle.test_bundle_resources import VARIABLES
+from tests.bundle.bundle_files import ROOT, VARIABLES, read_yaml
 
 LOGIN = ("DATABRICKS_HOST", "DATABRICKS_CONFIG_PROFILE")
 

@@ -31,6 +31,11 @@ def verify_sinks() -> None:
     _for_each("verify", sys.argv[1:])
 
 
+def check_sinks() -> None:
+    """`kafka-s3 check` for one configuration, or for each in a folder: fails where a sink is not well."""
+    _for_each("check", sys.argv[1:])
+
+
 def maintain_tables() -> None:
     """`kafka-s3 delta maintain` for one configuration, or for each in a folder; those without tables have nothing to do."""
     _for_each("delta maintain", sys.argv[1:])

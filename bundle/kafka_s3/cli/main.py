@@ -24,6 +24,8 @@ COMMANDS: Final = tuple(
          "Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."),
         ("list", "control:list_", "List the sinks that keep their state in a bucket, with status, lag and last commit."),
         ("status", "control:status", "Show how one sink is, with every topic-partition."),
+        ("check", "check:check",
+         "Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."),
         ("create", "control:create",
          "Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."),
         ("pause", "control:pause",

@@ -1,0 +1,40 @@
+"""`kafka-s3 check CONFIG|NAME`: is a sink well? One line and an exit code, for a scheduler that tells somebody when it is not."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from kafka_s3.cli.composed import composed
+from kafka_s3.cli.control_target import Target, target_of
+from kafka_s3.cli.position import now_ms
+from kafka_s3.sink_status import Known, State, verdict
+from kafka_s3.sinks_in_bucket import known_of
+
+UNWELL: Final = frozenset({State.DEGRADED, State.FAILED, State.STALE, State.UNKNOWN})
+
+
+@composed(target=target_of)
+def check(
+    target: Target,
+    max_lag: Annotated[
+        int | None,
+        typer.Option(
+            "--max-lag", metavar="RECORDS", min=0, help="More records than this behind Kafka are trouble, too."
+        ),
+    ] = None,
+) -> None:
+    """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
+    line, well = finding(known_of(target.store, target.paths), now_ms(), max_lag=max_lag)
+    typer.echo(line)
+    if not well:
+        raise typer.Exit(1)
+
+
+def finding(known: Known, now_ms: int, *, max_lag: int | None) -> tuple[str, bool]:
+    """What is to be said of a sink at a time (epoch ms), and whether it is well."""
+    judged = verdict(known, now_ms)
+    behind = max_lag is not None and known.lag is not None and known.lag > max_lag
+    lag = "" if known.lag is None else f" Lag: {known.lag} records{f', more than {max_lag}' if behind else ''}."
+    return f"{known.name} {judged.state}: {judged.reason}{lag}", judged.state not in UNWELL and not behind
