@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafka_s3.block_gzip.resume import position_in_bucket
 from kafka_s3.commit_log import CommitLog
@@ -18,6 +19,9 @@ from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tagging import Tagging
 from kafka_s3.topics import Behaviour, Resume
 
+if TYPE_CHECKING:
+    from kafka_s3.delta.make import Spark, Tables
+
 
 def build_sink(
     settings: Settings,
@@ -27,21 +31,32 @@ def build_sink(
     store: ObjectStore,
     clock_ms: Callable[[], int],
     observer: Observer | None = None,
+    spark: Spark | None = None,
 ) -> Sink:
-    """A sink, ready to be opened. `settings` are resolved."""
+    """A sink, ready to be opened. `settings` are resolved; `spark` is what gives its Delta tables names, or writes them."""
+    warn, tables = (observer or Silent()).warned, _tables(settings, store)
     return Sink(
         behaviour=behaviour(settings),
         brokers=brokers,
-        source=guard_of(settings)(source, store),
+        source=guard_of(settings, store, tables=tables)(source, store),
         store=store,
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
-        followers=_followers(settings, brokers, store=store, clock_ms=clock_ms, warn=(observer or Silent()).warned),
+        followers=_followers(settings, brokers, store=store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables),
         tagging=tagging_of(settings),
         observer=observer or Silent(),
         resume=_resume(settings, store),
         replays_again=replays_again(settings, store),
     )
+
+
+def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
+    """The sink's Delta tables that are read by its guard and its follower."""
+    if not settings.flag("delta.enable"):
+        return None
+    from kafka_s3.delta.make import shared_tables  # loads delta-rs
+
+    return shared_tables(settings, store)
 
 
 def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
@@ -76,6 +91,8 @@ def _followers(
     store: ObjectStore,
     clock_ms: Callable[[], int],
     warn: Callable[[str], None],
+    spark: Spark | None,
+    tables: Tables | None,
 ) -> list[Follower]:
     followers: list[Follower] = []
     if settings.flag("consumer.group.mirror.enable"):
@@ -98,7 +115,7 @@ def _followers(
     if settings.flag("delta.enable"):
         from kafka_s3.delta.make import delta_tables  # loads delta-rs
 
-        followers.append(delta_tables(settings, store, clock_ms=clock_ms, warn=warn))
+        followers.append(delta_tables(settings, store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables))
     return followers
 
 

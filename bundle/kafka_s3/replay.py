@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kafka_s3.commit_entry import CommitEntry, Kind
 from kafka_s3.commit_log import CommitLog, Rewrite
@@ -41,6 +42,9 @@ from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tagging import Tagging
 from kafka_s3.tasks import Assignment, Delivery
 from kafka_s3.worker import Pipeline
+
+if TYPE_CHECKING:
+    from kafka_s3.delta.make import Tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +202,16 @@ def make_replay(
         return make_pipeline(settings)
 
     log = CommitLog(store, paths, clock_ms=clock_ms)
-    return Replay(pipeline, store, log, paths, clock_ms, tagging, guard_of(settings))
+    return Replay(pipeline, store, log, paths, clock_ms, tagging, guard_of(settings, store))
 
 
-def guard_of(settings: Settings) -> Guard:
-    """The watch of the sink's Delta tables, where it keeps any."""
+def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None = None) -> Guard:
+    """The watch of the sink's Delta tables, where it keeps any; `tables` that are open already are used."""
 
     def guard(source: Source, store: ObjectStore) -> Source:
         from kafka_s3.delta.make import guarded  # loads delta-rs
 
-        return guarded(settings, source, store)
+        return guarded(settings, source, store, bucket=bucket, tables=tables)
 
     return guard if settings.flag("delta.enable") else unguarded
 
@@ -228,7 +232,7 @@ def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
 
     def rewrite(entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
         return rewrite_from_letters(
-            entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings)
+            entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings, store)
         )
 
     return rewrite

@@ -5,6 +5,7 @@ KAFKA_S3_BENCH_RECORDS (4,000,000), KAFKA_S3_BENCH_ROUNDS (3) and KAFKA_S3_BENCH
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -12,11 +13,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from deltalake import DeltaTable
 
 from kafka_s3.config.validate import validate
 from kafka_s3.delta.make import delta_tables
+from kafka_s3.delta.states import Commit, TableFile
 from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
 from kafka_s3.embedded.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from kafka_s3.model import TopicPartition
@@ -89,20 +92,30 @@ def test_the_time_of_a_commit_as_the_table_grows(objects: EmbeddedS3) -> None:
     print(
         f"\none file a commit; follower alone, {COMMITS} commits each, min / median / max; objects in {objects.engine}"
     )
-    print(f"{'files in the table':>20}{'wall, s':>24}{'CPU, s':>24}")
+    print(f"{'files in the table':>20}{'wall, s':>24}{'CPU, s':>24}{'memory, MiB':>14}")
     for files in STEPS:
         grown.grow(files)
         costs = [cost_of(grown.follow) for _ in range(COMMITS) if grown.add(1)]
-        print(f"{files:>20,}{spread([c.wall_seconds for c in costs]):>24}{spread([c.cpu_seconds for c in costs]):>24}")
-    held = tables(objects, "growing/topics/orders").get_add_actions(flatten=True)["num_records"].to_pylist()
-    assert sum(held) == grown.made
+        memory = psutil.Process().memory_info().rss >> 20
+        walls, cpus = ([getattr(cost, name) for cost in costs] for name in ("wall_seconds", "cpu_seconds"))
+        print(f"{files:>20,}{spread(walls):>24}{spread(cpus):>24}{memory:>14,}")
+    table = tables(objects, "growing/topics/orders")
+    held = table.get_add_actions(flatten=True)["num_records"].to_pylist()
+    assert table.version() + 1 == grown.commits
+    assert sum(held) == len(held) == grown.files
+    assert STEPS[-1] < grown.files <= STEPS[-1] + COMMITS
 
 
 class Growing:
-    """A sink without its follower, and the follower, which is called when it is measured."""
+    """A sink without its follower, and the follower, which is called when it is measured.
+
+    Most of the table's files are another writer's, added by the follower's own table a thousand at a time: their objects are never read.
+    """
 
     def __init__(self, objects: EmbeddedS3) -> None:
+        from kafka_s3.delta.table import Table
         from kafka_s3.storage.options import store_options
+        from kafka_s3.storage.rust_options import RustOptions
         from kafka_s3.storage.s3 import S3Store
 
         config = {
@@ -112,12 +125,15 @@ class Growing:
             "delta.enable": "true",
         }  # fmt: skip
         self.settings = validate(config).usable().resolved()
-        self.store = S3Store(store_options(self.settings))
+        options = store_options(self.settings)
+        self.store = S3Store(options)
         self.kafka = MemoryKafka(lambda: make_pipeline(self.settings), self.store)
-        self.tp, self.made = TopicPartition("orders", 0), 0
+        self.tp, self.made, self.files, self.commits = TopicPartition("orders", 0), 0, 0, 0
         self.kafka.create(self.tp)
         self.sink = self._sink()
         self.follower = delta_tables(self.settings, self.store, clock_ms=now_ms, warn=pytest.fail)
+        address, folder = f"s3://{BUCKET}/growing/topics/orders", "growing/topics/orders/"
+        self.others = Table(address, app="another", options=RustOptions(options), store=self.store, folder=folder)
 
     def _sink(self) -> Sink:
         from kafka_s3.build import build_sink
@@ -136,17 +152,33 @@ class Growing:
             )
             self.kafka.add(self.tp, MemoryRecord(offset, 0, None, value))
         self.made += records
+        self.files += records
         return self.sink.cycle()
 
     def follow(self) -> None:
-        """Lets the table catch up."""
+        """Lets the table catch up, by one commit."""
         self.follower.catch_up(self.sink.log)
+        self.commits += 1
 
     def grow(self, files: int) -> None:
-        """Brings the table to so many files, some hundred a commit."""
-        while self.made < files:
-            assert self.add(min(500, files - self.made))
+        """Brings the table to so many files."""
+        if not self.made:
+            assert self.add(1)
             self.follow()
+        while self.files < files:
+            count = min(1_000, files - self.files)
+            self.others.state()
+            self.others.append(Commit(self.files, [self._file(self.files + n) for n in range(count)], at_ms=now_ms()))
+            self.files += count
+            self.commits += 1
+
+    def _file(self, number: int) -> TableFile:
+        """As one of the sink's, with statistics of its size."""
+        low, high = (
+            {"id": number, "country": "DE", "created_at": "2025", "customer": "c1", "price": 1.5} for _ in "ab"
+        )
+        stats = json.dumps({"numRecords": 1, "minValues": low, "maxValues": high, "nullCount": dict.fromkeys(low, 0)})
+        return TableFile(f"partition=0/other+0+{number:010d}.parquet", 2_000, {"partition": "0"}, stats, now_ms())
 
 
 def now_ms() -> int:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from deltalake import DeltaTable
-from memory_world import ORDERS, START_MS, settings_of
 
 from kafka_s3.build import build_sink
 from kafka_s3.commit_log import CommitLog
@@ -21,6 +20,10 @@ from kafka_s3.sink import Sink
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
+from tests.unit.memory_world import ORDERS, START_MS, settings_of
+
+if TYPE_CHECKING:
+    from kafka_s3.delta.make import Spark
 
 PARQUET = {
     "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
@@ -45,9 +48,9 @@ class Warnings(Silent):
 class TableWorld:
     """`start` makes a driver, as after a crash; `table` is what delta-rs reads."""
 
-    def __init__(self, s3: EmbeddedS3, bucket: str, **config: str) -> None:
+    def __init__(self, s3: EmbeddedS3, bucket: str, *, spark: Spark | None = None, **config: str) -> None:
         self.now = START_MS
-        self.bucket, self.s3 = bucket, s3
+        self.bucket, self.s3, self.spark = bucket, s3, spark
         self.config: dict[str, str] = {}
         self.kafka = MemoryKafka(lambda: make_pipeline(self.settings), None)  # type: ignore[arg-type]  # set by configure
         self.kafka.create(ORDERS)
@@ -65,8 +68,9 @@ class TableWorld:
         self.kafka.store = store
         self.warnings = Warnings()
         self.sink = build_sink(
-            self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now, observer=self.warnings
-        )
+            self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now, observer=self.warnings,
+            spark=self.spark,
+        )  # fmt: skip
         self.sink.open()
         return self.sink
 

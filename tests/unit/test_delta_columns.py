@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import Schema
 
-from kafka_s3.delta.columns import Columns, Mode, arrow_of, file_columns, fit, read_columns
+from kafka_s3.delta.columns import Columns, Mode, arrow_of, file_columns, read_columns
+from kafka_s3.delta.fitting import fit
 from kafka_s3.delta.footer import TAIL_BYTES, read_footer
 from kafka_s3.errors import StorageError
 from kafka_s3.storage.memory import MemoryStore

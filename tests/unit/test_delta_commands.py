@@ -11,13 +11,14 @@ from memory_world import BASE
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
+from kafka_s3.embedded.memory_tables import MemoryTables
 from kafka_s3.embedded.s3 import EmbeddedS3
 
 
 @pytest.fixture
-def world(s3: EmbeddedS3, bucket: str) -> TableWorld:
+def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
     """A sink with two objects in its table."""
-    world = TableWorld(s3, bucket)
+    world = TableWorld(objects, own_bucket)
     world.add(*({"n": n} for n in range(4)))
     world.run()
     return world
@@ -129,6 +130,27 @@ def test_a_topic_without_objects_is_named(shell: Shell) -> None:
     code, text = shell("check", "--topic", "others")
     assert code == 1  # of the runner: `main` turns ConfigError into 2
     assert "Topics with objects: orders." in text
+
+
+def test_what_is_sparks_is_left_to_spark(world: TableWorld, tmp_path: Path) -> None:
+    world.spark = MemoryTables(world.store)
+    world.configure(**{"delta.writer": "spark", "delta.table.name": "main.raw.orders"})
+    world.start()
+    shell = Shell(tmp_path, world)
+    code, text = shell("check")
+    assert code == 0
+    assert (
+        "main.raw.orders has come to entry 3; what it holds was not compared; 2 objects, 4 records in the log" in text
+    )
+    for info in list(world.store.list("_kafka_s3/orders/followers/delta-spark-")):
+        world.store.delete(info.key)
+    assert kinds(shell) == ["table behind"]
+    code, text = shell("rebuild", "--fresh", "--yes")
+    assert code == 1
+    assert "cannot be rebuilt here. To have one made anew, DROP TABLE it" in text
+    assert shell("maintain") == (
+        0, "orders leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM main.raw.orders there.\n",
+    )  # fmt: skip
 
 
 def test_verify_takes_the_tables_own_objects_for_what_they_are(shell: Shell) -> None:

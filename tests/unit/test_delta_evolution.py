@@ -20,8 +20,8 @@ ENVELOPE = {"value.converter.schemas.enable": "true", "value.schema.inference": 
 
 
 @pytest.fixture
-def world(s3: EmbeddedS3, bucket: str) -> TableWorld:
-    return TableWorld(s3, bucket, **{"errors.tolerance": "all"})
+def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
+    return TableWorld(objects, own_bucket, **{"errors.tolerance": "all"})
 
 
 def letters(world: TableWorld) -> list[DeadLetter]:

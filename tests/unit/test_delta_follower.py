@@ -24,8 +24,8 @@ class Died(BaseException):
 
 
 @pytest.fixture
-def world(s3: EmbeddedS3, bucket: str) -> TableWorld:
-    return TableWorld(s3, bucket)
+def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
+    return TableWorld(objects, own_bucket)
 
 
 def numbered(*numbers: int) -> list[dict[str, int]]:

@@ -20,9 +20,9 @@ from kafka_s3.embedded.s3 import EmbeddedS3
 
 
 @pytest.fixture
-def world(s3: EmbeddedS3, bucket: str) -> TableWorld:
+def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
     """A table of six small files in two directories, with names that need quoting, and a broken record."""
-    world = TableWorld(s3, bucket, **FIELD, **{"flush.size": "1", "errors.tolerance": "all"})
+    world = TableWorld(objects, own_bucket, **FIELD, **{"flush.size": "1", "errors.tolerance": "all"})
     world.add(*({"n": n, "d": ("a b/c%", "x")[n % 2]} for n in range(6)))
     world.run()
     world.add({"n": "dead", "d": "x"})

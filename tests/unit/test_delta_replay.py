@@ -25,9 +25,9 @@ PLAIN = {"value.converter.schemas.enable": "false", "value.schema.inference": "t
 
 
 @pytest.fixture
-def world(s3: EmbeddedS3, bucket: str) -> TableWorld:
+def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
     """A sink whose converter wants an envelope; its first record, which makes the table, has one."""
-    world = TableWorld(s3, bucket, **{"errors.tolerance": "all", "flush.size": "1"}, **ENVELOPE)
+    world = TableWorld(objects, own_bucket, **{"errors.tolerance": "all", "flush.size": "1"}, **ENVELOPE)
     fields = [{"field": "n", "type": "int64", "optional": True}, {"field": "name", "type": "string", "optional": True}]
     world.add({"schema": {"type": "struct", "name": "order", "fields": fields}, "payload": {"n": 0, "name": "a"}})
     return world

@@ -10,8 +10,8 @@ from kafka_s3.embedded.s3 import EmbeddedS3
 
 
 @pytest.fixture
-def world(s3: EmbeddedS3, bucket: str) -> TableWorld:
-    world = TableWorld(s3, bucket)
+def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
+    world = TableWorld(objects, own_bucket)
     world.add({"n": 0}, {"n": 1})
     world.run()
     return world

@@ -22,9 +22,9 @@ Other = Callable[[TableWorld], object]
 
 
 @pytest.fixture
-def world(s3: EmbeddedS3, bucket: str) -> TableWorld:
+def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
     """A table with two files."""
-    world = TableWorld(s3, bucket, **{"flush.size": "1"})
+    world = TableWorld(objects, own_bucket, **{"flush.size": "1"})
     world.add({"n": 0}, {"n": 1})
     world.run()
     return world
@@ -106,11 +106,11 @@ def test_a_sink_and_others_that_write_all_the_time(world: TableWorld) -> None:
     done, appended = threading.Event(), list[int]()
 
     def compacting() -> None:
-        while not done.wait(0.3):
+        while not done.wait(0.05):
             try_to(world.table().optimize.compact)
 
     def appending() -> None:
-        while not done.wait(0.3):
+        while not done.wait(0.05):
             rows = pa.table({"n": [1000 + len(appended)], "partition": ["9"]})
             if try_to(partial(write_deltalake, world.address(), rows, mode="append", storage_options=options)):
                 appended.append(1000 + len(appended))
@@ -119,17 +119,19 @@ def test_a_sink_and_others_that_write_all_the_time(world: TableWorld) -> None:
     threads = [threading.Thread(target=compacting), threading.Thread(target=appending)]
     for thread in threads:
         thread.start()
-    for n in range(2, 9):
+    n = 2
+    while n < 9 or not (appended or n > 100):
         world.add({"n": n, **({f"c{n}": n} if n % 4 == 0 else {})})
         assert world.sink.cycle()
+        n += 1
     done.set()
     for thread in threads:
         thread.join()
     world.now += 60_001
     world.start()
     assert appended
-    assert [row["n"] for row in world.rows()] == [*range(9), *appended]
-    assert DeltaTable(world.address(), storage_options=options).version() > 9
+    assert [row["n"] for row in world.rows()] == [*range(n), *appended]
+    assert DeltaTable(world.address(), storage_options=options).version() > n
 
 
 def try_to(write: Callable[[], object]) -> bool:

@@ -43,12 +43,11 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
-    from kafka_s3.delta.check import check as check_table
-    from kafka_s3.delta.make import intake_of, tables_of
+    from kafka_s3.delta.make import written_by_spark
 
     here = _opened(config, worker, overrides=overrides)
-    table, intake = tables_of(here.settings, here.store), intake_of(here.settings, here.store)
-    found = [check_table(here.log, intake, table(topic), topic=topic) for topic in here.topics(topics)]
+    checked = _checked_copies if written_by_spark(here.settings) else _checked_tables
+    found = checked(here, here.topics(topics))
     if as_json:
         print(json.dumps([asdict(one) for one in found], indent=2))
     else:
@@ -72,12 +71,17 @@ def rebuild(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Make the tables again from the commit log: its objects go in, all other files go out; no object is deleted."""
-    from kafka_s3.delta.make import intake_of, layout_of, tables_of
+    from kafka_s3.delta.make import intake_of, layout_of, tables_of, written_by_spark
     from kafka_s3.delta.rebuild import forget
     from kafka_s3.delta.rebuild import rebuild as rebuild_table
     from kafka_s3.positions import check_idle
 
     here = _opened(config, worker, overrides=overrides)
+    if written_by_spark(here.settings):
+        hint = "To have one made anew, DROP TABLE it: the sink makes it again from the whole log after the next entry."
+        raise ConfigError(
+            [Problem("delta.writer", "spark", "leaves the tables to Spark: they cannot be rebuilt here.", hint)]
+        )
     chosen = here.topics(topics)
     if fresh and not force:
         here.log.load()
@@ -123,12 +127,18 @@ def maintain(
 ) -> None:
     """Compact the tables, checkpoint their logs, delete replaced files. Safe while the sink runs; without tables there is nothing to do."""
     from kafka_s3.cli.delta_maintenance import chores_of, maintain_tables
+    from kafka_s3.delta.make import written_by_spark
 
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
     settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     out = Console()
     if not settings.flag("delta.enable"):
         out.print(f"{settings.name} keeps no Delta tables (delta.enable=false).", markup=False, highlight=False)
+        return
+    if written_by_spark(settings):
+        names = settings.text("delta.table.name")
+        text = f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM {names} there."
+        out.print(text, markup=False, highlight=False, soft_wrap=True)
         return
     here = _here(settings)
     if not maintain_tables(
@@ -172,10 +182,27 @@ def _here(settings: Settings) -> _Here:
     return _Here(settings, store, CommitLog(store, state_paths(settings), clock_ms=now_ms))
 
 
+def _checked_tables(here: _Here, topics: Iterable[str]) -> list[Checked]:
+    from kafka_s3.delta.check import check as check_table
+    from kafka_s3.delta.make import intake_of, tables_of
+
+    table, intake = tables_of(here.settings, here.store), intake_of(here.settings, here.store)
+    return [check_table(here.log, intake, table(topic), topic=topic) for topic in topics]
+
+
+def _checked_copies(here: _Here, topics: Iterable[str]) -> list[Checked]:
+    from kafka_s3.delta.check import check_copy
+    from kafka_s3.delta.make import place_of
+    from kafka_s3.delta.names import TableNames
+
+    names, place = TableNames(here.settings.text("delta.table.name")), place_of(here.settings)
+    return [check_copy(here.log, here.store, place, topic=topic, name=str(names.of(topic))) for topic in topics]
+
+
 def show(found: Iterable[Checked], out: Console) -> None:
     """The result for people: a line a table, then what was found."""
     for one in found:
-        at = "no table" if one.version is None else f"version {one.version}, entry {one.position}"
+        at = _place(one)
         text = f"{one.topic}: {at}; {one.files:,} objects, {one.records:,} records in the log"
         rewritten = f"; {one.rewritten:,} objects were rewritten by other writers" if one.rewritten else ""
         out.print(text + rewritten, markup=False, highlight=False, soft_wrap=True)
@@ -184,6 +211,16 @@ def show(found: Iterable[Checked], out: Console) -> None:
             out.print(f"      {escape(finding.text)}", highlight=False, soft_wrap=True)
         if not one.findings:
             out.print("  [green]Nothing found.[/]", highlight=False)
+
+
+def _place(one: Checked) -> str:
+    if one.version is not None:
+        return f"version {one.version}, entry {one.position}"
+    return (
+        f"{one.address} has come to entry {one.position}; what it holds was not compared"
+        if one.position >= 0
+        else "no table"
+    )
 
 
 def now_ms() -> int:

@@ -6,7 +6,9 @@ and formats that an installed package registers under the entry point groups `ka
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import entry_points
 from typing import Final
 
@@ -123,9 +125,15 @@ CREDENTIALS: Final[Mapping[str, str]] = {
 
 def registered_partitioners() -> tuple[str, ...]:
     """The partitioners that installed packages offer."""
-    return tuple(sorted(entry_points(group=PARTITIONER_GROUP).names))
+    return _offered(PARTITIONER_GROUP, tuple(sys.path))
 
 
 def registered_formats() -> tuple[str, ...]:
     """The formats without a Java name: Block-GZIP, and those that installed packages offer."""
-    return (BLOCK_GZIP_FORMAT, *sorted(entry_points(group=FORMAT_GROUP).names))
+    return (BLOCK_GZIP_FORMAT, *_offered(FORMAT_GROUP, tuple(sys.path)))
+
+
+@cache
+def _offered(group: str, _path: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that installed packages offer: kept per import path, for to ask all packages takes longer than all else of a validation."""
+    return tuple(sorted(entry_points(group=group).names))

@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from kafka_s3.commit_log import CommitLog
-from kafka_s3.delta.follower import Filed, by_topic
+from kafka_s3.delta.entries import Filed, by_topic
+from kafka_s3.delta.follower import read_places
 from kafka_s3.delta.intake import Intake
-from kafka_s3.delta.table import Table, TableState
+from kafka_s3.delta.states import TableState
 from kafka_s3.errors import TableError
 from kafka_s3.model import DataFile
+from kafka_s3.storage.store import ObjectStore
+
+if TYPE_CHECKING:
+    from kafka_s3.delta.table import Table
 
 
 class Kind(StrEnum):
@@ -84,14 +90,31 @@ def check(log: CommitLog, intake: Intake, table: Table, *, topic: str) -> Checke
     return found
 
 
+def check_copy(log: CommitLog, store: ObjectStore, place: str, *, topic: str, name: str) -> Checked:
+    """How far one table has come that Spark writes: what is in it only Spark can say. Raises StorageError, CommitError."""
+    entries = by_topic(log.entries()).get(topic, [])
+    files = [file for one in entries for file in one.files]
+    position = read_places(store, place).of(topic)
+    found = Checked(topic, name, None, position, len(files), sum(file.records for file in files))
+    if entries and entries[-1].version > position:
+        found.findings.append(_behind(position, entries, address=name))
+    return found
+
+
 def _standing(state: TableState, entries: list[Filed], *, address: str) -> Iterable[Finding]:
     for obstacle in state.obstacles:
         yield Finding(
             Kind.REFUSED, address, f"The table has {obstacle}, so that objects cannot be added as they are. Drop it."
         )
     if entries and entries[-1].version > state.position:
-        text = f"The table has come to entry {state.position}, the log to {entries[-1].version}. A run of the sink lets it catch up."
-        yield Finding(Kind.BEHIND, address, text)
+        yield _behind(state.position, entries, address=address)
+
+
+def _behind(position: int, entries: list[Filed], *, address: str) -> Finding:
+    text = (
+        f"The table has come to entry {position}, the log to {entries[-1].version}. A run of the sink lets it catch up."
+    )
+    return Finding(Kind.BEHIND, address, text)
 
 
 def _absent(

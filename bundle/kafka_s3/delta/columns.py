@@ -1,4 +1,4 @@
-"""Which columns does a Parquet file give a Delta table, and do they fit those that the table has?
+"""Which columns does a Parquet file give a Delta table, and how are columns written down?
 
 Types are in the form in which Delta's log writes them: a name such as `long`, or a map for structs, arrays and maps. Every column of ours
 is nullable: a later file may lack it.
@@ -18,10 +18,12 @@ import pyarrow as pa
 DeltaType: TypeAlias = str | Mapping[str, Any]
 BY_DIRECTORY: Final = "kafka-s3.directory"
 """Marks a column whose values come from directories, among those that a task is told: records must not have it."""
+FIXED: Final = "kafka-s3.fixed"
+"""Marks a column whose type the table's writer cannot widen."""
 RESCUED: Final = "_rescued_data"
 _NOT_IN_NAMES: Final = frozenset(" ,;{}()\n\t=")
-_DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
-_WHOLE: Final = ("byte", "short", "integer", "long")
+DECIMAL: Final = re.compile(r"decimal\((\d+),\s*(-?\d+)\)")
+WHOLE: Final = ("byte", "short", "integer", "long")
 _PLAIN: Final[tuple[tuple[Callable[[pa.DataType], bool], str], ...]] = (
     (pa.types.is_boolean, "boolean"),
     (pa.types.is_int8, "byte"),
@@ -91,6 +93,17 @@ class Columns:
             name: {**self.fields[name], "metadata": {BY_DIRECTORY: "true"}} for name in names if name in self.fields
         }
         return Columns({**self.fields, **marks}, self.omitted)
+
+    def fixed(self) -> Columns:
+        """With all columns marked as those whose types stay."""
+        marks = {
+            name: {**one, "metadata": {**one.get("metadata", {}), FIXED: "true"}} for name, one in self.fields.items()
+        }
+        return Columns(marks, self.omitted)
+
+    def plain(self) -> Columns:
+        """Names and types alone: nullable, without metadata."""
+        return Columns.of({name: _plain(one["type"]) for name, one in self.fields.items()})
 
     @staticmethod
     def of(types: Mapping[str, DeltaType]) -> Columns:
@@ -171,6 +184,21 @@ def _delta_type(kind: pa.DataType, where: str, omitted: list[str]) -> DeltaType 
     return None
 
 
+def _plain(type_: DeltaType) -> DeltaType:
+    """The type with nullable members that have no metadata."""
+    if isinstance(type_, str):
+        return type_
+    if type_["type"] == "struct":
+        members = [delta_field(one["name"], _plain(one["type"])) for one in type_["fields"]]
+        return {"type": "struct", "fields": members}
+    if type_["type"] == "array":
+        return {"type": "array", "elementType": _plain(type_["elementType"]), "containsNull": True}
+    if type_["type"] == "map":
+        key, value = _plain(type_["keyType"]), _plain(type_["valueType"])
+        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+    return type_
+
+
 def delta_type(kind: pa.DataType) -> DeltaType | None:
     """The type of a column, None where Delta has no form for it."""
     return _delta_type(kind, "", [])
@@ -179,116 +207,13 @@ def delta_type(kind: pa.DataType) -> DeltaType | None:
 def arrow_of(type_: DeltaType) -> pa.DataType:
     """The Arrow type that a Parquet file's column has in a table's column of that type. Raises KeyError for a type unknown here."""
     if isinstance(type_, str):
-        decimal = _DECIMAL.fullmatch(type_)
+        decimal = DECIMAL.fullmatch(type_)
         return pa.decimal128(int(decimal[1]), int(decimal[2])) if decimal else _ARROW[type_]
     if type_["type"] == "struct":
         return pa.struct([pa.field(one["name"], arrow_of(one["type"])) for one in type_["fields"]])
     if type_["type"] == "array":
         return pa.list_(arrow_of(type_["elementType"]))
     return pa.map_(arrow_of(type_["keyType"]), arrow_of(type_["valueType"]))
-
-
-@dataclass(slots=True)
-class Fit:
-    """How a file's columns lie to a table's. `columns` hold both, the table's first.
-
-    `new` are columns that the table lacks, `wider` those whose type in the table is too narrow, `conflicts` those that no type of Delta
-    holds together; nested ones by their path. Each with a text that names column and types.
-    """
-
-    columns: Columns
-    new: dict[str, str] = field(default_factory=dict)
-    wider: dict[str, str] = field(default_factory=dict)
-    conflicts: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def exact(self) -> bool:
-        """Whether the table holds the file as it is."""
-        return not (self.new or self.wider or self.conflicts)
-
-    def refusals(self, mode: Mode) -> list[str]:
-        """What the table cannot take in a mode. New columns stay in the file alone where the mode neither adds nor refuses them."""
-        refused = list(self.conflicts.values())
-        if mode is not Mode.ADD:
-            refused += self.wider.values()
-        return [*refused, *self.new.values()] if mode is Mode.FAIL else refused
-
-
-def fit(table: Columns, file: Columns) -> Fit:
-    """Compares a file's columns with a table's."""
-    found = Fit(table)
-    fields = _merged(table.fields, file.fields, "", found)
-    found.columns = Columns({one["name"]: one for one in fields})
-    return found
-
-
-def _merged(
-    table: Mapping[str, Mapping[str, Any]], file: Mapping[str, Mapping[str, Any]], path: str, found: Fit
-) -> list[Mapping[str, Any]]:
-    merged = dict(table)
-    spelt = {name.lower(): name for name in table}
-    for name, one in file.items():
-        where = f"{path}{name}"
-        known = table.get(name)
-        if known is not None and BY_DIRECTORY in known.get("metadata", {}):
-            found.conflicts[where] = f"column {where} is given by the directories of the table"
-        elif known is not None:
-            merged[name] = {**known, "type": _wider(known["type"], one["type"], where, found)}
-        elif name.lower() in spelt:
-            found.conflicts[where] = f"column {where} differs from the table's {spelt[name.lower()]} by case only"
-        else:
-            merged[name] = one
-            spelt[name.lower()] = name
-            found.new[where] = f"new column {where} {shown(one['type'])}"
-    return list(merged.values())
-
-
-def _wider(table: DeltaType, file: DeltaType, where: str, found: Fit) -> DeltaType:
-    """The type that holds both; the table's own where there is none."""
-    if table == file:
-        return table
-    if isinstance(table, str) and isinstance(file, str):
-        wider = _wider_plain(table, file)
-        if wider is None:
-            found.conflicts[where] = _unlike(where, file, table)
-        elif wider != table:
-            found.wider[where] = _unlike(where, file, table)
-        return wider or table
-    if isinstance(table, Mapping) and isinstance(file, Mapping) and table["type"] == file["type"]:
-        return _wider_nested(table, file, where, found)
-    found.conflicts[where] = _unlike(where, file, table)
-    return table
-
-
-def _wider_nested(table: Mapping[str, Any], file: Mapping[str, Any], where: str, found: Fit) -> DeltaType:
-    if table["type"] == "struct":
-        mine, others = ({one["name"]: one for one in type_["fields"]} for type_ in (table, file))
-        return {**table, "fields": _merged(mine, others, f"{where}.", found)}
-    if table["type"] == "array":
-        element = _wider(table["elementType"], file["elementType"], f"{where}.element", found)
-        return {**table, "elementType": element}
-    key = _wider(table["keyType"], file["keyType"], f"{where}.key", found)
-    value = _wider(table["valueType"], file["valueType"], f"{where}.value", found)
-    return {**table, "keyType": key, "valueType": value}
-
-
-def _wider_plain(table: str, file: str) -> str | None:
-    """The widenings of Delta's type widening that readers do on the fly: whole numbers, float, whole number to double, decimals."""
-    if table in _WHOLE and file in _WHOLE:
-        return max(table, file, key=_WHOLE.index)
-    pair = {table, file}
-    if pair == {"float", "double"} or ("double" in pair and pair & {"byte", "short", "integer"}):
-        return "double"
-    mine, others = _DECIMAL.fullmatch(table), _DECIMAL.fullmatch(file)
-    if mine is None or others is None:
-        return None
-    scale = max(int(mine[2]), int(others[2]))
-    whole = max(int(mine[1]) - int(mine[2]), int(others[1]) - int(others[2]))
-    return f"decimal({whole + scale},{scale})" if whole + scale <= 38 else None
-
-
-def _unlike(where: str, file: DeltaType, table: DeltaType) -> str:
-    return f"column {where} is {shown(file)}, in the table {shown(table)}"
 
 
 def shown(type_: DeltaType) -> str:

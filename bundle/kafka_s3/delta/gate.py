@@ -17,16 +17,15 @@ from kafka_s3.delta.columns import (
     RESCUED,
     Columns,
     Evolution,
-    Fit,
     Mode,
     arrow_of,
     delta_type,
     file_columns,
-    fit,
     is_name,
     read_columns,
     shown,
 )
+from kafka_s3.delta.fitting import Fit, fit
 from kafka_s3.delta.placing import named, placed, split, without_nulls
 from kafka_s3.delta.rescue import rescued_text, rescued_values
 from kafka_s3.records import Columns as Structs

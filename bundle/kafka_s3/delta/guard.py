@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Final, NoReturn
+from typing import Final, NoReturn, Protocol
 
-from kafka_s3.delta.columns import Columns, Fit, Mode, fit, read_columns, rescuing
-from kafka_s3.delta.table import Table
+from kafka_s3.delta.columns import Columns, Mode, read_columns, rescuing
+from kafka_s3.delta.fitting import Fit, fit
+from kafka_s3.delta.states import TableState
 from kafka_s3.errors import RecordError, StorageUnavailable, TableError, TableUnavailable
 from kafka_s3.source import Source
 from kafka_s3.storage.store import ObjectStore
@@ -21,16 +22,28 @@ from kafka_s3.tasks import Assignment, TaskReport
 THREADS: Final = 8
 
 
+class Known(Protocol):
+    """A table whose columns can be asked for."""
+
+    @property
+    def sql(self) -> str:
+        """What it is called in SQL."""
+        ...
+
+    def state(self) -> TableState | None:
+        """The table's columns, None where there is none yet. Raises TableError."""
+        ...
+
+
 @dataclass
 class GuardedSource:
     """The engine, whose reports are let through where the tables can hold their files."""
 
     source: Source
     store: ObjectStore
-    table: Callable[[str], Table]
+    table: Callable[[str], Known]
     mode: Mode
     fields: frozenset[str] = frozenset()
-    _tables: dict[str, Table] = field(default_factory=dict)
     _expected: dict[str, Columns] = field(default_factory=dict)
     _pending: dict[str, Columns] = field(default_factory=dict)
 
@@ -77,11 +90,11 @@ class GuardedSource:
         self._expected[topic] = self._pending[topic] = columns
 
     def _stop(self, report: TaskReport, found: Fit) -> NoReturn:
-        tp, address = report.topic_partition, self._of(report.topic_partition.topic).address
+        tp, table = report.topic_partition, self.table(report.topic_partition.topic).sql
         texts = "; ".join([*found.conflicts.values(), *found.wider.values(), *found.new.values()])
         raise RecordError(
             f"The sink stops before the commit (delta.schema.evolution.mode={self.mode}): records of {tp} from offset {report.start} on do "
-            f"not fit the table {address}: {texts}. Nothing of this batch was committed. To go on: ALTER TABLE delta.`{address}` ADD "
+            f"not fit the table {table}: {texts}. Nothing of this batch was committed. To go on: ALTER TABLE {table} ADD "
             "COLUMNS (...), or start once with --set delta.schema.evolution.mode=addNewColumns."
         )
 
@@ -109,7 +122,7 @@ class GuardedSource:
     def _columns(self, topic: str) -> Columns | None:
         """The table's columns; None where there is no table, and where it does not say, unless the mode needs to know."""
         try:
-            state = self._of(topic).state()
+            state = self.table(topic).state()
         except TableUnavailable as error:
             if self.mode in (Mode.FAIL, Mode.RESCUE):
                 raise StorageUnavailable(str(error)) from error
@@ -119,8 +132,3 @@ class GuardedSource:
         if state is None:
             return None
         return state.columns.marked(name for name in state.partition_by if name not in self.fields)
-
-    def _of(self, topic: str) -> Table:
-        if topic not in self._tables:
-            self._tables[topic] = self.table(topic)
-        return self._tables[topic]

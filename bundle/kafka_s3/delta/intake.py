@@ -8,10 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kafka_s3.delta.columns import Columns, DeltaType, Mode, file_columns, fit, rescuing, shown
+from kafka_s3.delta.columns import Columns, DeltaType, Mode, file_columns, rescuing, shown
+from kafka_s3.delta.fitting import fit
 from kafka_s3.delta.footer import Footer, read_footer
 from kafka_s3.delta.layout import Layout
-from kafka_s3.delta.table import TableFile, TableState
+from kafka_s3.delta.states import TableFile, TableState
 from kafka_s3.errors import ObjectMissing, TableRefused
 from kafka_s3.model import DataFile
 from kafka_s3.storage.store import ObjectStore
@@ -28,7 +29,8 @@ WAY_ON: Final = {
 class Plan:
     """The table's columns and partition columns once the files are in; files that stay out, by key, with the reason.
 
-    `omitted` are columns of the files that Delta has no form for: they stay in the files alone.
+    `omitted` are columns of the files that Delta has no form for: they stay in the files alone. `own` are the columns that any of the
+    files taken has itself.
     """
 
     columns: Columns
@@ -36,6 +38,7 @@ class Plan:
     files: list[TableFile] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     omitted: dict[str, None] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ class Intake:
         if refusals:
             return self._refused(file, refusals, "new" if found.new and self.mode is Mode.FAIL else "other")
         plan.omitted |= dict.fromkeys(columns.omitted)
+        plan.own |= columns.fields.keys()
         if self.mode is Mode.ADD:
             plan.columns = found.columns
         values = self.layout.partition_values({name: directories[name] for name in plan.partition_by}, footer)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_s3.commit_log import CommitLog
-from kafka_s3.delta.follower import by_topic
+from kafka_s3.delta.entries import by_topic
 from kafka_s3.delta.layout import Layout
 from kafka_s3.delta.table import Table
 from kafka_s3.errors import TableRefused

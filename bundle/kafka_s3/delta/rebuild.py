@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kafka_s3.commit_log import CommitLog
-from kafka_s3.delta.follower import by_topic
+from kafka_s3.delta.entries import by_topic
 from kafka_s3.delta.intake import Intake, Plan
-from kafka_s3.delta.table import WAY_OUT, Commit, Table, TableState
+from kafka_s3.delta.states import Commit, TableState
+from kafka_s3.delta.table import WAY_OUT, Table
 from kafka_s3.errors import ObjectMissing, TableRefused
 from kafka_s3.model import DataFile
 from kafka_s3.storage.store import ObjectStore

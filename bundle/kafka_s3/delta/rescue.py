@@ -17,7 +17,8 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.delta.columns import RESCUED, Columns, delta_type, fit, is_name
+from kafka_s3.delta.columns import RESCUED, Columns, delta_type, is_name
+from kafka_s3.delta.fitting import fit
 from kafka_s3.schemas.connect import ConnectSchema, Field, Kind
 
 Kept: TypeAlias = tuple[pa.Array, ConnectSchema]

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -20,6 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from kafka_s3.delta.columns import Columns, read_columns
+from kafka_s3.delta.states import APP, Commit, TableFile, TableState
 from kafka_s3.errors import PreconditionFailed, StorageError, TableRefused, TableUnavailable
 from kafka_s3.storage.store import ObjectStore
 
@@ -28,42 +28,7 @@ WRITABLE: Final = frozenset({
     "checkConstraints", "generatedColumns",
 })  # fmt: skip
 """Table features under which objects can be added as they are; constraints and generated columns where no column has one."""
-APP: Final = "kafka-s3-"
-"""With a sink's name the application of its transactions."""
 UNCHECKED: Final = ("delta.generationExpression", "delta.identity.start", "delta.invariants")
-
-
-@dataclass(frozen=True, slots=True)
-class TableFile:
-    """An object as a table has it; `stats` is Delta's text."""
-
-    path: str
-    size: int
-    partition: Mapping[str, str | None]
-    stats: str
-    modified_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class TableState:
-    """What a table says: its version, columns, partition columns, and the log entry up to which the sink's files are in it (-1: none)."""
-
-    version: int
-    columns: Columns
-    partition_by: tuple[str, ...]
-    position: int
-    obstacles: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """What becomes one version of the table: files in, paths out, up to log entry `position`; `note` is for the table's history."""
-
-    position: int
-    files: Sequence[TableFile] = ()
-    removed: Sequence[str] = ()
-    note: Mapping[str, Any] = field(default_factory=dict)
-    at_ms: int = 0
 
 
 class Table:
@@ -80,6 +45,11 @@ class Table:
         self._held: DeltaTable | None = None
         self._opened_with: dict[str, str] = {}
         self._mark: tuple[int, str | None] = (-1, None)
+
+    @property
+    def sql(self) -> str:
+        """What the table is called in SQL."""
+        return f"delta.`{self.address}`"
 
     def state(self) -> TableState | None:
         """The table's newest state, None where there is no table. Raises TableUnavailable, TableRefused."""
@@ -264,8 +234,8 @@ def _errors(address: str) -> Iterator[None]:
 
 
 WAY_OUT: Final = (
-    "Its features are for other writers than delta-rs: drop them (ALTER TABLE ... DROP FEATURE), or delete its folder _delta_log and run "
-    "kafka-s3 delta rebuild --fresh."
+    "It is for other writers than delta-rs: drop that (ALTER TABLE ... DROP FEATURE, DROP CONSTRAINT), or let Spark write a table of your "
+    "own with delta.writer=spark, or make this one anew: kafka-s3 delta rebuild --fresh."
 )
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 

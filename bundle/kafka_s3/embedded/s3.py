@@ -53,6 +53,13 @@ class EmbeddedS3:
         return f"http://{HOST}:{self.port}"
 
     @property
+    def folder(self) -> Path:
+        """Where versitygw has each bucket as a folder of plain files, which may be read and written beside it; moto has none."""
+        if self._folder is None or self.engine is not Engine.VERSITYGW:
+            raise LocalServiceError(f"The S3 server ({self.engine}) has no folder: start it, with versitygw.")
+        return self._folder / "objects"
+
+    @property
     def environment(self) -> dict[str, str]:
         """The variables from which AWS clients take region and credentials."""
         return {

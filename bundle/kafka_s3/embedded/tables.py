@@ -23,7 +23,8 @@ from kafka_s3.storage.store import ObjectStore
 
 BUCKET: Final = "delta-tables"
 OURS: Final = {
-    "delta.enable": "true", "s3.bucket.name": BUCKET, "s3.region": REGION, "kafka.bootstrap.servers": "memory:9092",
+    "delta.enable": "true", "delta.writer": "delta-rs", "delta.table.name": "",
+    "s3.bucket.name": BUCKET, "s3.region": REGION, "kafka.bootstrap.servers": "memory:9092",
     "aws.access.key.id": ACCESS_KEY, "aws.secret.access.key": SECRET_KEY,
 }  # fmt: skip
 """What a test overrides of a configuration."""

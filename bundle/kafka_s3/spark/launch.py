@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from kafka_s3.build import build_sink
 from kafka_s3.clients import consumer_properties
 from kafka_s3.config.settings import Settings
+from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.kafka import KafkaBrokers
 from kafka_s3.observer import Observer
 from kafka_s3.sink import Sink
+from kafka_s3.spark.catalog import HOW_TO_KNOW, SparkCatalog
 from kafka_s3.spark.consumer import kafka_classes, reading_properties
 from kafka_s3.spark.driver import DriverSource
 from kafka_s3.spark.source import SparkSource
@@ -38,7 +40,19 @@ def sink_on_spark(
         store=store or S3Store(store_options(settings)),
         clock_ms=now_ms,
         observer=observer,
+        spark=_catalog(settings, spark),
     )
+
+
+def _catalog(settings: Settings, spark: SparkSession) -> SparkCatalog | None:
+    """What gives the sink's tables names, None where they have none. Raises ConfigError where Spark shall write them and cannot."""
+    if not settings.flag("delta.enable") or not settings.text("delta.table.name"):
+        return None
+    url = settings.text("delta.spark.bucket.url") or f"s3://{settings.text('s3.bucket.name')}"
+    catalog = SparkCatalog(spark, url)
+    if settings.text("delta.writer") == "spark" and not catalog.knows_delta():
+        raise ConfigError([Problem("delta.writer", "spark", f"cannot write tables here. {HOW_TO_KNOW}")])
+    return catalog
 
 
 def now_ms() -> int:

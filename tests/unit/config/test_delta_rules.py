@@ -40,3 +40,24 @@ def test_modes_are_those_of_databricks_in_any_case() -> None:
     settings = validate({**parquet, "delta.schema.evolution.mode": "failonnewcolumns"}).usable()
     assert settings.text("delta.schema.evolution.mode") == "failOnNewColumns"
     assert validate({**parquet, "delta.schema.evolution.mode": "merge"}).problems
+
+
+TABLES = {**BASE, "format.class": f"{FORMAT}parquet.ParquetFormat"}
+
+
+@pytest.mark.parametrize("topics", [{"topics": "orders,refunds"}, {"topics": "", "topics.regex": "o.*"}])
+def test_several_topics_need_several_names(topics: dict[str, str]) -> None:
+    [problem] = validate({**TABLES, **topics, "delta.table.name": "main.raw.orders"}).problems
+    assert (problem.key, "${topic}" in problem.suggestion) == ("delta.table.name", True)
+    assert not validate({**TABLES, **topics, "delta.table.name": "main.raw.${topic}"}).problems
+
+
+def test_spark_writes_to_tables_that_have_names() -> None:
+    [problem] = validate({**TABLES, "delta.writer": "Spark"}).problems
+    assert (problem.key, problem.rule) == ("delta.table.name", "is needed with delta.writer=spark.")
+
+
+def test_what_is_no_name_is_refused_with_an_example() -> None:
+    [problem] = validate({**TABLES, "delta.table.name": "orders"}).problems
+    assert problem.rule.startswith("must be catalog.schema.table")
+    assert "main.raw.${topic}" in problem.suggestion
