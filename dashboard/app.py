@@ -13,14 +13,13 @@ from typing import Any
 
 import streamlit as st
 
-import controls
-import data
-import resources
-import states
+from figures import data
 from kafka_s3 import __version__
 from kafka_s3.errors import SinkError
-from place import surroundings
-from scene import scene
+from page import controls, resources, states
+from page.scene import scene
+from reading.give_way import PAGES_FIRST
+from reading.place import surroundings
 from views import commits, configuration, dead_letters, layout, overview, rotation
 
 VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, commits, configuration)
@@ -62,10 +61,11 @@ def _show(view: ModuleType, variables: resources.Variables, chosen: controls.Cho
 
 def _draw(view: ModuleType, variables: resources.Variables, chosen: controls.Chosen) -> None:
     try:
-        now = scene(variables, chosen)
-        if not states.blocked(now):
-            states.banners(now)
-            view.render(now)
+        with PAGES_FIRST.drawing():
+            now = scene(variables, chosen)
+            if not states.blocked(now):
+                states.banners(now)
+                view.render(now)
     except SinkError as error:
         states.refused(str(error))
     except Exception:  # whatever it is, the reader gets a sentence; the operator finds the rest in the log
@@ -86,4 +86,5 @@ def _wait_for_sinks(variables: resources.Variables) -> None:
     states.no_sinks(resources.place(variables), sight)
 
 
-main()
+with PAGES_FIRST.drawing():
+    main()

@@ -166,9 +166,9 @@ class ControlDesk:
             )
         self._pulse.doing(Phase.RUNNING, orders.request)
 
-    def worked(self, lag: Mapping[TopicPartition, int]) -> None:
+    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None) -> None:
         """Everything answered, and what was due is done."""
-        self._pulse.worked(lag)
+        self._pulse.worked(lag, looked_ms)
 
     def owes_flush(self, orders: Control) -> bool:
         """Whether a flush was asked for that is not done yet."""

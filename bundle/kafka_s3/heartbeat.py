@@ -53,6 +53,7 @@ class Heartbeat:
 
     `run` names the process's run, `driver` and `epoch` what it is in the commit log (empty and 0 until it has claimed it), `version` the
     last entry it knows. `request` and `flushed` are the requests that it has acted on. `troubled`: something fails and is tried again.
+    `looked_ms`: when lag was measured, None where the sink has not looked yet, or is older than the field.
     `lag_grew`: at how many heartbeats in a row that followed a commit the lag was higher than at the one before.
     """
 
@@ -70,6 +71,7 @@ class Heartbeat:
     version: int = -1
     last_round_ms: int | None = None
     lag: Mapping[TopicPartition, int] = field(default_factory=dict)
+    looked_ms: int | None = None
     lag_grew: int = 0
     troubled: bool = False
     warning: str = ""
@@ -123,9 +125,8 @@ def may_replace(existing: Heartbeat | None, own: Heartbeat, now_ms: int) -> bool
     """Whether a run may write over this heartbeat: its own, one of an earlier epoch, or that of an older run that is not alive."""
     if existing is None or existing.run == own.run or existing.epoch < own.epoch:
         return True
-    return (
-        not existing.alive(now_ms) and existing.started_ms <= own.started_ms
-    )  # epochs begin anew where a log was deleted
+    # epochs begin anew where a log was deleted
+    return not existing.alive(now_ms) and existing.started_ms <= own.started_ms
 
 
 class Pulse:
@@ -168,7 +169,8 @@ class Pulse:
         """A round was committed; regular heartbeats carry it."""
         with self._lock:
             self._rounds += 1
-            self._now = replace(self._now, version=done.version, last_round_ms=done.ended_ms, lag=dict(done.lag))
+            self._now = replace(self._now, version=done.version, last_round_ms=done.ended_ms)
+            self._now = replace(self._now, lag=dict(done.lag), looked_ms=done.looked_ms)
         self._inner.round_done(done)
 
     def warned(self, text: str) -> None:
@@ -178,11 +180,11 @@ class Pulse:
             self._now = replace(self._now, troubled=True, warning=self._fit(text), warned_ms=self._clock_ms())
         self._inner.warned(text)
 
-    def worked(self, lag: Mapping[TopicPartition, int]) -> None:
-        """A look at the brokers went well; trouble is over where it brought no warning."""
+    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None = None) -> None:
+        """A look at the brokers went well, at `looked_ms`; trouble is over where it brought no warning."""
         with self._lock:
             calm, self._warnings = not self._warnings, 0
-            self._now = replace(self._now, lag=dict(lag), troubled=self._now.troubled and not calm)
+            self._now = replace(self._now, lag=dict(lag), looked_ms=looked_ms, troubled=self._now.troubled and not calm)
 
     def claimed(self, driver: str) -> None:
         """Who this is in the commit log."""

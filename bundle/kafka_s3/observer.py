@@ -22,7 +22,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one step of the loop did, for progress displays and logs. Times in epoch ms, lag in records."""
+    """What one step of the loop did, for progress displays and logs. Times in epoch ms, lag in records, behind the heads at `looked_ms`."""
 
     version: int
     started_ms: int
@@ -32,6 +32,7 @@ class Round:
     files: tuple[DataFile, ...]
     frontier: dict[TopicPartition, int]
     lag: dict[TopicPartition, int]
+    looked_ms: int | None = None
 
 
 class Observer(Protocol):

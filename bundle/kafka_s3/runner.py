@@ -45,7 +45,7 @@ class Desk(Protocol):
         """The sink works."""
         ...
 
-    def worked(self, lag: Mapping[TopicPartition, int]) -> None:
+    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None) -> None:
         """Everything answered, and what was due is done."""
         ...
 
@@ -80,7 +80,7 @@ class Unattended:
     def working(self, orders: Control) -> None:
         """Nothing."""
 
-    def worked(self, lag: Mapping[TopicPartition, int]) -> None:
+    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None) -> None:
         """Nothing."""
 
     def owes_flush(self, orders: Control) -> bool:
@@ -229,7 +229,7 @@ def _told(answered: bool, sink: Sink, interruption: Interruption) -> Outcome:
         return Outcome.UNANSWERED
     if interruption.happened:
         return Outcome.INTERRUPTED
-    interruption.desk.worked(sink.lag())
+    interruption.desk.worked(sink.lag(), sink.looked_ms)
     return Outcome.DONE
 
 

@@ -53,6 +53,7 @@ class Sink:
     resume: Resume | None = None
     replays_again: Rewrite | None = None
     topics: Topics = field(init=False)
+    looked_ms: int | None = None
     _undecided: tuple[CommitEntry, Sequence[TaskReport]] | None = None
     _unpublished: CommitEntry | None = None
     _registry_down_since: int | None = None
@@ -109,7 +110,9 @@ class Sink:
 
     def look(self) -> None:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
-        self.topics.look(self.clock_ms())
+        now = self.clock_ms()
+        self.topics.look(now)
+        self.looked_ms = now
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
         """Plans and works off what is due; returns whether there may be more to do."""
@@ -286,6 +289,7 @@ class Sink:
             files=entry.files if entry is not None else (),
             frontier=self.log.state.frontier,
             lag=self.lag(),
+            looked_ms=self.looked_ms,
         )
         self.observer.round_done(done)
 

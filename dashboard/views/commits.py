@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import pandas as pd
 import streamlit as st
 
-import data
-import delta_versions
-import parts
-import states
+from figures import data
+from figures.text import plain
 from kafka_s3.commit_entry import CommitEntry, Kind, read_entry
 from kafka_s3.errors import ObjectMissing, SinkError
-from scene import Scene
-from text import plain
+from page import parts, states
+from page.scene import Scene
+from reading.delta_versions import TableLog
 
 TITLE: Final = "Commits"
 ICON: Final = ":material/history:"
@@ -35,13 +35,11 @@ def _table(scene: Scene) -> None:
     kinds = st.pills("Kinds of entries", [str(kind) for kind in Kind], selection_mode="multi", key="kinds", bind="query-params",
                      help="data: records written; epoch: a driver took over; position: moved; replay: letters settled.")  # fmt: skip
     entries = scene.frames.entries
+    if scene.chosen.topics:
+        versions = scene.kept("versions", lambda: data.versions_of_topics(scene.frames))
+        entries = entries[entries["version"].isin(versions).to_numpy()]
     if kinds:
         entries = entries[entries["kind"].isin(kinds).to_numpy()]
-    if scene.chosen.topics:
-        with_topic = (
-            set(scene.frames.files["version"]) | set(scene.frames.counts["version"]) | set(scene.frames.gaps["version"])
-        )
-        entries = entries[entries["version"].isin(with_topic).to_numpy()]
     if entries.empty:
         states.nothing("No such entry in this time.")
         return
@@ -52,12 +50,16 @@ def _table(scene: Scene) -> None:
         else 1
     )
     newest = entries.iloc[max(len(entries) - int(number) * ROWS, 0) : len(entries) - (int(number) - 1) * ROWS]
-    rows = data.commit_rows(newest, scene.frames.files, limit=ROWS)
-    found = delta_versions.of_sink(scene.at.place.store, scene.chosen.sink, scene.snapshot.frames.files)
-    rows = rows.assign(delta=[_delta_text(found, int(version)) for version in rows["version"]])
+    rows = scene.kept(
+        "commits", lambda: data.commit_rows(newest, scene.frames.files, limit=ROWS), int(number), tuple(kinds)
+    )
+    with_delta = any(table.added for table in scene.tables.values())
+    rows = rows.assign(
+        delta=[_delta_text(scene.tables, *of) for of in zip(rows["version"], rows["topics"], strict=True)]
+    )
     rows = parts.timed(rows.rename(columns={"committed_ms": "at_ms"}), scene.zone, "at_ms")
     parts.table(
-        rows, _columns(scene, with_delta=bool(found)), name="Entries of the commit log, newest first", key="commits"
+        rows, _columns(scene, with_delta=with_delta), name="Entries of the commit log, newest first", key="commits"
     )
     st.caption(
         f"{len(entries):,} entries. Each one reads as many records as it writes, turns into dead letters and skips."
@@ -80,9 +82,10 @@ def _columns(scene: Scene, *, with_delta: bool) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _delta_text(found: dict[str, list[delta_versions.Added]], version: int) -> str:
-    here = [(topic, one.version) for topic, added in found.items() for one in added if one.first <= version <= one.last]
-    return ", ".join(f"{topic} v{number}" for topic, number in sorted(here))
+def _delta_text(tables: Mapping[str, TableLog], version: int, topics: str) -> str:
+    """The first version of each of the entry's tables that has its files; a later one may hold all of them anew."""
+    found = [(topic, tables[topic].version_of(version)) for topic in topics.split(", ") if topic in tables]
+    return ", ".join(f"{topic} v{number}" for topic, number in found if number is not None)
 
 
 def _entry(scene: Scene) -> None:
@@ -162,7 +165,7 @@ def _files(scene: Scene, entry: CommitEntry) -> None:
 
 def _schemas(scene: Scene) -> None:
     st.subheader("Schema changes", anchor=False)
-    found = data.schema_changes(scene.frames.files)
+    found = scene.kept("schemas", lambda: data.schema_changes(scene.frames.files))
     if found.empty:
         states.nothing("Every topic-partition kept its schema in this time.")
         return

@@ -7,14 +7,13 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
-import parts
-import states
+from figures.text import plain
 from kafka_s3.config.options import option_of
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control import StoredConfig
-from scene import Scene
-from text import plain
+from page import parts, states
+from page.scene import Scene
 
 TITLE: Final = "Configuration"
 ICON: Final = ":material/tune:"

@@ -8,17 +8,15 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
-import charts
-import data
-import letters
-import parts
-import states
+from figures import charts, data, letter_tables
+from figures.text import plain
 from kafka_s3.cli.dead_letter_text import details
 from kafka_s3.dead_letter_files import Filed, Selection, State
 from kafka_s3.model import Stage
-from letters import Found
-from scene import Scene
-from text import plain
+from page import parts, states
+from page.scene import Scene
+from reading import letters
+from reading.letters import Found
 
 TITLE: Final = "Dead letters"
 ICON: Final = ":material/drafts:"
@@ -44,7 +42,7 @@ def _figures(scene: Scene, counts: pd.DataFrame) -> None:
     became, settled = int(counts["count"].clip(lower=0).sum()), int(-counts["count"].clip(upper=0).sum())
     read = data.totals(scene.frames, scene.wanted)["read"]
     parts.figures([
-        ("Became dead letters", f"{became:,}", "Records of the chosen time that could not be written."),
+        ("Dead letters", f"{became:,}", "Records of the chosen time that could not be written."),
         ("Settled", f"{settled:,}", "Replayed or resolved in the chosen time."),
         ("Open", f"{became - settled:,}", "Not written, and not resolved."),
         ("Share of records", f"{became / read:.2%}" if read else "-", "Of all records that were read."),
@@ -101,15 +99,15 @@ def _browse(scene: Scene) -> None:
 
 def _filters(scene: Scene) -> Selection:
     with st.container(horizontal=True, gap="small"):
-        stage = st.selectbox("Stage", [ANY, *map(str, Stage)], key="stage", bind="query-params", width=190)
-        state = st.selectbox("State", [ANY, *map(str, State)], index=1, key="state", bind="query-params", width=150)
+        stage = st.selectbox("Stage", [ANY, *map(str, Stage)], key="stage", bind="query-params", width=170)
+        state = st.selectbox("State", [ANY, *map(str, State)], index=1, key="state", bind="query-params", width=120)
         exception = st.text_input(
-            "Exception class", key="class", bind="query-params", placeholder="whole, or its last part", width=260
+            "Exception class", key="class", bind="query-params", placeholder="whole, or its last part", width=200
         )
         partition = st.number_input(
-            "Partition", min_value=0, value=None, key="partition", bind="query-params", width=130
+            "Partition", min_value=0, value=None, key="partition", bind="query-params", width=115
         )
-        offset = st.number_input("Offset", min_value=0, value=None, key="offset", bind="query-params", width=170)
+        offset = st.number_input("Offset", min_value=0, value=None, key="offset", bind="query-params", width=130)
     return Selection(
         stage=None if stage == ANY else stage,
         states=frozenset(State) if state == ANY else frozenset({State(str(state))}),
@@ -135,14 +133,14 @@ def _read(scene: Scene, candidates: pd.DataFrame, selection: Selection) -> Found
 
 
 def _found(scene: Scene, found: Found, selection: Selection) -> None:
-    classes = letters.by_class(found.letters)
+    classes = letter_tables.by_class(found.letters)
     parts.chart(charts.ranked(classes.head(20), "letters", by="class", titles=("letters", "exception class")),
                 name=f"Letters by exception class; most are {classes['class'].iloc[0]}", key="classes-chart")  # fmt: skip
-    table = letters.letters_table(found.letters[: parts.SHOWN_ROWS])
+    table = letter_tables.letters_table(found.letters[: parts.SHOWN_ROWS])
     columns = {
-        "topic": "Topic", "partition": "Partition", "offset": parts.number_column("Offset"),
-        "since": parts.time_column("Dead letter since", scene.zone), "stage": "Stage", "exception": "Exception class",
-        "message": st.column_config.Column("Message", width="large"), "state": "State", "key": "Key", "value": "Value",
+        "topic": "Topic", "partition": "Partition", "offset": parts.number_column("Offset"), "stage": "Stage",
+        "message": st.column_config.Column("Message", width="medium"), "value": st.column_config.Column("Value", width="medium"),
+        "key": "Key", "since": parts.time_column("Dead letter since", scene.zone), "state": "State", "exception": "Exception class",
     }  # fmt: skip
     rows = parts.timed(table.rename(columns={"committed_ms": "since_ms"}), scene.zone, "since_ms")
     picked = parts.table(
@@ -153,7 +151,8 @@ def _found(scene: Scene, found: Found, selection: Selection) -> None:
         st.caption(f"{found.unread:,} older files were not read. A shorter time, or more filters, brings them in; "
                    "`kafka-s3 dead-letters export` writes all.")  # fmt: skip
     st.download_button(
-        f"Export {len(found.letters):,} letters as CSV", lambda: letters.export(found.letters), f"{scene.chosen.sink}-dead-letters.csv",
+        f"Export {len(found.letters):,} letters as CSV", lambda: letter_tables.export(found.letters),
+        f"{scene.chosen.sink}-dead-letters.csv",
         "text/csv", icon=":material/download:", on_click="ignore",
     )  # fmt: skip
     _one(found.letters, picked.selection.rows)
@@ -184,7 +183,7 @@ def _one(found: tuple[Filed, ...], rows: list[int]) -> None:
 
 def _commands(scene: Scene, selection: Selection) -> None:
     st.subheader("To settle them", anchor=False)
-    config = shlex.quote(scene.at.file) if scene.at.file and scene.chosen.sink == scene.at.sink else "CONFIG"
+    config = scene.at.command(scene.chosen.sink)
     words = filters(scene, selection)
     st.code(
         f"kafka-s3 dead-letters replay {config}{words} --dry-run\n"

@@ -7,16 +7,12 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
-import charts
-import data
-import ddl
-import delta_versions
-import partitions
-import parts
-import states
-from rotations import duration_text, size_text
-from scene import Scene
-from text import plain
+from figures import charts, ddl, partitions
+from figures.rotations import duration_text, size_text
+from figures.text import plain
+from page import parts, states
+from page.scene import Scene
+from reading.frames import data_files
 
 TITLE: Final = "Partition layout"
 ICON: Final = ":material/account_tree:"
@@ -28,14 +24,14 @@ def render(scene: Scene) -> None:
     """The page."""
     if states.empty_window(scene):
         return
-    found = partitions.directories(scene.frames.files)
+    found = scene.kept("directories", lambda: partitions.directories(scene.frames.files))
     if found.empty:
         states.nothing("No data file was written in this time.")
         return
     _tree(scene, found)
-    _gaps(found)
-    _late(scene)
-    _engines(scene)
+    _gaps(scene.kept("gaps", lambda: partitions.gaps(found)))
+    _late(scene, scene.kept("late", lambda: partitions.late(scene.frames.files)))
+    _engines(scene, sorted(found["topic"].unique()))
 
 
 def _tree(scene: Scene, found: pd.DataFrame) -> None:
@@ -102,15 +98,14 @@ def _go(at: str) -> None:
 
 def _folder(scene: Scene, path: str) -> str:
     topic, _, encoded = path.partition("/")
-    rows = data.data_files(scene.frames.files, "topic", "encoded", "folder")
-    rows = rows[(rows["topic"] == topic).to_numpy()]
-    same = rows[(rows["encoded"].astype(str).str.strip("/") == encoded).to_numpy()]
+    rows = data_files(scene.frames.files, "topic", "encoded", "folder")
+    names = [name for name in rows["encoded"].cat.categories if str(name).strip("/") == encoded]
+    same = rows[((rows["topic"] == topic) & rows["encoded"].isin(names)).to_numpy()]
     return str(same["folder"].iloc[-1]) if len(same) else ""
 
 
-def _gaps(found: pd.DataFrame) -> None:
+def _gaps(gaps: pd.DataFrame) -> None:
     st.subheader("Gaps", anchor=False)
-    gaps = partitions.gaps(found)
     if gaps.empty:
         states.nothing(
             "No directory of time is missing between the first and the last one (or directories are not times)."
@@ -129,9 +124,8 @@ def _gaps(found: pd.DataFrame) -> None:
     )
 
 
-def _late(scene: Scene) -> None:
+def _late(scene: Scene, late: pd.DataFrame) -> None:
     st.subheader("Late files", anchor=False)
-    late = partitions.late(scene.frames.files)
     if late.empty:
         states.nothing("Every file went into the directory of its time before the next one was begun.")
         return
@@ -148,15 +142,15 @@ def _late(scene: Scene) -> None:
     parts.cut_note(len(late))
 
 
-def _engines(scene: Scene) -> None:
+def _engines(scene: Scene, topics: list[str]) -> None:
     st.subheader("Athena and Glue", anchor=False)
-    topics = sorted(map(str, data.data_files(scene.frames.files, "topic")["topic"].unique()))
-    topic = st.selectbox("Topic", topics, key="table", bind="query-params")
-    layout = ddl.layout_of(scene.frames.files, str(topic), bucket=scene.at.place.bucket)
+    topic = str(st.selectbox("Topic", topics, key="table", bind="query-params"))
+    bucket = scene.at.place.bucket
+    layout = scene.kept("layout", lambda: ddl.layout_of(scene.frames.files, topic, bucket=bucket), topic)
     if layout is None:
         return
-    folder = delta_versions.folders(scene.frames.files).get(layout.topic)
-    columns = delta_versions.table(scene.at.place.store, folder, scene.chosen.sink).columns if folder else ()
+    table = scene.tables.get(layout.topic)
+    columns = table.columns if table else ()
     athena, glue = st.tabs(["Athena", "Glue"])
     with athena:
         st.code(ddl.athena(layout, columns), language="sql", wrap_lines=True)

@@ -7,15 +7,13 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
-import charts
-import data
-import parts
-import states
-from frames import NO_TIME
+from figures import charts, data
+from figures.rotations import duration_text, size_text
+from figures.text import ago, plain
 from kafka_s3.sink_status import State, verdict
-from rotations import duration_text, size_text
-from scene import Scene
-from text import ago, plain
+from page import parts, states
+from page.scene import Scene
+from reading.frames import NO_TIME
 
 TITLE: Final = "Overview"
 ICON: Final = ":material/monitor_heart:"
@@ -51,10 +49,10 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
     totals = data.totals(scene.frames, scene.wanted)
     complete = int(lags["complete_ms"].min()) if len(lags) else -1
     lag = lags["lag"].sum() if lags["lag"].notna().any() else None
-    beat = known.heartbeat.beat_ms if known.heartbeat else None
+    looked = data.looked_ms(known)
     parts.figures([
         ("Lag", "unknown" if lag is None else f"{int(lag):,}",
-         f"Records between what is in objects and the heads of the topics, at the heartbeat {ago(beat, scene.now_ms)}. "
+         f"Records between what is in objects and the heads of the topics, at the sink's look {ago(looked, scene.now_ms)}. "
          "Records of files that are still open count."),
         ("Complete through", _ago(complete, scene), "No record up to this time is missing, in any partition; see below."),
         ("Last commit", ago(_ms(known.last_commit), scene.now_ms), "When data was last committed."),
@@ -97,8 +95,8 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
         states.nothing("No topic-partition is known yet.")
         return
     help_text = (
-        "No record up to this time is missing: the heartbeat's time where a partition has no lag, else the time of its latest record in an "
-        "object, given that records come in the order of their times."
+        "No record up to this time is missing: the time of the last look where a partition has no lag, else that of its latest record in "
+        "an object, given that records come in the order of their times."
     )
     zone = scene.zone
     by_topic = parts.timed(data.completeness(lags), zone, "complete_ms", "committed_ms")
@@ -122,11 +120,11 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
 
 def _throughput(scene: Scene) -> None:
     st.subheader("Throughput", anchor=False)
-    found = data.throughput(scene.frames.files, scene.window)
+    found = scene.kept("throughput", lambda: data.throughput(scene.frames.files, scene.window))
     if found.empty:
         states.nothing("No object was written in this time.")
         return
-    found = found.assign(at=data.wall(found["at_ms"], scene.zone), topic=found["topic"].astype(str))
+    found = found.assign(at=data.wall(found["at_ms"], scene.zone))
     domain = sorted(found["topic"].unique())
     step = duration_text(scene.window.step_ms)
     left, right = st.columns(2)

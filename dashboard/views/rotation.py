@@ -8,114 +8,96 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
-import charts
-import data
-import parts
-import rotations
-import states
+from figures import charts, data, rotations
+from figures.rotations import MIB, Prices, Summary, duration_text, size_text
+from figures.text import plain
 from kafka_s3.model import Reason
-from rotations import MIB, Prices, duration_text, size_text
-from scene import Scene
-from text import plain
+from page import parts, states
+from page.scene import Scene
 
 TITLE: Final = "File rotation"
 ICON: Final = ":material/rotate_right:"
 PATH: Final = "rotation"
-USED: Final = (
-    "committed_ms",
-    "topic",
-    "partition",
-    "encoded",
-    "records",
-    "bytes",
-    "min_ms",
-    "max_ms",
-    "reason",
-    "role",
-)
 TARGETS: Final = {"32 MiB": 32 * MIB, "64 MiB": 64 * MIB, "128 MiB": 128 * MIB, "256 MiB": 256 * MIB}
 
 
 def render(scene: Scene) -> None:
     """The page."""
-    files = data.data_files(scene.frames.files, *USED)
     if states.empty_window(scene):
         return
-    if files.empty:
+    found = scene.kept("rotation", lambda: rotations.summary(scene.frames.files, scene.window))
+    if not found.files:
         states.nothing("No data file was written in this time.")
         return
-    spans = rotations.spans(files)
     parts.figures([
-        ("Files", f"{len(files):,}", "Data files of the chosen time."),
-        ("Middle size", size_text(files["bytes"].median()), "Half of the files are smaller."),
-        ("Middle records", f"{files['records'].median():,.0f}", "Half of the files have fewer."),
-        ("Below 16 MiB", f"{(files['bytes'] < rotations.SMALL).mean():.0%}", "Small files make queries slow and requests many."),
-        ("Records' age, 95 %", duration_text(float(spans["age_ms"].quantile(0.95))) if len(spans) else "unknown",
+        ("Files", f"{found.files:,}", "Data files of the chosen time."),
+        ("Middle size", size_text(found.median_bytes), "Half of the files are smaller."),
+        ("Middle records", f"{found.median_records:,.0f}", "Half of the files have fewer."),
+        ("Below 16 MiB", f"{found.small:.0%}", "Small files make queries slow and requests many."),
+        ("Records' age, 95 %", "unknown" if found.slow_ms is None else duration_text(found.slow_ms),
          "How old the oldest record of a file was when the file became visible: 95 % of the files are faster."),
     ])  # fmt: skip
-    _over_time(scene, files)
-    _histograms(files, spans)
-    _advice(scene, files)
+    _over_time(scene, found)
+    _histograms(found)
+    _advice(scene)
     _cost(scene)
 
 
-def _over_time(scene: Scene, files: pd.DataFrame) -> None:
+def _over_time(scene: Scene, found: Summary) -> None:
     st.subheader("Why files were closed", anchor=False)
-    found = rotations.by_reason(files, scene.window)
-    found = found.assign(at=data.wall(found["at_ms"], scene.zone), reason=found["reason"].astype(str))
-    domain = [str(reason) for reason in Reason if str(reason) in set(found["reason"])]
+    rows = found.by_reason.assign(at=data.wall(found.by_reason["at_ms"], scene.zone))
+    domain = [str(reason) for reason in Reason if str(reason) in set(rows["reason"])]
     step = duration_text(scene.window.step_ms)
-    drawn = charts.bars_over_time(
-        found, "files", by="reason", axis=scene.axis, titles=(f"files per {step}", "reason"), domain=domain
-    )
+    titles = (f"files per {step}", "reason")
+    drawn = charts.bars_over_time(rows, "files", by="reason", axis=scene.axis, titles=titles, domain=domain)
     parts.chart(
-        drawn, name=f"Files per {step}, by the reason that closed them; {len(files):,} in all", key="reasons-chart"
+        drawn, name=f"Files per {step}, by the reason that closed them; {found.files:,} in all", key="reasons-chart"
     )
-    table = rotations.reasons(files)
     columns = {
         "reason": st.column_config.Column("Reason", help="The rule that closed the file, by the key that sets it."),
         "files": parts.number_column("Files"), "share": st.column_config.NumberColumn("Share", format="percent"),
         "median_bytes": parts.size_column("Middle size"), "median_records": parts.number_column("Middle records"),
         "records": parts.number_column("Records"), "bytes": parts.size_column("Bytes"),
     }  # fmt: skip
-    parts.table(table, columns, name="Rotation reasons with their files", key="reasons")
+    parts.table(found.reasons, columns, name="Rotation reasons with their files", key="reasons")
 
 
-def _histograms(files: pd.DataFrame, spans: pd.DataFrame) -> None:
+def _histograms(found: Summary) -> None:
     st.subheader("How large files are, and how long they take", anchor=False)
     left, middle, right = st.columns(3)
     with left:
-        _histogram(files["bytes"], "size of files", key="sizes", text=size_text)
+        _histogram(found.sizes, "size of files", key="sizes", text=size_text)
     with middle:
-        _histogram(files["records"], "records per file", key="records", text=lambda value: f"{value:,.0f}")
+        _histogram(found.records, "records per file", key="records", text=lambda value: f"{value:,.0f}")
     with right:
-        if (spans["span_ms"] > 0).any():
-            _histogram(spans["span_ms"], "time from first to last record", key="spans", text=duration_text)
-        else:
+        if found.spans.empty:
             states.nothing("The records of a file all have the same time, or none: no span can be drawn.")
+        else:
+            _histogram(found.spans, "time from first to last record", key="spans", text=duration_text)
 
 
-def _histogram(values: pd.Series, title: str, *, key: str, text: Callable[[float], str]) -> None:
-    found = rotations.histogram(values)
+def _histogram(found: pd.DataFrame, title: str, *, key: str, text: Callable[[float], str]) -> None:
     if found.empty:
         states.nothing(f"No {title} to draw.")
         return
     texts = [f"{text(lower)} to {text(upper)}" for lower, upper in zip(found["lower"], found["upper"], strict=True)]
     top = texts[int(found["files"].to_numpy().argmax())]
     st.markdown(f"**{title[0].upper()}{title[1:]}**")
-    parts.chart(
-        charts.classes(found, title=title, texts=texts),
-        name=f"Histogram: {title}; most files have {top}",
-        key=f"{key}-chart",
-    )
+    drawn = charts.classes(found, title=title, texts=texts)
+    parts.chart(drawn, name=f"Histogram: {title}; most files have {top}", key=f"{key}-chart")
 
 
-def _advice(scene: Scene, files: pd.DataFrame) -> None:
+def _advice(scene: Scene) -> None:
     st.subheader("Small files", anchor=False)
     target = st.segmented_control(
         "Size to aim at", list(TARGETS), default="128 MiB", key="target", bind="query-params", required=True
     )
-    found = rotations.advice(files, scene.window, target_bytes=TARGETS[str(target)], settings=scene.settings)
+    aim, settings = TARGETS[str(target)], scene.settings
+
+    def advice() -> list[rotations.Advice]:
+        return rotations.advice(scene.frames.files, scene.window, target_bytes=aim, settings=settings)
+
+    found = scene.kept("advice", advice, aim, settings is None)
     if not found:
         states.nothing("No topic has mostly small files (or there are fewer than ten files to judge by).")
         return

@@ -160,11 +160,11 @@ def hosts(browser: Browser) -> set[str]:
 
 
 @contextmanager
-def served(arguments: list[str], environment: dict[str, str], log: Path) -> Iterator[str]:
+def served(arguments: list[str], environment: dict[str, str], log: Path, *, port: int | None = None) -> Iterator[str]:
     """`kafka-s3 dashboard ...` as a process; its address."""
-    (port,) = free_ports(1)
+    port = port or free_ports(1)[0]
     command = [sys.executable, "-m", "kafka_s3", "dashboard", *arguments, "--port", str(port)]
-    path = os.pathsep.join([str(ROOT / "bundle"), str(ROOT)])
+    path = os.pathsep.join([*filter(None, [os.environ.get("PYTHONPATH")]), str(ROOT / "bundle"), str(ROOT)])
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
-from kafka_s3.embedded.memory import MemoryRecord
+from kafka_s3.build import build_sink
+from kafka_s3.commit_log import CommitLog
+from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
+from kafka_s3.embedded.s3 import REGION, EmbeddedS3
 from kafka_s3.heartbeat import Heartbeat, Phase
 from kafka_s3.model import TopicPartition
-from kafka_s3.pipeline import state_paths
+from kafka_s3.pipeline import make_pipeline, state_paths
 from kafka_s3.storage.memory import MemoryStore
-from tests.unit.memory_world import START_MS, TOLERANT, World
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
+from tests.unit.memory_world import ORDERS, START_MS, TOLERANT, World, settings_of
 
 HOUR_MS = 3_600_000
 INJECTION = b"<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -79,3 +85,33 @@ def copied(store: MemoryStore, client: Any, bucket: str, *, below: str = "") -> 
     items = [(key, data) for key, data in store.objects.items() if key.startswith(below)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda item: client.put_object(Bucket=bucket, Key=item[0], Body=item[1]), items))
+
+
+@dataclass(frozen=True)
+class Tabled:
+    """A bucket with a sink whose topic has a Delta table, and the entries of its log that the table's versions hold."""
+
+    bucket: str
+    store: S3Store
+    entries: tuple[int, ...]
+
+
+def with_table(s3: EmbeddedS3, bucket: str, commits: int = 3) -> Tabled:
+    """That many commits of the product's real loop, each a version of a table on a real S3 server."""
+    s3.create_bucket(bucket)
+    settings = settings_of({
+        "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema.inference": "true",
+        "delta.enable": "true", "flush.size": "2", "s3.region": REGION, "s3.bucket.name": bucket, "store.url": s3.endpoint_url,
+        "state.prefix": "_kafka_s3",
+    })  # fmt: skip
+    store = S3Store(store_options(settings))
+    kafka = MemoryKafka(lambda: make_pipeline(settings), store)
+    kafka.create(ORDERS)
+    sink = build_sink(settings, kafka, source=kafka, store=store, clock_ms=lambda: START_MS)
+    sink.open()
+    for number in range(commits):
+        for offset in (2 * number, 2 * number + 1):
+            kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, json.dumps({"n": offset}).encode()))
+        sink.cycle()
+    entries = CommitLog(store, state_paths(settings), clock_ms=lambda: START_MS).entries()
+    return Tabled(bucket, store, tuple(entry.version for entry in entries if entry.files))

@@ -5,27 +5,26 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
+import altair as alt
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import data
-import ddl
-import partitions
-import rotations
-from charts import BOX_COLOURS, PALETTE, Axis, bars_over_time, boxes, classes, ranked, stacked, treemap
-from data import NO_TIME, Window
-from frames import Frames, Part, cut, frames_of, joined, part_of
+from figures import data, ddl, partitions, rotations
+from figures.charts import BOX_COLOURS, PALETTE, Axis, bars_over_time, boxes, classes, ranked, stacked, treemap
+from figures.data import NO_TIME, Window
+from figures.text import cells, plain
+from figures.treemap import squarified
 from kafka_s3.commit_entry import CommitEntry
 from kafka_s3.heartbeat import Heartbeat, Phase
 from kafka_s3.model import Reason, Role, TopicPartition
 from kafka_s3.sink_status import Known
+from reading.frames import Frames, Part, cut, data_files, frames_of, joined, part_of
 from tests.dashboard.filled import HOUR_MS, worked
 from tests.unit.memory_world import START_MS, World
-from text import cells, plain
-from treemap import squarified
 
 EVERYTHING = Window(0, 1 << 52)
 
@@ -125,14 +124,22 @@ def test_throughput_sums_up_to_what_was_written_in_each_topic(entries: list[Comm
     assert found.groupby("topic", observed=True)["records"].sum().to_dict() == dict(wanted)
 
 
-def known(lag: dict[TopicPartition, int], beat_ms: int) -> Known:
-    heartbeat = Heartbeat("orders", "run", "host", 1, "0", 0, 10_000, Phase.RUNNING, beat_ms, lag=lag)
+def known(lag: dict[TopicPartition, int], beat_ms: int, looked_ms: int | None = None) -> Known:
+    heartbeat = Heartbeat(
+        "orders", "run", "host", 1, "0", 0, 10_000, Phase.RUNNING, beat_ms, lag=lag, looked_ms=looked_ms
+    )
     return Known("orders", heartbeat=heartbeat)
 
 
 def test_a_partition_without_lag_is_complete_up_to_the_heartbeat() -> None:
     found = data.lag_table(known({TopicPartition("t", 0): 0}, 5000), {})
     assert found[["complete_ms", "lag", "lag_s"]].values.tolist() == [[5000, 0, 0.0]]
+
+
+def test_a_heartbeat_that_repeats_an_older_look_does_not_make_a_partition_more_complete() -> None:
+    lag = {TopicPartition("t", 0): 0, TopicPartition("t", 1): 4}
+    found = data.lag_table(known(lag, 90_000, looked_ms=60_000), {("t", 1): (50_000, 55_000)})
+    assert found[["complete_ms", "lag_s"]].values.tolist() == [[60_000, 0.0], [50_000, 10.0]]
 
 
 def test_a_partition_with_lag_is_complete_up_to_its_latest_record_in_an_object() -> None:
@@ -176,7 +183,7 @@ def test_a_schema_change_is_seen_within_a_partition_and_not_between_partitions()
 
 
 def test_every_file_is_in_one_class_of_the_histogram(frames: Frames) -> None:
-    sizes = data.data_files(frames.files)["bytes"]
+    sizes = data_files(frames.files)["bytes"]
     found = rotations.histogram(sizes)
     assert found["files"].sum() == len(sizes)
     for row in found.itertuples():
@@ -359,13 +366,26 @@ def test_charts_are_valid_and_draw_what_they_were_given() -> None:
     at = pd.Timestamp("2024-01-15T10:00:00Z")
     axis = Axis(60_000, at, at + pd.Timedelta(hours=1))
     frame = pd.DataFrame({"at": [at], "reason": ["a"], "files": [2]})
-    bars = bars_over_time(frame, "files", by="reason", axis=axis, titles=("files", "reason"), domain=["a"]).to_dict()
+    bars = bars_over_time(frame, "files", by="reason", axis=axis, titles=("files", "reason"), domain=["a"])
     assert bars["layer"][0]["encoding"]["x"]["scale"] == {"type": "utc"}
-    histogram = rotations.histogram(pd.Series([1, 2, 3]))
-    assert classes(histogram, title="size", texts=["1", "2"]).to_dict()["mark"]["type"] == "bar"
-    assert ranked(frame, "files", by="reason", titles=("files", "reason")).to_dict()["encoding"]["y"]["sort"] == "-x"
+    histogram = classes(rotations.histogram(pd.Series([1, 2, 3])), title="size", texts=["1", "2"])
+    assert histogram["datasets"]["rows"].to_dict("list") == {"files": [1, 2], "text": ["1", "2"]}
+    order = ranked(frame, "files", by="reason", titles=("files", "reason"))
     placed = boxes(pd.DataFrame({"name": ["a"], "bytes": [1]}), "bytes")
-    assert len(treemap(placed, "bytes", title="bytes", texts=["1 B"]).to_dict()["layer"]) == 2
+    areas = treemap(placed, "bytes", title="bytes", texts=["1 B"])
+    for chart in (bars, histogram, order, areas):
+        alt.Chart.from_dict(
+            {name: value for name, value in chart.items() if name != "datasets"}
+        )  # raises where Vega-Lite would not have it
+        for part in chart.get("layer", [chart]):
+            columns = chart["datasets"][part["data"]["name"]].columns
+            assert {one["field"] for one in drawn(part["encoding"])} <= set(columns)
+
+
+def drawn(encoding: dict[str, Any]) -> list[dict[str, Any]]:
+    """Everything of an encoding that shows a column."""
+    found = [one for channel in encoding.values() for one in (channel if isinstance(channel, list) else [channel])]
+    return [one for one in found if "field" in one]
 
 
 def test_colours_can_be_told_from_both_backgrounds() -> None:

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from cache_files import CacheFiles, default_folder
-from history import History, Snapshot
 from kafka_s3.errors import StorageError
 from kafka_s3.naming import StatePaths
 from kafka_s3.storage.faults import Fault, FaultyStore, Verb
 from kafka_s3.storage.memory import MemoryStore
+from reading.cache_files import CacheFiles, default_folder
+from reading.history import History, Snapshot
+from reading.watch import Watch
 from tests.dashboard.big_log import big_log
 from tests.dashboard.filled import beat, worked
 from tests.unit.memory_world import START_MS
-from watch import Watch
 
 PATHS = StatePaths("_kafka_s3", "big")
 Reader = Callable[..., History]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import boto3
@@ -19,7 +21,8 @@ from kafka_s3.naming import StatePaths
 from kafka_s3.storage.memory import MemoryStore
 from tests.conftest import numbers
 from tests.dashboard.conftest import DASHBOARD
-from tests.dashboard.filled import FORMULA, HOURLY, INJECTION, beat, copied, worked
+from tests.dashboard.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked
+from tests.faults.s3_proxy import ANYTHING, Proxy, Refuse, Rule, Which
 from tests.unit.memory_world import BASE, World
 
 TRACES = ("Traceback", 'File "/', "KeyError", "NoneType")
@@ -35,42 +38,71 @@ def made() -> World:
 
 
 @pytest.fixture(scope="module")
+def damaged() -> World:
+    """The same log, and an entry of it that cannot be read."""
+    found = worked()
+    found.store.put(StatePaths("_kafka_s3", "orders").commit(5), b"{broken")
+    return found
+
+
+@pytest.fixture(scope="module")
 def client(s3: EmbeddedS3) -> Iterator[Any]:
     found = boto3.client("s3", endpoint_url=s3.endpoint_url)
     yield found
     found.close()
 
 
+@pytest.fixture(scope="module")
+def filled(s3: EmbeddedS3, client: Any) -> Iterator[Callable[[MemoryStore], str]]:
+    """The bucket that holds a store's objects, filled once for all tests; what the dashboard has read of it stays."""
+    st.cache_resource.clear()
+    made: dict[int, tuple[MemoryStore, str]] = {}
+
+    def bucket_of(store: MemoryStore) -> str:
+        if id(store) not in made:
+            made[id(store)] = (store, f"bucket-{next(numbers)}")
+            s3.create_bucket(made[id(store)][1])
+            copied(store, client, made[id(store)][1], below="_kafka_s3/")
+        return made[id(store)][1]
+
+    yield bucket_of
+    st.cache_resource.clear()
+
+
+PAGES: dict[str, str] = {}
+"""The runner's names of the pages, by their addresses; the first run tells."""
+
+
 @pytest.fixture
-def visit(s3: EmbeddedS3, client: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+def visit(s3: EmbeddedS3, filled: Callable[[MemoryStore], str], monkeypatch: pytest.MonkeyPatch) -> Open:
     """Opens the dashboard on a bucket with these objects, at a page, with an address."""
     monkeypatch.setenv("KAFKA_S3_STORE_URL", s3.endpoint_url)
     monkeypatch.setenv("KAFKA_S3_REGION", "us-east-1")
     monkeypatch.setenv("KAFKA_S3_DASHBOARD_CACHE", "")
-    st.cache_resource.clear()
+    # Streamlit's runner looks through every installed package at each run, which takes longer than the page; a server does it once.
+    monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
 
     def start(store: MemoryStore | None = None, page: str = "", **address: str) -> AppTest:
         if store is not None:
-            bucket = f"bucket-{next(numbers)}"
-            s3.create_bucket(bucket)
-            copied(store, client, bucket, below="_kafka_s3/")
-            monkeypatch.setenv("KAFKA_S3_BUCKET", bucket)
+            monkeypatch.setenv("KAFKA_S3_BUCKET", filled(store))
         test = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60)
         for name, value in {"range": "everything", **address}.items():
             test.query_params[name] = value
-        return turned(test.run(), page)
+        return turned(test, page).run()
 
-    yield start
-    st.cache_resource.clear()
+    return start
 
 
 def turned(test: AppTest, page: str) -> AppTest:
-    """The same visitor on another page. The runner's own `switch_page` knows pages that are files; these are functions."""
-    if page == "":
-        return test
-    found = [key for key, info in test._registered_pages.items() if info.get("url_pathname") == page]
-    (test._page_hash,) = found
-    return test.run()
+    """The visitor on another page. The runner's own `switch_page` knows pages that are files; these are functions."""
+    if page and page not in PAGES:
+        test.run()
+        PAGES.update(
+            {info["url_pathname"]: key for key, info in test._registered_pages.items() if info.get("url_pathname")}
+        )
+    if page:
+        test._page_hash = PAGES[page]
+    return test
 
 
 def texts(test: AppTest) -> str:
@@ -134,7 +166,7 @@ def test_dead_letters_are_counted_from_the_log_and_read_only_when_asked_for(
     visit: Open, made: World, client: Any
 ) -> None:
     test = clean(visit(made.store, "dead-letters"))
-    assert (figure(test, "Became dead letters"), figure(test, "Open")) == ("3", "3")
+    assert (figure(test, "Dead letters"), figure(test, "Open")) == ("3", "3")
     assert INJECTION.decode() not in texts(test)
     assert "nothing of any record is read" in texts(test)
 
@@ -185,6 +217,27 @@ def test_a_configuration_in_the_bucket_is_shown_with_its_secrets_masked(
     assert frame(clean(test), "key", "value")["key"].tolist() == ["flush.size"]
 
 
+def test_started_with_a_configuration_its_settings_are_shown_and_commands_name_it_without_secrets(
+    visit: Open, made: World, s3: EmbeddedS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "my sink.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in {**BASE, **HOURLY}.items()))
+    visit(made.store)
+    overrides = [
+        f"s3.bucket.name={os.environ['KAFKA_S3_BUCKET']}", f"store.url={s3.endpoint_url}", "aws.access.key.id=kafka-s3-local",
+        "aws.secret.access.key=kafka-s3-local-secret", "flush.size=6",
+    ]  # fmt: skip
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_CONFIG", str(file))
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_SET", json.dumps(overrides))
+    test = clean(visit(page="configuration"))
+    assert frame(test, "key", "value").set_index("key")["value"]["flush.size"] == "6"
+    clean(turned(test, "dead-letters").run())
+    test.toggle(key="letters").set_value(True).run()
+    replay = next(block.value for block in clean(test).code if "replay" in block.value).splitlines()[1]
+    assert replay.startswith(f"kafka-s3 dead-letters replay '{file}' --set s3.bucket.name=bucket-")
+    assert replay.endswith("--set aws.secret.access.key=... --set flush.size=6")
+
+
 def test_without_a_configuration_the_page_says_how_to_see_it(visit: Open, made: World) -> None:
     test = clean(visit(made.store, "configuration"))
     assert "kafka-s3 dashboard CONFIG" in texts(test)
@@ -204,6 +257,22 @@ def test_filters_narrow_every_number(visit: Open, made: World) -> None:
 def test_times_are_shown_in_the_chosen_zone(visit: Open, made: World) -> None:
     test = clean(visit(made.store, "commits", zone="Asia/Kolkata"))
     assert str(frame(test, "version", "reasons")["at"].dtype.tz) == "Asia/Kolkata"
+
+
+def test_versions_of_delta_tables_stand_beside_their_entries(
+    visit: Open, tabled: Tabled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_S3_BUCKET", tabled.bucket)
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_SINK", "orders")
+    test = clean(visit(page="commits"))
+    shown = frame(test, "version", "delta").set_index("version")["delta"]
+    assert {entry: text for entry, text in shown.items() if text} == {
+        version: f"orders v{number}" for number, version in enumerate(tabled.entries)
+    }
+    clean(turned(test, "layout").run())
+    athena = next(block.value for block in test.code if "CREATE EXTERNAL TABLE" in block.value)
+    assert "`n` bigint" in athena
+    assert "your_column" not in athena
 
 
 # ------------------------------------------------------------ states
@@ -228,6 +297,36 @@ def test_a_bucket_that_is_not_there_is_named_with_the_way_out(visit: Open, monke
     assert "Create the bucket" in texts(clean(test))
 
 
+@pytest.mark.parametrize(
+    ("which", "right"),
+    [
+        pytest.param(ANYTHING, "s3:GetObject", id="everything"),
+        pytest.param(Which("GET", having=("list-type",)), "s3:ListBucket", id="listing"),
+        pytest.param(Which("GET", lacking=("list-type",)), "s3:GetObject", id="objects"),
+    ],
+)
+def test_without_permission_the_missing_right_is_named(
+    visit: Open, made: World, s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch, which: Which, right: str
+) -> None:
+    with Proxy(s3.endpoint_url) as proxy:
+        proxy.add(Rule(which, Refuse(403, "AccessDenied", "Access Denied"), times=None))
+        monkeypatch.setenv("KAFKA_S3_STORE_URL", proxy.url)
+        test = settled(visit(made.store, sink="orders"), lambda now: "AccessDenied" in texts(now))
+        assert "The bucket cannot be read" in texts(clean(test))
+        assert any(right in block.value for block in test.code)
+
+
+def test_a_permission_that_is_taken_away_leaves_what_was_read_and_says_that_it_is_old(
+    visit: Open, made: World, s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy(s3.endpoint_url) as proxy:
+        monkeypatch.setenv("KAFKA_S3_STORE_URL", proxy.url)
+        test = settled(visit(made.store), lambda now: "RUNNING" in texts(now))
+        proxy.add(Rule(ANYTHING, Refuse(403, "AccessDenied", "Access Denied"), times=None))
+        settled(test, lambda now: "What you see is old" in texts(now))
+        assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"
+
+
 def test_no_bucket_at_all_says_which_variable_is_missing(visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_S3_BUCKET", raising=False)
     assert "KAFKA_S3_BUCKET" in texts(clean(visit()))
@@ -239,10 +338,8 @@ def test_a_sink_that_is_not_there_is_told_apart_from_one_that_has_committed_noth
 
 
 @pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits", "configuration"])
-def test_a_damaged_entry_is_named_and_the_rest_is_shown(visit: Open, page: str) -> None:
-    made = worked()
-    made.store.put(StatePaths("_kafka_s3", "orders").commit(5), b"{broken")
-    test = clean(visit(made.store, page))
+def test_a_damaged_entry_is_named_and_the_rest_is_shown(visit: Open, damaged: World, page: str) -> None:
+    test = clean(visit(damaged.store, page))
     settled(test, lambda now: "cannot be read" in texts(now))
     assert "commits/00000000000000000005.json" in texts(clean(test)).replace("\\", "")
 

@@ -12,12 +12,12 @@ import pytest
 from kafka_s3.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
 from kafka_s3.heartbeat import Heartbeat, Phase, Pulse, beating, may_replace, read_heartbeat
 from kafka_s3.masking import masking
-from kafka_s3.model import TopicPartition, Totals
+from kafka_s3.model import Reason, TopicPartition, Totals
 from kafka_s3.naming import StatePaths
-from kafka_s3.observer import Round, Start
+from kafka_s3.observer import Round, Silent, Start
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
-from tests.unit.memory_world import ORDERS, settings_of
+from tests.unit.memory_world import ORDERS, World, settings_of
 
 PATHS = StatePaths("_kafka_s3", "orders")
 OTHER = TopicPartition("or-ders", 12)
@@ -123,6 +123,38 @@ def test_the_loop_is_mirrored(store: MemoryStore, clock: Clock) -> None:
         "request-1",
     )
     assert (beat.lag, beat.last_round_ms, beat.beat_ms) == ({ORDERS: 6}, 900, 2_000)
+
+
+def test_a_heartbeat_says_when_lag_was_measured_and_an_older_one_may_lack_it(store: MemoryStore, clock: Clock) -> None:
+    pulse = pulse_of(store, clock)
+    assert pulse.current.looked_ms is None
+    pulse.round_done(replace(done(6), looked_ms=800))
+    assert pulse.current.looked_ms == 800
+    pulse.worked({ORDERS: 0}, 950)
+    pulse.beat()
+    assert said(store).looked_ms == 950
+    older = {name: value for name, value in json.loads(WHOLE.to_json()).items() if name != "looked_ms"}
+    store.put(PATHS.heartbeat(), json.dumps(older).encode())
+    assert said(store) == WHOLE
+
+
+def test_the_loop_says_when_it_last_looked() -> None:
+    looked: list[int | None] = []
+
+    class Rounds(Silent):
+        def round_done(self, done: Round) -> None:
+            looked.append(done.looked_ms)
+
+    world = World({"flush.size": "2"})
+    world.add(range(4))
+    world.start().observer = Rounds()
+    assert world.sink.looked_ms is None
+    world.now += 5_000
+    world.sink.cycle()
+    looked_ms, world.now = world.now, world.now + 60_000
+    world.sink.drain(close=Reason.FLUSH_NOW)  # works on what the look before has seen
+    assert world.sink.looked_ms == looked_ms
+    assert set(looked) == {looked_ms}
 
 
 def test_trouble_lasts_until_a_look_without_warnings(store: MemoryStore, clock: Clock) -> None:

@@ -20,6 +20,9 @@ from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem
 
 APP: Final = "app.py"
+SERVER: Final = "serve.py"
+ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2"}
+"""By default each reading thread keeps memory of its own back; of a long log that is a hundred megabytes."""
 SHARED: Final = "share/kafka-s3/dashboard"
 
 
@@ -57,7 +60,7 @@ def dashboard(
         }  # fmt: skip
     else:
         raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
-    _serve([
+    _serve(app.with_name(SERVER), [
         "run", str(app), "--server.port", str(port), "--server.address", address, "--server.headless", "false" if browser else "true",
         "--browser.gatherUsageStats", "false",
     ], variables)  # fmt: skip
@@ -96,7 +99,7 @@ def _of_file(config: Path, worker: Path | None, overrides: list[str] | None) -> 
     }
 
 
-def _serve(arguments: list[str], variables: dict[str, str]) -> NoReturn:
+def _serve(server: Path, arguments: list[str], variables: dict[str, str]) -> NoReturn:
     """The server takes the place of this process, so that signals reach it."""
     sys.stdout.flush()
-    os.execve(sys.executable, [sys.executable, "-m", "streamlit", *arguments], {**os.environ, **variables})
+    os.execve(sys.executable, [sys.executable, str(server), *arguments], {**ALLOCATOR, **os.environ, **variables})

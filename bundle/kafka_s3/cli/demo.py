@@ -21,15 +21,20 @@ from rich.console import Console
 from rich.progress import track
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, totals_table
-from kafka_s3.cli.run import run_sink, stop_on_signals
+from kafka_s3.cli.run import INTERVAL, run_sink, stop_on_signals
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
+from kafka_s3.control import ControlDesk
 from kafka_s3.embedded import orders, shipments
 from kafka_s3.embedded.kafka import EmbeddedKafka
 from kafka_s3.embedded.registry import EmbeddedRegistry
 from kafka_s3.embedded.s3 import EmbeddedS3
+from kafka_s3.heartbeat import Pulse, beating
 from kafka_s3.kafka import KafkaBrokers
+from kafka_s3.pipeline import state_paths
 from kafka_s3.source import Message
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
 
 CONFIGS = (Path("examples/orders.json"), Path("examples/shipments.json"))
 SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
@@ -95,9 +100,9 @@ def demo(
 @contextmanager
 def _dashboard(services: Services, sinks: Mapping[Path, dict[str, str]]) -> Iterator[None]:
     """The dashboard's server, while the body runs."""
-    first = next(iter(sinks.values()))
-    place = ["--bucket", first["s3.bucket.name"], "--store-url", services.s3.endpoint_url]
-    server = subprocess.Popen([sys.executable, "-m", "kafka_s3", "dashboard", *place, "--region", first["s3.region"]])
+    path, raw = next(iter(sinks.items()))
+    keys = [word for key, value in services.keys(raw).items() for word in ("--set", f"{key}={value}")]
+    server = subprocess.Popen([sys.executable, "-m", "kafka_s3", "dashboard", str(path), *keys])
     try:
         yield
     finally:
@@ -159,13 +164,18 @@ def _run(
 
 def _drain(out: Console, settings: Settings, stop: Event, *, malformed: int) -> None:
     """Runs a sink until the topics are worked off, then shows its bucket and its log's totals."""
-    from kafka_s3.spark.launch import sink_on_spark
+    from kafka_s3.spark.launch import now_ms, sink_on_spark
     from kafka_s3.spark.session import spark_session
 
     began = time.monotonic()
-    with ProgressObserver(out) as bar:
-        sink = sink_on_spark(settings, spark_session(name=settings.name), observer=bar)
-        run_sink(sink, settings, stop, available_now=True, flush=True)
+    store, paths, interval = S3Store(store_options(settings)), state_paths(settings), settings.number(INTERVAL)
+    with (
+        ProgressObserver(out) as bar,
+        beating(Pulse(store, paths, interval_ms=interval, clock_ms=now_ms, inner=bar)) as pulse,
+    ):
+        sink = sink_on_spark(settings, spark_session(name=settings.name), observer=pulse)
+        desk = ControlDesk(store, paths, pulse=pulse, clock_ms=now_ms)
+        run_sink(sink, settings, stop, available_now=True, flush=True, desk=desk)
     seconds = time.monotonic() - began
     out.print(bucket_tree(settings.text("s3.bucket.name"), sink.store.list("")))
     out.print(totals_table(sink.log.state))

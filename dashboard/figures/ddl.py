@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pandas as pd
 
-from data import data_files
-from partitions import slot_of
+from figures.partitions import slot_of
+from reading.frames import data_files
 
 _NAME: Final = re.compile(r"[^a-z0-9_]")
 _DIGITS: Final = {"year": 4, "month": 2, "day": 2, "hour": 2, "minute": 2}

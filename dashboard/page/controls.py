@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 import streamlit as st
 
-from data import DAY_MS, HOUR_MS, Window
+from figures.data import DAY_MS, HOUR_MS, MINUTE_MS, Window
 
 RANGES: Final = {
     "1 hour": HOUR_MS, "6 hours": 6 * HOUR_MS, "24 hours": DAY_MS, "7 days": 7 * DAY_MS, "30 days": 30 * DAY_MS, "everything": 0,
@@ -36,11 +37,11 @@ class Chosen:
     until: datetime | None = None
 
     def window(self, now_ms: int) -> Window:
-        """What of the log is meant, at a time. A commit of this very moment is inside."""
+        """What of the log is meant, at a time: from a whole minute on, and a commit of this very moment is inside."""
         if self.span == CUSTOM:
             return Window(self._ms(self.since, 0), self._ms(self.until, FAR_MS), self.topics)
         length = RANGES[self.span]
-        return Window(now_ms - length if length else 0, FAR_MS, self.topics)
+        return Window((now_ms - length) // MINUTE_MS * MINUTE_MS if length else 0, FAR_MS, self.topics)
 
     def _ms(self, at: datetime | None, otherwise: int) -> int:
         return otherwise if at is None else round(at.replace(tzinfo=ZoneInfo(self.zone)).timestamp() * 1000)
@@ -80,5 +81,11 @@ def _own_range() -> tuple[datetime | None, datetime | None]:
 
 
 def _zones() -> list[str]:
-    own = st.context.timezone
-    return list(dict.fromkeys([UTC, *([own] if own in available_timezones() else []), *sorted(available_timezones())]))
+    own, known = st.context.timezone, _known_zones()
+    return list(dict.fromkeys([UTC, *([own] if own in known else []), *known]))
+
+
+@cache
+def _known_zones() -> tuple[str, ...]:
+    """Every zone, asked once: the list comes from some hundred files."""
+    return tuple(sorted(available_timezones()))

@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from kafka_s3.commit_entry import CommitEntry, Kind
 from kafka_s3.dead_letter_files import committed_ms
+from kafka_s3.model import Role
+from reading.groups import groups_by
 
 NO_TIME: Final = -1
 SKIPPED: Final = "skipped"
@@ -34,6 +36,10 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     "counts": pa.schema([*_ABOUT, *_PLACE, ("stage", _WORD), ("count", pa.int64())]),
     "gaps": pa.schema([*_ABOUT, *_PLACE, ("first", pa.int64()), ("last", pa.int64()), ("cause", _WORD)]),
 }  # fmt: skip
+
+
+Reach = Mapping[tuple[str, int], tuple[int, int]]
+"""Per topic and partition the latest time of a record in an object, and of a commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,25 @@ def frames_of(parts: Sequence[Part]) -> Frames:
     return Frames(**{name: _frame(table) for name, table in whole.tables.items()})
 
 
+def data_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The objects that hold records' values; only these columns, if any are named: half a million files are copied column by column."""
+    chosen = (files["role"] == Role.VALUE).to_numpy()
+    wanted = files[list(columns)] if columns else files
+    return wanted if chosen.all() else wanted[chosen]
+
+
+def reach(files: pd.DataFrame) -> Reach:
+    """How far the objects of each topic-partition reach."""
+    rows = data_files(files, "topic", "partition", "max_ms", "committed_ms")
+    groups = groups_by(rows["topic"], rows["partition"])
+    places = rows.iloc[groups.first]
+    ends = zip(groups.highest(rows["max_ms"]), groups.highest(rows["committed_ms"]), strict=True)
+    return {
+        (str(topic), int(partition)): (int(last), int(committed))
+        for topic, partition, (last, committed) in zip(places["topic"], places["partition"], ends, strict=True)
+    }
+
+
 def _one(parts: Sequence[Part]) -> Part:
     tables = {
         name: pa.concat_tables([part.tables[name] for part in parts]).unify_dictionaries().combine_chunks()
@@ -104,7 +129,8 @@ def _one(parts: Sequence[Part]) -> Part:
 def _frame(table: pa.Table) -> pd.DataFrame:
     """Shares the memory of the numbers; texts stay in Arrow's form, a fifth of Python's."""
     texts = {pa.string(): pd.ArrowDtype(pa.string())}
-    return table.to_pandas(split_blocks=True, types_mapper=texts.get)
+    frame: pd.DataFrame = table.to_pandas(split_blocks=True, types_mapper=texts.get)
+    return frame
 
 
 def _table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:

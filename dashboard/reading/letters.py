@@ -1,28 +1,24 @@
-"""Which dead letters are there, and how do they look? The log's tables say which files to read; only what was asked for is read.
+"""Which dead letters are there? The log's tables say which files to read; only what was asked for is read.
 
 What became of each letter is judged by the product's own ledger (`kafka_s3.dead_letter_files`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final
 
 import pandas as pd
 
-from frames import Frames
-from kafka_s3.cli.dead_letter_text import csv_rows, readable
 from kafka_s3.commit_entry import read_entry
 from kafka_s3.dead_letter_files import Filed, Ledger, LetterFile, Selection, Settled, letters
 from kafka_s3.model import DataFile, Reason, Role, TopicPartition, Upload
 from kafka_s3.storage.store import ObjectStore
-from text import cell
+from reading.frames import Frames
 
 MOST_FILES: Final = 200
 MOST_LETTERS: Final = 5000
-PREVIEW: Final = 200
 _STAND_IN: Final = DataFile("", "", 0, 0, 0, 0, 0, None, None, "", "", "", Reason.FLUSH_NOW, Upload("", "", (), 0))
 """For the files of a replay, which the tables keep apart: the ledger only asks whether an entry has any."""
 
@@ -72,35 +68,3 @@ def _letter_file(row: Any) -> LetterFile:
         Reason.DEAD_LETTER, Upload(key, "", (), row.bytes), Role.DEAD_LETTER,
     )  # fmt: skip
     return LetterFile(file, row.version, row.committed_ms)
-
-
-def letters_table(found: Sequence[Filed]) -> pd.DataFrame:
-    """A row per letter, with the beginning of key and value as text."""
-    rows = [
-        (
-            one.letter.topic, one.letter.partition, one.letter.offset, one.committed_ms, one.letter.stage, one.letter.exception,
-            one.letter.message, str(one.state), _preview(one.letter.key), _preview(one.letter.value),
-        )
-        for one in found
-    ]  # fmt: skip
-    columns = ["topic", "partition", "offset", "committed_ms", "stage", "exception", "message", "state", "key", "value"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def by_class(found: Iterable[Filed]) -> pd.DataFrame:
-    """How many letters each exception class has, most first."""
-    frame = pd.DataFrame([(one.letter.exception.rpartition(".")[2], 1) for one in found], columns=["class", "letters"])
-    return frame.groupby("class").sum().sort_values("letters", ascending=False).reset_index()
-
-
-def export(found: Iterable[Filed]) -> bytes:
-    """The letters as CSV that no spreadsheet calculates, as `kafka-s3 dead-letters export` writes it."""
-    return "".join(csv_rows(found)).encode()
-
-
-def _preview(raw: bytes | None) -> str:
-    """Enough to recognise a record by; the whole of it is shown for one record at a time."""
-    if raw is None:
-        return "null"
-    text = str(cell(readable(raw[:PREVIEW])))
-    return f"{text} ..." if len(raw) > PREVIEW else text

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from data import DAY_MS, Window, data_files
-from frames import NO_TIME
+from figures.data import DAY_MS, Window
 from kafka_s3.config.settings import Settings
 from kafka_s3.model import Reason
+from reading.frames import NO_TIME, data_files
+from reading.groups import Numbers, groups_by
 
 MIB: Final = 1 << 20
+_USED: Final = ("committed_ms", "records", "bytes", "min_ms", "max_ms", "reason", "role")
 SMALL: Final = 16 * MIB
 ENOUGH: Final = 10
 MONTH_MS: Final = 30 * DAY_MS
@@ -24,8 +26,10 @@ BY_CLOCK: Final = (Reason.ROTATE_INTERVAL, Reason.ROTATE_SCHEDULE, Reason.OFFSET
 def by_reason(files: pd.DataFrame, window: Window) -> pd.DataFrame:
     """Files per bucket of time (`at_ms` is its beginning) and reason."""
     rows = data_files(files, "committed_ms", "reason")
-    at = (rows["committed_ms"] // window.step_ms * window.step_ms).rename("at_ms")
-    return rows.groupby([at, "reason"], observed=True).size().rename("files").reset_index()
+    at = rows["committed_ms"] // window.step_ms * window.step_ms
+    groups = groups_by(at, rows["reason"])
+    reasons = rows["reason"].iloc[groups.first].astype(object).to_numpy()
+    return pd.DataFrame({"at_ms": at.to_numpy()[groups.first], "reason": reasons, "files": groups.sizes()})
 
 
 def reasons(files: pd.DataFrame) -> pd.DataFrame:
@@ -53,9 +57,44 @@ def histogram(values: pd.Series) -> pd.DataFrame:
 def spans(files: pd.DataFrame) -> pd.DataFrame:
     """Of each data file with record times: `span_ms` from first to last record, `age_ms` of the oldest when it became visible."""
     rows = data_files(files, "min_ms", "max_ms", "committed_ms")
-    rows = rows[(rows["min_ms"] != NO_TIME).to_numpy()]
-    return pd.DataFrame(
-        {"span_ms": rows["max_ms"] - rows["min_ms"], "age_ms": (rows["committed_ms"] - rows["min_ms"]).clip(lower=0)}
+    first, last, seen = (rows[name].to_numpy() for name in ("min_ms", "max_ms", "committed_ms"))
+    timed = first != NO_TIME
+    if not timed.all():
+        first, last, seen = first[timed], last[timed], seen[timed]
+    return pd.DataFrame({"span_ms": last - first, "age_ms": np.maximum(seen - first, 0)})
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """How the data files of a window came out. Sizes in bytes; `slow_ms` is the age that 95 % of the files stay below."""
+
+    files: int
+    median_bytes: float
+    median_records: float
+    small: float
+    slow_ms: float | None
+    by_reason: pd.DataFrame
+    reasons: pd.DataFrame
+    sizes: pd.DataFrame
+    records: pd.DataFrame
+    spans: pd.DataFrame
+
+
+def summary(files: pd.DataFrame, window: Window) -> Summary:
+    """Everything that the page of rotations shows of these files; without files, a summary of none."""
+    rows = data_files(files, *_USED)
+    times = spans(rows)
+    return Summary(
+        files=len(rows),
+        median_bytes=float(rows["bytes"].median()),
+        median_records=float(rows["records"].median()),
+        small=float((rows["bytes"] < SMALL).mean()),
+        slow_ms=float(times["age_ms"].quantile(0.95)) if len(times) else None,
+        by_reason=by_reason(rows, window),
+        reasons=reasons(rows),
+        sizes=histogram(rows["bytes"]),
+        records=histogram(rows["records"]),
+        spans=histogram(times["span_ms"]),
     )
 
 
@@ -136,9 +175,9 @@ def merged(files: pd.DataFrame, target_bytes: int) -> int:
     return int(np.ceil(_per_directory(files) / target_bytes).clip(min=1).sum())
 
 
-def _per_directory(files: pd.DataFrame) -> np.ndarray[Any, Any]:
+def _per_directory(files: pd.DataFrame) -> Numbers:
     """Bytes of each topic-partition in each directory: no file can be larger."""
-    return files.groupby(["topic", "partition", "encoded"], observed=True)["bytes"].sum().to_numpy()
+    return groups_by(files["topic"], files["partition"], files["encoded"]).sums(files["bytes"])
 
 
 def _advice(topic: str, own: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None) -> Advice:
@@ -176,8 +215,10 @@ def _limit(most: float) -> str:
 
 def _above(files: pd.DataFrame) -> pd.DataFrame:
     """The files as if they lay one directory higher."""
-    higher = {name: str(name).rpartition("/")[0] for name in files["encoded"].cat.categories}
-    return files.assign(encoded=files["encoded"].astype(object).map(higher))
+    names = [str(name).rpartition("/")[0] for name in files["encoded"].cat.categories]
+    codes, above = pd.factorize(pd.Series(names, dtype=object))
+    placed = pd.Categorical.from_codes(codes[files["encoded"].cat.codes.to_numpy()], above)
+    return files.assign(encoded=placed)
 
 
 def _change(reason: str, about: _Pace, settings: Settings | None) -> tuple[str, str, str]:
@@ -222,7 +263,7 @@ def _number(settings: Settings | None, key: str) -> int:
 
 def _round(value: float) -> int:
     """Two leading digits are as much as an estimate knows."""
-    digits = 10 ** max(len(str(int(value))) - 2, 0)
+    digits: int = 10 ** max(len(str(int(value))) - 2, 0)
     return max(round(value / digits) * digits, 1)
 
 

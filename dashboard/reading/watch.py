@@ -15,7 +15,7 @@ from kafka_s3.naming import StatePaths
 from kafka_s3.sink_status import Known
 from kafka_s3.sinks_in_bucket import known_of, sink_names
 from kafka_s3.storage.store import ObjectStore
-from reading import THREADS, ReadAhead
+from reading.read_ahead import THREADS, ReadAhead
 
 LOOK_EVERY_S: Final = 5.0
 NAMES_EVERY_S: Final = 30.0

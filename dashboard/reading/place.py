@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from kafka_s3.cli.arguments import REGION, pairs
-from kafka_s3.cli.control_target import Place, named_place, place_of, place_words
+from kafka_s3.cli.control_target import Place, named_place, place_of
 from kafka_s3.config.options_ours import STATE_PREFIX
+from kafka_s3.config.secret import MASK
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load
 from kafka_s3.storage.options import StoreOptions
@@ -37,12 +39,17 @@ class Opened:
     settings: Settings | None = None
     sink: str = ""
     file: str = ""
+    worker: str = ""
+    overrides: tuple[tuple[str, str], ...] = ()
 
-    def words(self, sink: str) -> str:
-        """How `kafka-s3` commands that take CONFIG|NAME are told which sink is meant."""
-        if self.file and sink == self.sink:
-            return self.file
-        return f"{sink} {place_words(self.place, self._options())}"
+    def command(self, sink: str) -> str:
+        """What `kafka-s3` commands that take CONFIG are told, safe to paste into a shell; values of secret settings are left out."""
+        if self.settings is None or sink != self.sink:
+            return "CONFIG"
+        shown = self.settings.masked()
+        pairs = (f"{key}={'...' if shown.get(key, MASK) == MASK else value}" for key, value in self.overrides)
+        worker = ["--worker", self.worker] if self.worker else []
+        return shlex.join([self.file, *worker, *(word for pair in pairs for word in ("--set", pair))])
 
     def identity(self) -> tuple[str, str, str]:
         """What tells this place from others: address, bucket, folder."""
@@ -60,9 +67,9 @@ def surroundings() -> tuple[tuple[str, str], ...]:
 def opened(variables: Mapping[str, str]) -> Opened:
     """The place that the variables name. Raises ConfigError where they name none, or a configuration with problems."""
     if file := variables.get(CONFIG):
-        worker = Path(variables[WORKER]) if WORKER in variables else None
-        settings = load(Path(file), worker_path=worker, overrides=pairs(json.loads(variables.get(OVERRIDES, "[]"))))
-        return Opened(place_of(settings.resolved()), settings, settings.name, file)
+        worker, overrides = variables.get(WORKER, ""), pairs(json.loads(variables.get(OVERRIDES, "[]")))
+        settings = load(Path(file), worker_path=Path(worker) if worker else None, overrides=overrides)
+        return Opened(place_of(settings.resolved()), settings, settings.name, file, worker, tuple(overrides.items()))
     place = named_place(
         variables.get("KAFKA_S3_BUCKET"),
         variables.get("KAFKA_S3_STORE_URL"),

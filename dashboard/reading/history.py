@@ -15,9 +15,6 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Thread
 from typing import Final
 
-from cache_files import BLOCK, CacheFiles
-from data import Reach, reach
-from frames import Frames, Part, cut, frames_of, joined, part_of
 from kafka_s3.commit_entry import read_entry
 from kafka_s3.errors import LogDamaged, ObjectMissing, SinkError
 from kafka_s3.masking import reason_of
@@ -25,7 +22,10 @@ from kafka_s3.naming import StatePaths
 from kafka_s3.sink_status import Known
 from kafka_s3.sinks_in_bucket import known_of
 from kafka_s3.storage.store import ObjectStore
-from reading import THREADS, Damage, ReadAhead, entries_of, versions_listed
+from reading.cache_files import BLOCK, CacheFiles
+from reading.frames import Frames, Part, Reach, cut, frames_of, joined, part_of, reach
+from reading.give_way import PAGES_FIRST
+from reading.read_ahead import THREADS, Damage, ReadAhead, entries_of, versions_listed
 
 RECENT: Final = 100
 STEP: Final = 250
@@ -139,7 +139,7 @@ class History:
                 self._parts.extend(self._new_of(kept))
             self._show()
         while (span := self._missing()) and not self._over.is_set():
-            self._take(span)
+            self._take(span, first=PAGES_FIRST.wait)
             if time.monotonic() - self._shown > SHOW_EVERY_S:
                 self._show()
             if self._asked.is_set() and time.monotonic() - self._looked > LOOK_EVERY_S:
@@ -166,11 +166,11 @@ class History:
             end -= 1
         return end
 
-    def _take(self, span: range) -> None:
-        """Reads entries; runs of them become parts."""
+    def _take(self, span: range, *, first: Callable[[], None] = lambda: None) -> None:
+        """Reads entries, after `first`; runs of them become parts."""
         if not span:
             return
-        entries, damage = entries_of(self._ahead, self._paths, span, pool=self._pool)
+        entries, damage = entries_of(self._ahead, self._paths, span, pool=self._pool, first=first)
         self._damage.update((one.version, one) for one in damage)
         runs: list[list[int]] = []
         for place, entry in enumerate(entries):

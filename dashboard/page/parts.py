@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import altair as alt
 import pandas as pd
 import streamlit as st
 
-import data
-from text import cells
+from figures import data
+from figures.charts import Chart
+from figures.text import cells
 
 SHOWN_ROWS: Final = 1000
 TIME: Final = "YYYY-MM-DD HH:mm:ss"
@@ -54,9 +54,9 @@ def size_column(title: str) -> Any:
     return st.column_config.NumberColumn(title, format="bytes")
 
 
-def chart(drawn: alt.Chart | alt.LayerChart, *, name: str, key: str) -> None:
+def chart(drawn: Chart, *, name: str, key: str) -> None:
     """A chart as wide as its place, with a description for those who cannot see it."""
-    st.altair_chart(drawn, width="stretch", alt=name, key=key)
+    st.vega_lite_chart(drawn, width="stretch", alt=name, key=key)
 
 
 def figures(values: Sequence[tuple[str, str, str]]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-import data
+from figures import data
+from figures.text import plain
 from kafka_s3.errors import SinkError
-from place import Opened
-from scene import Scene
-from text import plain
-from watch import Sight
+from page.scene import Scene
+from reading.place import Opened
+from reading.watch import Sight
 
 SHOWN_DAMAGE = 20
 

@@ -5,17 +5,18 @@ Sums are over the selected time range, by the time of commit. Times are epoch ms
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from frames import NO_TIME, SKIPPED, Frames
 from kafka_s3.model import Role
 from kafka_s3.positions import CAUSE
 from kafka_s3.sink_status import Known, standpoints
+from reading.frames import NO_TIME, SKIPPED, Frames, Reach, data_files
+from reading.groups import Numbers, groups_by
 
 MINUTE_MS: Final = 60_000
 HOUR_MS: Final = 60 * MINUTE_MS
@@ -69,13 +70,6 @@ def narrowed(frames: Frames, window: Window) -> Window:
     return Window(int(times.min()), int(times.max()) + 1, window.topics)
 
 
-def data_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
-    """The objects that hold records' values; only these columns, if any are named: half a million files are copied column by column."""
-    chosen = (files["role"] == Role.VALUE).to_numpy()
-    wanted = files[list(columns)] if columns else files
-    return wanted if chosen.all() else wanted[chosen]
-
-
 def topics_of(frames: Frames) -> list[str]:
     """Every topic that the log names, in order."""
     found: set[str] = set()
@@ -92,47 +86,38 @@ def local(times_ms: pd.Series, zone: str) -> pd.Series:
 
 def wall(times_ms: pd.Series, zone: str) -> pd.Series:
     """Epoch ms as a zone's wall clock, labelled UTC: charts draw it as it is, whatever zone the browser is in."""
-    return local(times_ms, zone).dt.tz_localize(None).dt.tz_localize("UTC")
+    shown: pd.Series = local(times_ms, zone).dt.tz_localize(None).dt.tz_localize("UTC")
+    return shown
 
 
 # ------------------------------------------------------------ is my data arriving?
 
 
-Reach = Mapping[tuple[str, int], tuple[int, int]]
-"""Per topic and partition the latest time of a record in an object, and of a commit."""
-
-
 def lag_table(known: Known | None, reached: Reach) -> pd.DataFrame:
     """Each topic-partition: frontier, lag in records and seconds, and `complete_ms`, up to which no record is missing.
 
-    A partition without lag is complete up to the heartbeat. One with lag is complete up to the latest record in an object, if
+    A partition without lag is complete up to the look that measured it. One with lag is complete up to the latest record in an object, if
     records are in the order of time: their own times are all that the log has. `committed_ms` is the last commit with its records.
     """
     columns = ["topic", "partition", "frontier", "lag", "lag_s", "complete_ms", "committed_ms", "recorded"]
     points = standpoints(known) if known else []
-    beat = known.heartbeat.beat_ms if known and known.heartbeat else None
+    looked = looked_ms(known)
     rows = []
     for point in points:
         last_ms, committed = reached.get(
             (point.topic_partition.topic, point.topic_partition.partition), (NO_TIME, NO_TIME)
         )
-        complete = beat if point.lag == 0 and beat is not None else last_ms
-        lag_s = None if point.lag is None or beat is None or complete == NO_TIME else max(beat - complete, 0) / 1000
+        complete = looked if point.lag == 0 and looked is not None else last_ms
+        lag_s = None if point.lag is None or looked is None or complete == NO_TIME else max(looked - complete, 0) / 1000
         rows.append((*point.topic_partition, point.frontier, point.lag, lag_s, complete, committed, point.dead_ahead))
     return pd.DataFrame(rows, columns=columns).astype({"frontier": "Int64", "lag": "Int64", "lag_s": "Float64"})
 
 
-def reach(files: pd.DataFrame) -> Reach:
-    """How far the objects of each topic-partition reach."""
-    found = (
-        data_files(files, "topic", "partition", "max_ms", "committed_ms")
-        .groupby(["topic", "partition"], observed=True)
-        .max()
-    )
-    return {
-        (str(topic), int(partition)): (int(last), int(committed))
-        for (topic, partition), last, committed in zip(found.index, found["max_ms"], found["committed_ms"], strict=True)
-    }
+def looked_ms(known: Known | None) -> int | None:
+    """When lag was measured, None where nothing says so; a sink of an earlier version says only when it was heard of."""
+    if known is None or known.heartbeat is None:
+        return None
+    return known.heartbeat.beat_ms if known.heartbeat.looked_ms is None else known.heartbeat.looked_ms
 
 
 def completeness(lags: pd.DataFrame) -> pd.DataFrame:
@@ -150,11 +135,14 @@ def completeness(lags: pd.DataFrame) -> pd.DataFrame:
 def throughput(files: pd.DataFrame, window: Window) -> pd.DataFrame:
     """Records, bytes and files per topic and bucket of time (`at_ms` is its beginning), and records per second."""
     rows = data_files(files, "committed_ms", "topic", "records", "bytes")
-    at = (rows["committed_ms"] // window.step_ms * window.step_ms).rename("at_ms")
-    found = rows.groupby([at, "topic"], observed=True).agg(
-        records=("records", "sum"), bytes=("bytes", "sum"), files=("bytes", "size")
-    )
-    return found.reset_index().assign(per_second=lambda made: made["records"] / (window.step_ms / 1000))
+    at = rows["committed_ms"] // window.step_ms * window.step_ms
+    groups = groups_by(at, rows["topic"])
+    records = groups.sums(rows["records"])
+    return pd.DataFrame({
+        "at_ms": at.to_numpy()[groups.first], "topic": rows["topic"].iloc[groups.first].astype(object).to_numpy(),
+        "records": records, "bytes": groups.sums(rows["bytes"]), "files": groups.sizes(),
+        "per_second": records / (window.step_ms / 1000),
+    })  # fmt: skip
 
 
 def totals(frames: Frames, window: Window) -> dict[str, int]:
@@ -219,18 +207,26 @@ def letters_over_time(counts: pd.DataFrame, window: Window) -> pd.DataFrame:
 # ------------------------------------------------------------ the log
 
 
+def versions_of_topics(frames: Frames) -> Numbers:
+    """Which entries have a file, a count or a gap in frames that were cut to some topics."""
+    versions = [frame["version"].to_numpy() for frame in (frames.files, frames.counts, frames.gaps)]
+    return np.unique(np.concatenate(versions))
+
+
 def commit_rows(entries: pd.DataFrame, files: pd.DataFrame, *, limit: int) -> pd.DataFrame:
-    """The newest entries, newest first: kind, counts, files, why they closed, and the offsets they hold."""
+    """The newest entries, newest first: kind, counts, files, why they closed, their topics, and the offsets they hold."""
     newest = entries.iloc[::-1].head(limit)
-    own = files[files["version"].isin(newest["version"]).to_numpy()].astype({"reason": object, "schema": object})
+    own = files[files["version"].isin(newest["version"]).to_numpy()]
+    own = own.astype({"reason": object, "schema": object, "topic": object})
     grouped = own.groupby("version", observed=True)
     about = pd.DataFrame({
         "reasons": grouped["reason"].agg(_distinct).astype(object), "schemas": grouped["schema"].agg(_distinct).astype(object),
+        "topics": grouped["topic"].agg(_distinct).astype(object),
     })  # fmt: skip
     offsets = offset_texts(data_files(own))
     shown = newest.merge(about, how="left", left_on="version", right_index=True)
     shown = shown.merge(offsets.rename("offsets"), how="left", left_on="version", right_index=True)
-    return shown.fillna({"reasons": "", "schemas": "", "offsets": ""}).reset_index(drop=True)
+    return shown.fillna({"reasons": "", "schemas": "", "topics": "", "offsets": ""}).reset_index(drop=True)
 
 
 def offset_texts(files: pd.DataFrame) -> pd.Series:

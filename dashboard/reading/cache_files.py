@@ -16,7 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from frames import SCHEMAS, Part, cut, joined
+from reading.frames import SCHEMAS, Part, cut, joined
 
 BLOCK: Final = 1000
 SMALL: Final = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
@@ -33,12 +33,16 @@ class ReadAhead:
     def __init__(self, store: ObjectStore, pool: ThreadPoolExecutor) -> None:
         self._store, self._pool, self._lock = store, pool, Lock()
         self._held: OrderedDict[str, Future[bytes]] = OrderedDict()
+        self._newest = ""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """As the store's; entries are on their way once they are listed."""
+        if prefix.endswith("/checkpoints/") and not start_after:
+            yield from self._checkpoints(prefix)
+            return
         found = self._store.list(prefix, start_after=start_after)
         if not prefix.endswith("/commits/"):
             yield from found
@@ -48,6 +52,13 @@ class ReadAhead:
             for info in infos:
                 self._fetch(info.key)
         yield from infos
+
+    def _checkpoints(self, prefix: str) -> Sequence[ObjectInfo]:
+        """From the newest checkpoint that is known on: a long log has a thousand, and only the last one counts."""
+        found = list(self._store.list(prefix, start_after=self._newest[:-1])) if self._newest else []
+        found = found or list(self._store.list(prefix))
+        self._newest = found[-1].key if found else ""
+        return found
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises ObjectMissing."""
@@ -80,6 +91,7 @@ class ReadAhead:
         """Drops what is remembered: another log has begun."""
         with self._lock:
             self._held.clear()
+            self._newest = ""
 
 
 def _is_fixed(key: str) -> bool:
@@ -87,12 +99,24 @@ def _is_fixed(key: str) -> bool:
 
 
 def entries_of(
-    store: ObjectStore, paths: StatePaths, versions: Sequence[int], *, pool: ThreadPoolExecutor
+    store: ObjectStore,
+    paths: StatePaths,
+    versions: Sequence[int],
+    *,
+    pool: ThreadPoolExecutor,
+    first: Callable[[], None] = lambda: None,
 ) -> tuple[list[CommitEntry], list[Damage]]:
-    """The entries of these versions, and those that are missing or damaged. Raises StorageError where the bucket refuses."""
+    """The entries of these versions, and those that are missing or damaged; `first` comes before each. Raises StorageError where the
+    bucket refuses.
+    """
     entries: list[CommitEntry] = []
     damage: list[Damage] = []
-    for found in pool.map(lambda version: _entry_or_damage(store, paths, version), versions):
+
+    def read(version: int) -> CommitEntry | Damage:
+        first()
+        return _entry_or_damage(store, paths, version)
+
+    for found in pool.map(read, versions):
         if isinstance(found, Damage):
             damage.append(found)
         else:

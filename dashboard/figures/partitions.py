@@ -11,13 +11,14 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from data import data_files
-from frames import NO_TIME
+from reading.frames import NO_TIME, data_files
+from reading.groups import Numbers, groups_by
 
 _NUMBERS: Final = re.compile(r"\d+")
 _DATE: Final = re.compile(r"^(19|20)\d{6}$")
 UNITS: Final = ("year", "month", "day", "hour", "minute")
 MOST_GAPS: Final = 1000
+_NEVER: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,15 @@ def _split(texts: list[str]) -> list[str]:
 def directories(files: pd.DataFrame) -> pd.DataFrame:
     """Each topic and encoded partition: files, records, bytes, first and last record and commit; in order of their names."""
     rows = data_files(files, "topic", "encoded", "records", "bytes", "min_ms", "max_ms", "committed_ms")
-    timed = rows["min_ms"].where(rows["min_ms"] != NO_TIME)
-    grouped = rows.assign(min_ms=timed).groupby(["topic", "encoded"], observed=True)
-    found = grouped.agg(
-        files=("records", "size"), records=("records", "sum"), bytes=("bytes", "sum"),
-        first_ms=("min_ms", "min"), last_ms=("max_ms", "max"),
-        first_commit_ms=("committed_ms", "min"), last_commit_ms=("committed_ms", "max"),
-    ).reset_index()  # fmt: skip
-    found["first_ms"] = found["first_ms"].fillna(NO_TIME).astype("int64")
-    found["topic"], found["encoded"] = found["topic"].astype(str), found["encoded"].astype(str)
+    groups = groups_by(rows["topic"], rows["encoded"])
+    places = rows.iloc[groups.first]
+    first = groups.lowest(rows["min_ms"].where(rows["min_ms"] != NO_TIME, _NEVER))
+    found = pd.DataFrame({
+        "topic": places["topic"].astype(object).to_numpy(), "encoded": places["encoded"].astype(object).to_numpy(),
+        "files": groups.sizes(), "records": groups.sums(rows["records"]), "bytes": groups.sums(rows["bytes"]),
+        "first_ms": np.where(first == _NEVER, NO_TIME, first), "last_ms": groups.highest(rows["max_ms"]),
+        "first_commit_ms": groups.lowest(rows["committed_ms"]), "last_commit_ms": groups.highest(rows["committed_ms"]),
+    })  # fmt: skip
     return found.sort_values(["topic", "encoded"], ignore_index=True)
 
 
@@ -108,17 +109,12 @@ def _between(slot: Slot, later: datetime) -> int:
 def late(files: pd.DataFrame) -> pd.DataFrame:
     """Directories that got a file when the same topic-partition had begun a later one: files, records, and by how much at most."""
     rows = data_files(files, "topic", "partition", "first_offset", "encoded", "records", "committed_ms")
-    rows = rows.sort_values(["topic", "partition", "first_offset"], kind="stable")
-    slots = {name: slot_of(str(name)) for name in rows["encoded"].cat.categories}
-    starts = (
-        rows["encoded"]
-        .map({name: slot.start.timestamp() if slot else np.nan for name, slot in slots.items()})
-        .astype(float)
-    )
-    places = [rows["topic"].cat.codes, rows["partition"]]
-    behind = starts.groupby(places, observed=True).cummax() - starts
-    chosen = (behind > 0).to_numpy()
-    grouped = rows[chosen].assign(behind_s=behind[chosen]).groupby(["topic", "encoded"], observed=True)
+    place = groups_by(rows["topic"], rows["partition"]).of_row
+    order = np.lexsort((rows["first_offset"].to_numpy(), place))
+    starts = _starts(rows["encoded"])[order]
+    behind = pd.Series(starts).groupby(place[order]).cummax().to_numpy() - starts
+    chosen = behind > 0
+    grouped = rows.iloc[order[chosen]].assign(behind_s=behind[chosen]).groupby(["topic", "encoded"], observed=True)
     made = grouped.agg(
         files=("records", "size"),
         records=("records", "sum"),
@@ -126,3 +122,10 @@ def late(files: pd.DataFrame) -> pd.DataFrame:
         at_ms=("committed_ms", "max"),
     )
     return made.reset_index().sort_values("behind_s", ascending=False, ignore_index=True)
+
+
+def _starts(encoded: pd.Series) -> Numbers:
+    """When each row's directory begins, in seconds; not a number where it is no time."""
+    slots = [slot_of(str(name)) for name in encoded.cat.categories]
+    starts = np.array([slot.start.timestamp() if slot else np.nan for slot in slots], dtype=float)
+    return starts[encoded.cat.codes.to_numpy()] if len(starts) else np.full(len(encoded), np.nan)

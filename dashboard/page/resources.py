@@ -7,11 +7,13 @@ import time
 
 import streamlit as st
 
-from cache_files import CacheFiles, default_folder
-from history import History
 from kafka_s3.naming import StatePaths
-from place import Opened, opened
-from watch import Watch
+from page.kept import Kept
+from reading.cache_files import CacheFiles, default_folder
+from reading.delta_versions import TableLogs
+from reading.history import History
+from reading.place import Opened, opened
+from reading.watch import Watch
 
 Variables = tuple[tuple[str, str], ...]
 
@@ -44,3 +46,16 @@ def history(variables: Variables, sink: str) -> History:
         return CacheFiles(folder, *at.identity(), sink, identity) if folder else None
 
     return History(at.place.store, StatePaths(at.place.prefix, sink), clock_ms=now_ms, caches=caches)
+
+
+@st.cache_resource(show_spinner=False, max_entries=4, on_release=TableLogs.close)
+def table_logs(variables: Variables, sink: str) -> TableLogs:
+    """The reader of the logs of one sink's Delta tables."""
+    return TableLogs(place(variables).place.store, sink)
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def kept(variables: Variables, sink: str) -> Kept:
+    """What was worked out of one sink's log."""
+    del variables, sink  # they tell the sinks apart
+    return Kept()

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import pandas as pd
 
-import resources
-from charts import Axis
-from controls import Chosen
-from data import Window, narrowed, selected, wall
-from frames import Frames
-from history import Snapshot
+from figures.charts import Axis
+from figures.data import Window, narrowed, selected, wall
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control import StoredConfig, read_stored_config
 from kafka_s3.errors import ConfigError, SinkError
 from kafka_s3.naming import StatePaths
 from kafka_s3.sink_status import Verdict, verdict
-from place import Opened
-from watch import Sight
+from page import resources
+from page.controls import Chosen
+from reading import delta_versions
+from reading.delta_versions import TableLog
+from reading.frames import Frames
+from reading.history import Snapshot
+from reading.place import Opened
+from reading.watch import Sight
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Scene:
     """A moment of the dashboard."""
 
+    variables: resources.Variables
     at: Opened
     chosen: Chosen
     sight: Sight
@@ -91,9 +98,25 @@ class Scene:
                 return None
         return None
 
+    def kept(self, name: str, make: Callable[[], T], *about: Hashable) -> T:
+        """A result that is worked out once for this state of the log, this window, and what else it is about."""
+        return resources.kept(self.variables, self.chosen.sink).of(
+            self.snapshot.frames, (name, self.wanted, *about), make=make
+        )
+
+    @cached_property
+    def tables(self) -> dict[str, TableLog]:
+        """Each topic's Delta table, as far as it is known; topics without one are left out."""
+        every = self.kept("folders", lambda: delta_versions.folders(self.snapshot.frames.files))
+        folders = {topic: one for topic, one in every.items() if topic in (self.chosen.topics or every)}
+        found = resources.table_logs(self.variables, self.chosen.sink).of(folders.values())
+        return {topic: log for topic, log in zip(folders, found, strict=True) if log.last}
+
 
 def scene(variables: resources.Variables, chosen: Chosen) -> Scene:
     """How things are now; waits for the first words of a log at most a second."""
     history = resources.history(variables, chosen.sink)
     snapshot = history.first(1.0)
-    return Scene(resources.place(variables), chosen, resources.watch(variables).ask(0.5), snapshot, resources.now_ms())
+    return Scene(
+        variables, resources.place(variables), chosen, resources.watch(variables).ask(0.5), snapshot, resources.now_ms()
+    )

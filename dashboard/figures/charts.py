@@ -1,0 +1,168 @@
+"""How do the numbers look? Vega-Lite charts of frames, as plain data; pure functions, fit for the light and the dark theme.
+
+Times come as a zone's wall clock labelled UTC (`data.wall`), and are drawn on UTC scales, so that no browser shifts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pandas as pd
+
+from figures.treemap import squarified
+
+PALETTE: Final = (
+    "#3b82c4",
+    "#d9772b",
+    "#2f9e6e",
+    "#b65fc4",
+    "#c2544f",
+    "#8a8f2a",
+    "#3b92a4",
+    "#9a6b4f",
+    "#7a7fd1",
+    "#808890",
+)
+"""Each at least 3:1 against white and against the dark background: adjacent things are told apart by more than hue, by their order."""
+BOX_COLOURS: Final = ("#1f6fb2", "#2a7a5f", "#7a4f9a", "#9a4a3f", "#5b6770")
+"""Dark enough for white names."""
+HEIGHT: Final = 260
+BOXES: Final = 60
+OTHERS: Final = "(others)"
+ROWS: Final = "rows"
+"""The name of a chart's data: the same for new numbers, so that the page updates the chart and does not draw it anew."""
+SHORT: Final = {"format": "~s"}
+Chart = dict[str, Any]
+"""A Vega-Lite document with its frames under `datasets`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A chart's time: the width of a bar in ms, and what is drawn, from one wall clock to another."""
+
+    step_ms: int
+    start: pd.Timestamp
+    end: pd.Timestamp
+
+    @property
+    def format(self) -> str:
+        """How the axis names times."""
+        if self.end.normalize() == self.start.normalize():
+            return "%H:%M:%S" if self.step_ms < 60_000 else "%H:%M"
+        return "%m-%d %H:%M" if self.end - self.start < pd.Timedelta(days=6) else "%Y-%m-%d"
+
+
+def bars_over_time(
+    frame: pd.DataFrame, value: str, *, by: str, axis: Axis, titles: tuple[str, str], domain: Sequence[str]
+) -> Chart:
+    """Stacked bars: `at` (wall clock), `value`, coloured by `by`; `domain` fixes the order of the colours, the first one at the bottom."""
+    rows = stacked(frame, value, by=by, step_ms=axis.step_ms, domain=domain)
+    bars = {
+        "mark": "rect", "data": {"name": ROWS},
+        "encoding": {
+            "x": _time("at", axis), "x2": {"field": "end"},
+            "y": _amount("low", titles[0], axis=SHORT, scale={"zero": True}), "y2": {"field": "high"},
+            "color": _colour(by, titles[1], domain),
+            "tooltip": [_when("at"), _named(by, titles[1]), _amount(value, titles[0], format=",")],
+        },
+    }  # fmt: skip
+    # a domain for a rectangle's two sides is refused by Vega-Lite with a warning, so points that nobody sees stretch the axis
+    ends = {"mark": {"type": "point", "opacity": 0}, "data": {"name": "ends"}, "encoding": {"x": _time("at", axis)}}
+    data = {ROWS: rows[["at", "end", "low", "high", by, value]], "ends": pd.DataFrame({"at": [axis.start, axis.end]})}
+    return {"layer": [bars, ends], "height": HEIGHT, "datasets": data}
+
+
+def stacked(frame: pd.DataFrame, value: str, *, by: str, step_ms: int, domain: Sequence[str]) -> pd.DataFrame:
+    """The rows with the corners of their bars: `at` to `end`, `low` to `high`. A bar leaves a tenth of its width free."""
+    order = {name: place for place, name in enumerate(domain)}
+    rows = frame.assign(rank=frame[by].map(order)).sort_values(["at", "rank"], kind="stable", ignore_index=True)
+    high = rows.groupby("at")[value].cumsum()
+    return rows.assign(low=high - rows[value], high=high, end=rows["at"] + pd.Timedelta(milliseconds=step_ms * 9 // 10))
+
+
+def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str]) -> Chart:
+    """A histogram: one bar for each class of `rotations.histogram`, labelled by `texts`; `title` is for who points at a bar."""
+    encoding = {
+        "x": {**_named("text", None), "sort": None, "axis": {"labelAngle": -40, "labelOverlap": True}},
+        "y": _amount("files", "files", axis={"tickMinStep": 1}),
+        "tooltip": [_named("text", title), _amount("files", "files", format=",")],
+    }
+    return _bars(frame[["files"]].assign(text=list(texts)), encoding, height=HEIGHT)
+
+
+def ranked(frame: pd.DataFrame, value: str, *, by: str, titles: tuple[str, str]) -> Chart:
+    """Horizontal bars, largest first."""
+    encoding = {
+        "y": {**_named(by, None), "sort": "-x", "axis": {"labelLimit": 220}},
+        "x": _amount(value, titles[0], axis={**SHORT, "tickMinStep": 1}),
+        "tooltip": [_named(by, titles[1]), _amount(value, titles[0], format=",")],
+    }
+    return _bars(frame[[by, value]], encoding, height=max(22 * len(frame) + 40, 90))
+
+
+def boxes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
+    """The rectangles of a treemap: `name`, the value, `x`, `y`, `x2`, `y2`, `rank`; the smallest ones are put together."""
+    rows = frame[frame[value] > 0].sort_values(value, ascending=False)[["name", value]].astype({"name": object})
+    if len(rows) > BOXES:
+        rest = pd.DataFrame({"name": [OTHERS], value: [rows[value].iloc[BOXES - 1 :].sum()]})
+        rows = pd.concat([rows.iloc[: BOXES - 1], rest]).sort_values(value, ascending=False)
+    placed = squarified(rows[value].astype(float).tolist())
+    sides = [(box.x, box.y, box.x + box.width, box.y + box.height) for box in placed]
+    found = pd.DataFrame(sides, columns=["x", "y", "x2", "y2"])
+    return found.assign(name=rows["name"].tolist(), rank=range(len(rows)), **{value: rows[value].tolist()})
+
+
+def treemap(frame: pd.DataFrame, value: str, *, title: str, texts: Sequence[str]) -> Chart:
+    """Rectangles of `boxes`, with their names where these fit."""
+    rows = frame.assign(shown=list(texts), colour=[BOX_COLOURS[rank % len(BOX_COLOURS)] for rank in frame["rank"]])
+    rows = rows.assign(middle_x=(rows["x"] + rows["x2"]) / 2, middle_y=(rows["y"] + rows["y2"]) / 2)
+    drawn = {
+        "mark": {"type": "rect", "stroke": "white", "strokeWidth": 1.5}, "data": {"name": ROWS},
+        "encoding": {
+            "x": _side("x", [0, 1]), "x2": {"field": "x2"}, "y": _side("y", [1, 0]), "y2": {"field": "y2"},
+            "color": {"field": "colour", "type": "nominal", "scale": None, "legend": None},
+            "tooltip": [_named("name", "name"), _named("shown", title)],
+        },
+    }  # fmt: skip
+    named = {
+        "mark": {"type": "text", "fontSize": 11, "color": "white", "limit": 150}, "data": {"name": "named"},
+        "encoding": {"x": _side("middle_x", [0, 1]), "y": _side("middle_y", [1, 0]), "text": {"field": "name", "type": "nominal"}},
+    }  # fmt: skip
+    large = rows[(rows["x2"] - rows["x"] > 0.09) & (rows["y2"] - rows["y"] > 0.06)]
+    data = {ROWS: rows, "named": large[["name", "middle_x", "middle_y"]]}
+    return {"layer": [drawn, named], "height": 340, "config": {"view": {"strokeWidth": 0}}, "datasets": data}
+
+
+def _bars(rows: pd.DataFrame, encoding: Chart, *, height: int) -> Chart:
+    return {"mark": {"type": "bar", "color": PALETTE[0]}, "data": {"name": ROWS}, "encoding": encoding, "height": height,
+            "datasets": {ROWS: rows}}  # fmt: skip
+
+
+def _time(column: str, axis: Axis) -> Chart:
+    drawn = {"format": axis.format, "labelOverlap": True, "tickCount": 8}
+    return {"field": column, "type": "temporal", "title": None, "scale": {"type": "utc"}, "axis": drawn}
+
+
+def _when(column: str) -> Chart:
+    return {"field": column, "type": "temporal", "timeUnit": "utcyearmonthdatehoursminutesseconds", "title": "from",
+            "format": "%Y-%m-%d %H:%M:%S"}  # fmt: skip
+
+
+def _named(column: str, title: str | None) -> Chart:
+    return {"field": column, "type": "nominal", "title": title}
+
+
+def _amount(column: str, title: str, **more: Any) -> Chart:
+    return {"field": column, "type": "quantitative", "title": title, **more}
+
+
+def _side(column: str, domain: Sequence[int]) -> Chart:
+    return {"field": column, "type": "quantitative", "axis": None, "scale": {"domain": list(domain), "nice": False}}
+
+
+def _colour(column: str, title: str, domain: Sequence[str]) -> Chart:
+    colours = [PALETTE[place % len(PALETTE)] for place in range(len(domain))]
+    legend = {"orient": "bottom", "columns": 3, "symbolLimit": 30, "labelLimit": 200}
+    return {**_named(column, title), "scale": {"domain": list(domain), "range": colours}, "legend": legend}
