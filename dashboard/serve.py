@@ -19,6 +19,8 @@ from page import resources
 from reading.place import surroundings
 
 VIEWS: Final = ("overview", "rotation", "dead_letters", "layout", "commits", "configuration")
+QUICK_TURNS_S: Final = 0.001
+"""Many threads read: whoever waits for a page shall not wait for a long turn of each of them."""
 _log = logging.getLogger(__name__)
 
 
@@ -27,9 +29,7 @@ def main() -> None:
     for view in VIEWS:
         importlib.import_module(f"views.{view}")
     gc.freeze()  # Streamlit collects garbage after each run of a page: what was imported need not be looked through every time
-    sys.setswitchinterval(
-        0.001
-    )  # many threads read: whoever waits for a page shall not wait for a turn of each of them
+    sys.setswitchinterval(QUICK_TURNS_S)
     Thread(target=_begin_to_read, name="begin", daemon=True).start()
     cli.main(prog_name="streamlit")
 

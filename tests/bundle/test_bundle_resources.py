@@ -148,7 +148,7 @@ ORDERS, SHIPMENTS, TASK = "resources/jobs/orders", "resources/jobs/shipments", "
         (f"{SHIPMENTS}/{TASK}/libraries", [{"whl": "../../dist/*.whl"}], "dependency of its environment"),
         ("resources/apps/dashboard/name", "Kafka_S3", "no name for an app"),
         ("resources/apps/dashboard/source_code_path", "../board", "no folder"),
-        ("resources/apps/dashboard/config/env/4/value_from", "keys", "no resource keys"),
+        ("resources/apps/dashboard/config/env/5/value_from", "keys", "no resource keys"),
         ("resources/apps/dashboard/config/env/4", {"name": "A", "valueFrom": "access-key-id"}, "needs value or value_from"),
         ("resources/apps/dashboard/permissions/0/level", "CAN_VIEW", "CAN_VIEW is none of"),
         ("resources/apps/dashboard/resources/0/secret/permission", "CAN_READ", "permission"),
