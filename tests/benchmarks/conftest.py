@@ -1,4 +1,4 @@
-"""The services that every benchmark runs on, once per module."""
+"""The services that every benchmark runs on, the broker anew for each: its topics are the benchmark's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_s3.embedded.s3 import EmbeddedS3
 from tests.benchmarks.support import running_broker, running_objects
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def broker() -> Iterator[EmbeddedKafka]:
     with running_broker() as running:
         yield running

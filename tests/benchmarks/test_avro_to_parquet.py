@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -153,8 +153,8 @@ def channel(number: int) -> bytes:
     return b"\x02" + _text("web") if number % 3 else b"\0"
 
 
-def produced(broker: EmbeddedKafka, registry: EmbeddedRegistry) -> dict[str, Topic]:
-    """All topics, by the names in `PATHS`."""
+def produced(broker: EmbeddedKafka, registry: EmbeddedRegistry, names: set[str]) -> dict[str, Topic]:
+    """The topics of these names in `PATHS`."""
 
     def prefix(subject: str, text: str, language: Language = Language.AVRO) -> bytes:
         return b"\0" + registry.register(f"{subject}-value", text, language).to_bytes(4, "big")
@@ -177,6 +177,8 @@ def produced(broker: EmbeddedKafka, registry: EmbeddedRegistry) -> dict[str, Top
     }
     made = {}
     for name, (count, make) in makers.items():
+        if name not in names:
+            continue
         whole = range(count - count % PARTITIONS)
         new_topic(broker, name, PARTITIONS)
         made[name] = _send(broker.bootstrap_servers, name, ((make(number), number % PARTITIONS) for number in whole))
@@ -221,39 +223,51 @@ def side_process(name: str) -> None:
     sides.main(name, bare=name == PLAIN)
 
 
-def test_avro_to_parquet_against_plain_spark_and_the_sinks_other_paths(
-    broker: EmbeddedKafka, objects: EmbeddedS3, tmp_path: Path
-) -> None:
-    costs: dict[str, list[Cost]] = {name: [] for name in (MAIN, *COMPARED, *PATHS)}
+def test_avro_to_parquet_against_plain_spark(broker: EmbeddedKafka, objects: EmbeddedS3, tmp_path: Path) -> None:
+    """The sides in turns; each turn they read the same topic, the sink to S3, plain Spark to local disk."""
+    costs: dict[str, list[Cost]] = {name: [] for name in (SINK, *COMPARED)}
     with ExitStack() as stack:
         registry = stack.enter_context(EmbeddedRegistry())
-        topics = produced(broker, registry)
-        logs = {name: tmp_path / f"side-{at}.log" for at, name in enumerate((SINK, *COMPARED))}
+        topics = produced(broker, registry, {"avro", FEW})
+        topic, few = topics["avro"], topics[FEW]
+        logs = {name: tmp_path / f"side-{at}.log" for at, name in enumerate(costs)}
         started = {name: stack.enter_context(AvroSide(name, log)) for name, log in logs.items()}
         for turn in range(WARM_UPS + ROUNDS):
-            for name in costs:
-                if name not in (MAIN, *COMPARED) and turn not in (0, WARM_UPS):
-                    continue  # the other paths are run once, after one to warm up: they are told, not compared
-                path = PATHS.get(name, PATHS[MAIN])
-                topic, folder = topics[path.topic], f"run-{list(costs).index(name)}-{turn}"
-                place = f"{objects.endpoint_url}/{BUCKET}" if name in PATHS else str(tmp_path)
-                request = Request(topic.name, folder, broker.bootstrap_servers, place, _options(path, topic, registry))
-                side, few = started[SINK if name in PATHS else name], topics[FEW]
-                side.run(
-                    replace(
-                        request, topic=few.name, name=f"warm-{folder}", options=_options(PATHS[MAIN], few, registry)
-                    )
-                )
-                cost = side.run(request).cost
-                files = (
+            for at, (name, side) in enumerate(started.items()):
+                place = f"{objects.endpoint_url}/{BUCKET}" if name == SINK else str(tmp_path)
+                for one, folder in ((few, f"few-{at}-{turn}"), (topic, f"run-{at}-{turn}")):
+                    options = _options(PATHS[MAIN], one, registry)
+                    cost = side.run(Request(one.name, folder, broker.bootstrap_servers, place, options)).cost
+                written = (
                     fetched(objects, folder, tmp_path)
-                    if name in PATHS
+                    if name == SINK
                     else sorted((tmp_path / folder).glob("*.parquet"))
                 )
-                _found_again(topic, files)
+                _found_again(topic, written)
                 if turn >= WARM_UPS:
                     costs[name].append(cost)
-    _print_table(topics, costs)
+    _print_heading(topic)
+    rate = {name: _print_row(name if name != SINK else MAIN, topic, runs) for name, runs in costs.items()}
+    for other in COMPARED:
+        ratios = [ours / theirs for ours, theirs in zip(rate[SINK], rate[other], strict=True)]
+        print(f"{MAIN} to {other}: {spread(ratios)}")
+
+
+def test_the_sinks_other_paths(broker: EmbeddedKafka, objects: EmbeddedS3, tmp_path: Path) -> None:
+    """Each once, after once to warm up: they are told, not compared."""
+    others = {name: path for name, path in PATHS.items() if name != MAIN}
+    with EmbeddedRegistry() as registry, AvroSide(SINK, tmp_path / "side.log") as side:
+        topics = produced(broker, registry, {"avro", *(path.topic for path in others.values())})
+        for at, (name, path) in enumerate(others.items()):
+            topic = topics[path.topic]
+            for turn in ("warm", "measured"):
+                folder, place = f"{turn}-{at}", f"{objects.endpoint_url}/{BUCKET}"
+                options = _options(path, topic, registry)
+                cost = side.run(Request(topic.name, folder, broker.bootstrap_servers, place, options)).cost
+                _found_again(topic, fetched(objects, folder, tmp_path))
+            if at == 0:
+                _print_heading(topic)
+            _print_row(name, topic, [cost])
 
 
 def _options(path: Route, topic: Topic, registry: EmbeddedRegistry) -> dict[str, str]:
@@ -283,25 +297,23 @@ def _records(file: Path) -> int:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: content.read(1 << 20), b""))
 
 
-def _print_table(topics: dict[str, Topic], costs: dict[str, list[Cost]]) -> None:
-    main = topics[PATHS[MAIN].topic]
+def _print_heading(topic: Topic) -> None:
     print(
-        f"\n{main.records:,} Avro records of {main.value_bytes / main.records:.0f} bytes, {PARTITIONS} partitions, {ROUNDS} rounds in "
+        f"\n{topic.records:,} records of {topic.value_bytes / topic.records:.0f} bytes, {PARTITIONS} partitions, {ROUNDS} rounds in "
         f"turns after {WARM_UPS} to warm up\n"
     )
     print(
         f"{'':36}{'':>11}  {'M records per CPU-second':>27}  {'microseconds of CPU':>21}  {'wall (informational)':>22}"
     )
     print(f"{'':36}{'records':>11}  {'min / median / max':>27}  {'a record, median':>21}  {'median':>22}")
-    rate = {}
-    for name, runs in costs.items():
-        records = topics[PATHS.get(name, PATHS[MAIN]).topic].records
-        rate[name] = [records / cost.cpu_seconds / 1e6 for cost in runs]
-        wall = median(cost.wall_seconds for cost in runs)
-        print(f"{name:36}{records:>11,}  {spread(rate[name]):>27}  {1 / median(rate[name]):>21.2f}  {wall:>20.1f} s")
-    for other in COMPARED:
-        ratios = [ours / theirs for ours, theirs in zip(rate[MAIN], rate[other], strict=True)]
-        print(f"{MAIN} to {other}: {spread(ratios)}")
+
+
+def _print_row(name: str, topic: Topic, runs: list[Cost]) -> list[float]:
+    """Prints what the runs took; millions of records per CPU-second of each."""
+    rate = [topic.records / cost.cpu_seconds / 1e6 for cost in runs]
+    wall = median(cost.wall_seconds for cost in runs)
+    print(f"{name:36}{topic.records:>11,}  {spread(rate):>27}  {1 / median(rate):>21.2f}  {wall:>20.1f} s")
+    return rate
 
 
 if __name__ == "__main__":
