@@ -78,10 +78,11 @@ class GuardedSource:
             found = fit(expected, file)
             if self.mode is Mode.FAIL and (found.new or found.wider):
                 self._stop(report, found)
-            if found.refusals(self.mode):
-                if told.get(topic) == expected.schema_string():
-                    self._stop(report, found)
-                return True
+            was_told = told.get(topic) == expected.schema_string()
+            if found.refusals(self.mode) and was_told:
+                self._stop(report, found)
+            if found.refusals(self.mode) or (self.mode is Mode.RESCUE and found.new and not was_told):
+                return True  # in the latter case the task knew of no table, and rescued nothing
             if self.mode is Mode.ADD:
                 self._expect(topic, found.columns)
         return False
