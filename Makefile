@@ -38,7 +38,7 @@ dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C
 	@$(BIN)/kafka-s3 demo --dashboard
 
 test: lint types contracts conformance jars ## everything that CI checks
-	$(BIN)/python -m pytest -m "not soak and not benchmark" -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not soak and not benchmark" -n $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 unit: $(READY) ## the tests that start no service
 	$(BIN)/python -m pytest tests/unit $(PYTEST_ARGS)
