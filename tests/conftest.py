@@ -9,7 +9,7 @@ import itertools
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,10 +46,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
-    """A real broker, shared by all tests: use the topics of `topic`."""
+    """A real broker, shared by all tests: use the topics of `topic`. No test gets another's topic: its records are there still."""
     from kafka_s3.embedded.kafka import EmbeddedKafka
 
-    with EmbeddedKafka() as broker:
+    created = set[str]()
+
+    class SharedKafka(EmbeddedKafka):
+        def create_topic(self, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> None:
+            assert name not in created, f"Two tests use the topic {name}."
+            created.add(name)
+            super().create_topic(name, partitions, config=config)
+
+    with SharedKafka() as broker:
         yield broker
 
 

@@ -94,3 +94,10 @@ class FileUpload:
             self._id = self._store.create_upload(self.key)
         self._etags.append(self._store.upload_part(self.key, self._id, len(self._etags) + 1, data))
         self._sent += len(data)
+
+
+def upload_whole(store: ObjectStore, key: str, content: bytes, *, part_size: int, folder: Path) -> Upload:
+    """A small object, uploaded and not yet published."""
+    upload = FileUpload(store, key, part_size=part_size, folder=folder)
+    upload.add(content)
+    return upload.finish()

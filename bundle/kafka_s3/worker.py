@@ -35,7 +35,7 @@ from kafka_s3.schema_changes import SchemaRules
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tasks import Assignment, Tail, TaskReport
 from kafka_s3.timestamps import RecordTimestamp, TimestampExtractor
-from kafka_s3.uploads import FileUpload, spill_folder
+from kafka_s3.uploads import spill_folder, upload_whole
 from kafka_s3.weaving import Partitioned, woven
 from kafka_s3.writer import TopicPartitionWriter
 
@@ -310,7 +310,4 @@ class _Task:
         return [dead_letter_file(letters, self._sent(key, write_lines(letters)))]
 
     def _sent(self, key: str, content: bytes) -> Upload:
-        """A small object, uploaded and not yet published."""
-        upload = FileUpload(self._store, key, part_size=self._pipeline.part_size, folder=self._folder)
-        upload.add(content)
-        return upload.finish()
+        return upload_whole(self._store, key, content, part_size=self._pipeline.part_size, folder=self._folder)

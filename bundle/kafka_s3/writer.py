@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from kafka_s3.formats.format import Beside
-from kafka_s3.model import DataFile, Reason, TopicPartition
+from kafka_s3.model import DataFile, Reason, TopicPartition, Upload
 from kafka_s3.open_files import OpenFile, Output, open_file
 from kafka_s3.records import Longs, Run
 from kafka_s3.rotation import (
@@ -30,7 +29,7 @@ from kafka_s3.rotation import (
 from kafka_s3.schema_changes import Unifying, kept, projected
 from kafka_s3.schemas.compatibility import Decision
 from kafka_s3.schemas.connect import ConnectSchema
-from kafka_s3.uploads import FileUpload
+from kafka_s3.uploads import upload_whole
 from kafka_s3.weaving import Woven, joined
 
 
@@ -101,20 +100,20 @@ class TopicPartitionWriter:
             self.closed.append(closed)
             self.columns |= dict.fromkeys(filter(None, [target.columns()]))
             for extra in target.beside(file.first_offset):
+                sent = self._sent(extra)
                 self.closed.append(
-                    replace(closed, key=extra.key, role=extra.role, format=str(extra.role), **self._sent(extra))
+                    replace(
+                        closed, key=extra.key, role=extra.role, format=str(extra.role), upload=sent, bytes=sent.size
+                    )
                 )
         if files:
             self.frontier = self._offset + 1
         self._open.clear()
         self.records, self.base_ms = 0, None
 
-    def _sent(self, extra: Beside) -> dict[str, Any]:
-        """The upload of a small object."""
-        upload = FileUpload(self.output.store, extra.key, part_size=self.output.part_size, folder=self.output.folder)
-        upload.add(extra.content)
-        sent = upload.finish()
-        return {"upload": sent, "bytes": sent.size}
+    def _sent(self, extra: Beside) -> Upload:
+        out = self.output
+        return upload_whole(out.store, extra.key, extra.content, part_size=out.part_size, folder=out.folder)
 
     def abort(self) -> None:
         """Drops what is open and the uploads of what was closed: none of it will be committed."""
@@ -163,8 +162,8 @@ class TopicPartitionWriter:
         Where several schemas come to a directory, what becomes of the later ones is known only once the first one has its file: there
         is a stop without a reason.
         """
-        open_codes = [code for code, name in enumerate(part.names) if name in self._open]
         if len(part.runs) == 1:
+            open_codes = (code for code, name in enumerate(part.names) if name in self._open)
             conflicts = [code for code in open_codes if self._rolls(part.names[code], part.runs[0])]
             if not conflicts:
                 return None

@@ -7,21 +7,19 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from threading import Event, Thread
 from typing import Final
 
 from kafka_s3.commit_entry import read_entry
-from kafka_s3.errors import LogDamaged, ObjectMissing, SinkError
-from kafka_s3.masking import reason_of
+from kafka_s3.errors import LogDamaged, ObjectMissing
 from kafka_s3.naming import StatePaths
 from kafka_s3.sink_status import Known
 from kafka_s3.sinks_in_bucket import known_of
 from kafka_s3.storage.store import ObjectStore
+from reading.background import Background
 from reading.cache_files import BLOCK, CacheFiles
 from reading.frames import Frames, Part, Reach, cut, frames_of, joined, part_of, reach
 from reading.give_way import PAGES_FIRST
@@ -33,7 +31,6 @@ LOOK_EVERY_S: Final = 2.0
 SHOW_EVERY_S: Final = 1.0
 TRIED_AGAIN: Final = 20
 """Damaged entries are looked at again, as long as they are few: somebody may have restored them."""
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,51 +68,43 @@ class History:
         self._ahead = ReadAhead(store, self._pool)
         self._store, self._paths, self._clock_ms, self._caches = store, paths, clock_ms, caches
         self._cache: CacheFiles | None = None
-        self._asked, self._over, self._first = Event(), Event(), Event()
         self._identity: str | None = None
         self._parts: list[Part] = []
         self._damage: dict[int, Damage] = {}
         self._top = -1
         self._looked = self._shown = 0.0
         self.snapshot = Snapshot()
-        self._thread = Thread(target=self._work, name=f"history {paths.sink}", daemon=True)
-        self._thread.start()
+        self._background = Background(
+            f"history {paths.sink}",
+            self._read,
+            failed=lambda trouble: self._show(trouble=trouble),
+            pause_s=self._pause_s,
+        )
 
     def ask(self) -> Snapshot:
         """What is known now; a fresh look begins behind it."""
-        self._asked.set()
+        self._background.ask()
         return self.snapshot
 
     def first(self, seconds: float) -> Snapshot:
         """What is known as soon as anything is, at the latest after these seconds."""
-        self._asked.set()
-        self._first.wait(seconds)
+        self._background.ask()
+        self._background.wait(seconds)
         return self.snapshot
 
     def close(self) -> None:
         """Ends the thread."""
-        self._over.set()
-        self._asked.set()
+        self._background.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------ the thread
 
-    def _work(self) -> None:
-        while not self._over.is_set():
-            self._asked.wait()
-            self._asked.clear()
-            if self._over.is_set():
-                return
-            try:
-                self._look()
-                self._read_older()
-            except SinkError as error:
-                self._show(trouble=str(error))
-            except Exception as error:  # a page must never wait for a thread that is gone
-                if not self._over.is_set():  # then the pool refuses work
-                    _log.exception("The log of sink %s could not be read.", self._paths.sink)
-                    self._show(trouble=reason_of(error))
-            self._over.wait(max(0.0, self._looked + LOOK_EVERY_S - time.monotonic()))
+    def _read(self) -> None:
+        self._look()
+        self._read_older()
+
+    def _pause_s(self) -> float:
+        return max(0.0, self._looked + LOOK_EVERY_S - time.monotonic())
 
     def _look(self) -> None:
         """The sink's state and its new entries."""
@@ -138,11 +127,11 @@ class History:
             for kept in self._cache.read():
                 self._parts.extend(self._new_of(kept))
             self._show()
-        while (span := self._missing()) and not self._over.is_set():
+        while (span := self._missing()) and not self._background.closed:
             self._take(span, first=PAGES_FIRST.wait)
             if time.monotonic() - self._shown > SHOW_EVERY_S:
                 self._show()
-            if self._asked.is_set() and time.monotonic() - self._looked > LOOK_EVERY_S:
+            if self._background.asked and time.monotonic() - self._looked > LOOK_EVERY_S:
                 self._look()
         if self.snapshot.read < sum(map(len, self._parts)):
             self._show()
@@ -239,4 +228,4 @@ class History:
             trouble=trouble,
             looked_ms=before.looked_ms if trouble else self._clock_ms(),
         )
-        self._first.set()
+        self._background.answered()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.cli.arguments import REGION, pairs
+from kafka_s3.cli.arguments import REGION, Where, pairs
 from kafka_s3.cli.control_target import Place, named_place, place_of
 from kafka_s3.config.options_ours import STATE_PREFIX
 from kafka_s3.config.secret import MASK
@@ -70,10 +70,10 @@ def opened(variables: Mapping[str, str]) -> Opened:
         worker, overrides = variables.get(WORKER, ""), pairs(json.loads(variables.get(OVERRIDES, "[]")))
         settings = load(Path(file), worker_path=Path(worker) if worker else None, overrides=overrides)
         return Opened(place_of(settings.resolved()), settings, settings.name, file, worker, tuple(overrides.items()))
-    place = named_place(
+    where = Where(
         variables.get("KAFKA_S3_BUCKET"),
         variables.get("KAFKA_S3_STORE_URL"),
-        region=variables.get("KAFKA_S3_REGION", REGION),
-        prefix=variables.get("KAFKA_S3_STATE_PREFIX", STATE_PREFIX),
+        variables.get("KAFKA_S3_REGION", REGION),
+        variables.get("KAFKA_S3_STATE_PREFIX", STATE_PREFIX),
     )
-    return Opened(place, sink=variables.get(SINK, ""))
+    return Opened(named_place(where), sink=variables.get(SINK, ""))

@@ -6,15 +6,13 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from threading import Event, Thread
 from typing import Final
 
-from kafka_s3.errors import SinkError
-from kafka_s3.masking import reason_of
 from kafka_s3.naming import StatePaths
 from kafka_s3.sink_status import Known
 from kafka_s3.sinks_in_bucket import known_of, sink_names
 from kafka_s3.storage.store import ObjectStore
+from reading.background import Background
 from reading.read_ahead import THREADS, ReadAhead
 
 LOOK_EVERY_S: Final = 5.0
@@ -36,46 +34,32 @@ class Watch:
 
     def __init__(self, store: ObjectStore, prefix: str, *, clock_ms: Callable[[], int]) -> None:
         self._store, self._prefix, self._clock_ms = store, prefix, clock_ms
-        self._asked, self._over, self._first = Event(), Event(), Event()
         self._readers = ThreadPoolExecutor(THREADS, thread_name_prefix="read sinks")
         self._sinks: dict[str, ReadAhead] = {}
         self._named = -NAMES_EVERY_S
         self.sight = Sight()
-        Thread(target=self._work, name="watch", daemon=True).start()
+        self._background = Background("watch", self._look, failed=self._told, pause_s=lambda: LOOK_EVERY_S)
 
     def ask(self, seconds: float) -> Sight:
         """The last answer, waiting these seconds for the first one; a fresh look begins behind it."""
-        self._asked.set()
-        self._first.wait(seconds)
+        self._background.ask()
+        self._background.wait(seconds)
         return self.sight
 
     def close(self) -> None:
         """Ends the thread."""
-        self._over.set()
-        self._asked.set()
+        self._background.close()
         self._readers.shutdown(wait=False, cancel_futures=True)
 
-    def _work(self) -> None:
-        while not self._over.is_set():
-            self._asked.wait()
-            self._asked.clear()
-            if self._over.is_set():
-                return
-            try:
-                self._look()
-            except SinkError as error:
-                self.sight = replace(self.sight, trouble=str(error))
-            except Exception as error:  # a page must never wait for a thread that is gone
-                self.sight = replace(self.sight, trouble=reason_of(error))
-            self._first.set()
-            self._over.wait(LOOK_EVERY_S)
+    def _told(self, trouble: str) -> None:
+        self.sight = replace(self.sight, trouble=trouble)
 
     def _look(self) -> None:
         if time.monotonic() - self._named >= NAMES_EVERY_S or not self.sight.names:
             names = tuple(sink_names(self._store, self._prefix))
             self._named = time.monotonic()
             self.sight = replace(self.sight, names=names)
-            self._first.set()  # a page can choose its sink already
+            self._background.answered()  # a page can choose its sink already
         for name in self.sight.names:
             self._sinks.setdefault(name, ReadAhead(self._store, self._readers))
         with ThreadPoolExecutor(8) as pool:

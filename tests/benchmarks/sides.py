@@ -49,6 +49,8 @@ class Answer:
 class Side:
     """A side's process, kept while the sides take turns, so that its JVM stays warm. A context manager."""
 
+    module = "tests.benchmarks.sides"
+
     def __init__(self, name: str, log: Path) -> None:
         self.name = name
         self._log = log
@@ -59,7 +61,7 @@ class Side:
         self._output = self._log.open("w")
         path = os.pathsep.join([str(ROOT), str(ROOT / "bundle")])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.benchmarks.sides", self.name],
+            [sys.executable, "-m", self.module, self.name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._output, text=True, cwd=ROOT,
             env=os.environ | {"PYTHONPATH": path},
         )  # fmt: skip

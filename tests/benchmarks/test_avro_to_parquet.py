@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import struct
-import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import fastavro
 import pyarrow.parquet as pq
@@ -188,14 +187,7 @@ def produced(broker: EmbeddedKafka, registry: EmbeddedRegistry, names: set[str])
 class AvroSide(Side):
     """A side of this module, in a process of its own."""
 
-    def __enter__(self) -> Self:
-        self._output = self._log.open("w")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.benchmarks.test_avro_to_parquet", self.name],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._output, text=True, cwd=sides.ROOT,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(sides.ROOT), str(sides.ROOT / "bundle")])},
-        )  # fmt: skip
-        return self
+    module = "tests.benchmarks.test_avro_to_parquet"
 
 
 def plain_spark(spark: SparkSession, request: Request, *, tuned: bool) -> None:

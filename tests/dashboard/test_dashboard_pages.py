@@ -21,7 +21,7 @@ from kafka_s3.naming import StatePaths
 from kafka_s3.storage.memory import MemoryStore
 from tests.conftest import numbers
 from tests.dashboard.conftest import DASHBOARD
-from tests.dashboard.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked
+from tests.dashboard.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked, world
 from tests.faults.s3_proxy import ANYTHING, Proxy, Refuse, Rule, Which
 from tests.unit.memory_world import BASE, World
 
@@ -332,9 +332,11 @@ def test_no_bucket_at_all_says_which_variable_is_missing(visit: Open, monkeypatc
     assert "KAFKA_S3_BUCKET" in texts(clean(visit()))
 
 
-def test_a_sink_that_is_not_there_is_told_apart_from_one_that_has_committed_nothing(visit: Open, made: World) -> None:
-    test = settled(visit(made.store, sink="other"), lambda now: "There is no sink" in texts(now))
-    clean(test)
+def test_a_sink_that_is_not_there_is_told_apart_from_one_that_has_committed_nothing(visit: Open) -> None:
+    made = world()
+    beat(made)
+    clean(settled(visit(made.store), lambda now: "has committed nothing yet" in texts(now)))
+    clean(settled(visit(made.store, sink="other"), lambda now: "There is no sink" in texts(now)))
 
 
 @pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits", "configuration"])

@@ -168,7 +168,7 @@ def recreate(here: Surroundings, topic: str) -> None:
     brokers = KafkaBrokers(here.servers)
     brokers.delete_topic(topic)
     eventually(lambda: topic not in brokers.topic_names())
-    here.kafka.create_topic(topic)
+    brokers.create_topic(topic)
 
 
 def verified(config: dict[str, str], folder: Path) -> list[dict[str, Any]]:

@@ -62,7 +62,7 @@ def test_a_topic_that_was_deleted_and_created_again_stops_the_sink(
     brokers = KafkaBrokers(here.servers)
     brokers.delete_topic(name)
     eventually(lambda: name not in brokers.topic_names())
-    here.kafka.create_topic(name)
+    brokers.create_topic(name)
     produce(here.servers, name, numbered(range(100, 120)))
     with pytest.raises(TopicRecreated, match=f"topic {name} was deleted and created again"):
         here.drain(config)

@@ -339,13 +339,15 @@ def test_records_whose_schema_a_header_names_arrive_among_those_that_name_it_the
     assert rows == [list(range(6))] * 2
 
 
-def test_the_demos_shipments_of_two_schema_versions_share_files_and_all_arrive(here: Surroundings) -> None:
+def test_the_demos_shipments_of_two_schema_versions_share_files_and_all_arrive(
+    here: Surroundings, topic: Callable[..., str]
+) -> None:
+    name = topic(shipments.TOPIC, PARTITIONS)
     with EmbeddedRegistry() as registry:
         sent = list(shipments.shipment_records(shipments.register_shipments(registry), 1_500))
-        here.kafka.create_topic(shipments.TOPIC, PARTITIONS)
-        produce(here.servers, shipments.TOPIC, [Given(r.value, r.partition, r.timestamp_ms, r.key) for r in sent])
+        produce(here.servers, name, [Given(r.value, r.partition, r.timestamp_ms, r.key) for r in sent])
         example = read_config(ROOT / "examples" / "shipments.json")
-        places = {**here.places(), "value.converter.schema.registry.url": registry.url}
+        places = {**here.places(), "topics": name, "value.converter.schema.registry.url": registry.url}
         here.drain({**example, **places, "errors.deadletterqueue.topic.name": ""})
 
     tables = {key: pq.read_table(io.BytesIO(here.bucket.get(key))) for key in here.bucket.data_keys()}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from memory_world import FIELD, ORDERS, START_MS, TIME, World
 
 from kafka_s3.embedded.memory import MemoryRecord
+from kafka_s3.model import Reason
 
 MINUTE = 60_000
 DAY = 86_400_000
@@ -133,7 +134,8 @@ RECORDS = st.lists(
     min_size=1,
     max_size=40,
 )  # offset step, minutes since the record before (late ones too), directory
-DELIVERIES = st.lists(st.tuples(st.integers(0, 9), st.integers(-20, 200)), max_size=10)  # records, minutes of the clock
+DELIVERIES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 200)), max_size=10)  # records, minutes of the clock
+CLOCK_SET_BACK = st.lists(st.tuples(st.integers(0, 9), st.integers(-200, 200)), max_size=10)
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -184,6 +186,24 @@ def test_deliveries_that_are_examined_late_leave_the_same_objects(rules, steps, 
     world.sink.drain()
 
     assert world.numbers() == original.files
+
+
+@QUICK
+@given(RULES, RECORDS, CLOCK_SET_BACK, st.booleans(), st.integers(1, 9))
+def test_under_a_clock_that_is_set_back_each_record_is_written_once_and_the_schedule_waits_for_one_mark_only(
+    rules, steps, deliveries, strict, batch
+) -> None:
+    records = made(steps)
+    world, _ = both(rules, records, deliveries, strict=str(strict).lower(), batch=batch)
+    if rules.schedule_ms > 0:
+        world.now = mark_after(world.now, rules.schedule_ms)
+        world.sink.cycle()
+    else:
+        world.sink.drain(close=Reason.FLUSH_NOW)
+
+    written = [offset for offsets in world.numbers().values() for offset in offsets]
+    assert sorted(written) == [record.offset for record in records]
+    assert not world.store.uploads
 
 
 @settings(max_examples=80, deadline=None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
+from kafka_s3.config.options_ours import STATE_PREFIX
 from kafka_s3.config.settings import Settings, defaults
 from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem
@@ -23,15 +25,26 @@ Overrides = Annotated[
 SinkName = Annotated[
     str, typer.Argument(metavar="CONFIG|NAME", help="A sink's configuration file, or its name with --bucket.")
 ]
-BucketName = Annotated[
-    str | None, typer.Option("--bucket", envvar="KAFKA_S3_BUCKET", help="The bucket, where no configuration names it.")
-]
-StoreUrl = Annotated[
-    str | None, typer.Option("--store-url", envvar="KAFKA_S3_STORE_URL", help="Address of an S3-compatible service.")
-]
-Region = Annotated[str, typer.Option("--region", envvar="KAFKA_S3_REGION", help="The bucket's region.")]
-Prefix = Annotated[str, typer.Option("--state-prefix", help="Folder of the sinks' state in the bucket.")]
 REGION: Final = str(defaults()["s3.region"])
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where sinks keep their state, if no configuration says so."""
+
+    bucket: Annotated[
+        str | None,
+        typer.Option("--bucket", envvar="KAFKA_S3_BUCKET", help="The bucket, where no configuration names it."),
+    ] = None
+    store_url: Annotated[
+        str | None,
+        typer.Option("--store-url", envvar="KAFKA_S3_STORE_URL", help="Address of an S3-compatible service."),
+    ] = None
+    region: Annotated[str, typer.Option("--region", envvar="KAFKA_S3_REGION", help="The bucket's region.")] = REGION
+    prefix: Annotated[str, typer.Option("--state-prefix", help="Folder of the sinks' state in the bucket.")] = (
+        STATE_PREFIX
+    )
+
 
 TopicName = Annotated[str, typer.Argument(help="The topic.")]
 PartitionNumber = Annotated[int, typer.Argument(min=0, help="The partition.")]

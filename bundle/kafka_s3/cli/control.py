@@ -17,27 +17,13 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_s3.cli.arguments import (
-    REGION,
-    AsJson,
-    BucketName,
-    ConfigPath,
-    Overrides,
-    Prefix,
-    Region,
-    StoreUrl,
-    Timeout,
-    WorkerPath,
-    Yes,
-    pairs,
-)
+from kafka_s3.cli.arguments import AsJson, ConfigPath, Overrides, Timeout, Where, WorkerPath, Yes, pairs, settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, named_place, place_of, place_words, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
 from kafka_s3.cli.position import confirm, console, now_ms
 from kafka_s3.commit_log import CommitLog
-from kafka_s3.config.options_ours import STATE_PREFIX
 from kafka_s3.config.validate import load
 from kafka_s3.control import (
     Asked,
@@ -64,21 +50,16 @@ QUIET_MS: Final = 600_000
 # ------------------------------------------------------------ commands that look
 
 
+@composed(where=Where)
 def list_(
+    where: Where,
     config: Annotated[Path | None, typer.Argument(help="A configuration that names the bucket.")] = None,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    bucket: BucketName = None,
-    store_url: StoreUrl = None,
-    region: Region = REGION,
-    prefix: Prefix = STATE_PREFIX,
     as_json: AsJson = False,
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
-    if config is not None:
-        place = place_of(load(config, worker_path=worker, overrides=pairs(overrides)).resolved())
-    else:
-        place = named_place(bucket, store_url, region=region, prefix=prefix)
+    place = named_place(where) if config is None else place_of(settings_of(config, worker, overrides))
     found, now = all_known(place.store, place.prefix), now_ms()
     if as_json:
         print(json.dumps({"sinks": [row_document(one, place.bucket, now_ms=now) for one in found]}, indent=2))

@@ -7,21 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.cli.arguments import (
-    REGION,
-    BucketName,
-    Overrides,
-    Prefix,
-    Region,
-    SinkName,
-    StoreUrl,
-    WorkerPath,
-    pairs,
-)
+from kafka_s3.cli.arguments import REGION, Overrides, SinkName, Where, WorkerPath, pairs, settings_of
+from kafka_s3.cli.composed import composed
 from kafka_s3.config.options_ours import STATE_PREFIX
 from kafka_s3.config.secret import MASK
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load, validate
+from kafka_s3.config.validate import validate
 from kafka_s3.control import read_stored_config
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.heartbeat import Heartbeat, read_heartbeat
@@ -81,21 +72,14 @@ def is_file(sink: str) -> bool:
     return sink.endswith((".json", ".properties")) or Path(sink).is_file()
 
 
-def target_of(
-    sink: SinkName,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
-    bucket: BucketName = None,
-    store_url: StoreUrl = None,
-    region: Region = REGION,
-    prefix: Prefix = STATE_PREFIX,
-) -> Target:
+@composed(where=Where)
+def target_of(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
     """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
     if is_file(sink):
-        settings = load(Path(sink), worker_path=worker, overrides=pairs(overrides)).resolved()
+        settings = settings_of(Path(sink), worker, overrides)
         target = Target(place_of(settings), settings.name, sink)
     else:
-        target = Target(named_place(bucket, store_url, region=region, prefix=prefix), sink, sink)
+        target = Target(named_place(where), sink, sink)
     if not is_known(target.store, target.paths):
         known = ", ".join(sink_names(target.store, target.place.prefix))
         way_out = f"Sinks there: {known}." if known else "There is no sink. Run one, or store one with kafka-s3 create."
@@ -103,12 +87,15 @@ def target_of(
     return target
 
 
-def named_place(bucket: str | None, store_url: str | None, *, region: str, prefix: str) -> Place:
+def named_place(where: Where) -> Place:
     """A bucket without a configuration: credentials are those of the surroundings. Raises ConfigError without a name."""
-    if not bucket:
+    if not where.bucket:
         raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
-    url = store_url if not store_url or "://" in store_url else f"https://{store_url}"
-    return Place(bucket, prefix, S3Store(StoreOptions(bucket, region=region, endpoint_url=url or None)))
+    url = where.store_url
+    url = url if not url or "://" in url else f"https://{url}"
+    return Place(
+        where.bucket, where.prefix, S3Store(StoreOptions(where.bucket, region=where.region, endpoint_url=url or None))
+    )
 
 
 def stored_settings(target: Target, overrides: list[str] | None) -> Settings:

@@ -13,10 +13,9 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 import kafka_s3
-from kafka_s3.cli.arguments import REGION, BucketName, Overrides, Prefix, Region, StoreUrl, WorkerPath, pairs
+from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, settings_of
+from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import is_file
-from kafka_s3.config.options_ours import STATE_PREFIX
-from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem
 
 APP: Final = "app.py"
@@ -26,7 +25,9 @@ ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2"}
 SHARED: Final = "share/kafka-s3/dashboard"
 
 
+@composed(where=Where)
 def dashboard(
+    where: Where,
     sink: Annotated[
         str | None,
         typer.Argument(
@@ -44,18 +45,15 @@ def dashboard(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = False,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    bucket: BucketName = None,
-    store_url: StoreUrl = None,
-    region: Region = REGION,
-    prefix: Prefix = STATE_PREFIX,
 ) -> None:
     """Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."""
     app = app_file()
     if sink is not None and is_file(sink):
         variables = _of_file(Path(sink), worker, overrides)
-    elif bucket:
+    elif where.bucket:
         variables = {
-            "KAFKA_S3_BUCKET": bucket, "KAFKA_S3_REGION": region, "KAFKA_S3_STATE_PREFIX": prefix, "KAFKA_S3_STORE_URL": store_url or "",
+            "KAFKA_S3_BUCKET": where.bucket, "KAFKA_S3_REGION": where.region, "KAFKA_S3_STATE_PREFIX": where.prefix,
+            "KAFKA_S3_STORE_URL": where.store_url or "",
             "KAFKA_S3_DASHBOARD_SINK": sink or "", "KAFKA_S3_DASHBOARD_CONFIG": "",
         }  # fmt: skip
     else:
@@ -91,7 +89,7 @@ def app_file() -> Path:
 
 def _of_file(config: Path, worker: Path | None, overrides: list[str] | None) -> dict[str, str]:
     """What the server is told; a configuration with problems is reported here, not on a page."""
-    load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    settings_of(config, worker, overrides)
     return {
         "KAFKA_S3_DASHBOARD_CONFIG": str(config.resolve()),
         "KAFKA_S3_DASHBOARD_WORKER": str(worker.resolve()) if worker else "",

@@ -15,10 +15,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
+from kafka_s3.cli.arguments import settings_of
+from kafka_s3.cli.composed import composed
 from kafka_s3.commit_log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.storage.store import ObjectStore
 
@@ -35,17 +35,16 @@ Only = Annotated[
 
 
 @delta.command()
+@composed(settings=settings_of)
 def check(
-    config: ConfigPath,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
+    settings: Settings,
     topics: Only = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
     from kafka_s3.delta.make import written_by_spark
 
-    here = _opened(config, worker, overrides=overrides)
+    here = _opened(settings)
     checked = _checked_copies if written_by_spark(here.settings) else _checked_tables
     found = checked(here, here.topics(topics))
     if as_json:
@@ -57,10 +56,9 @@ def check(
 
 
 @delta.command()
+@composed(settings=settings_of)
 def rebuild(
-    config: ConfigPath,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
+    settings: Settings,
     topics: Only = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Delete the tables' own logs first: their history is lost, no object is.")
@@ -76,7 +74,7 @@ def rebuild(
     from kafka_s3.delta.rebuild import rebuild as rebuild_table
     from kafka_s3.positions import check_idle
 
-    here = _opened(config, worker, overrides=overrides)
+    here = _opened(settings)
     if written_by_spark(here.settings):
         hint = "To have one made anew, DROP TABLE it: the sink makes it again from the whole log after the next entry."
         raise ConfigError(
@@ -100,10 +98,9 @@ def rebuild(
 
 
 @delta.command()
+@composed(settings=settings_of)
 def maintain(
-    config: ConfigPath,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
+    settings: Settings,
     topics: Only = None,
     optimize: Annotated[
         bool,
@@ -130,7 +127,6 @@ def maintain(
     from kafka_s3.delta.make import written_by_spark
 
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
     out = Console()
     if not settings.flag("delta.enable"):
         out.print(f"{settings.name} keeps no Delta tables (delta.enable=false).", markup=False, highlight=False)
@@ -165,8 +161,7 @@ class _Here:
         return list(wanted or known)
 
 
-def _opened(config: ConfigPath, worker: WorkerPath, *, overrides: Overrides) -> _Here:
-    settings = load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+def _opened(settings: Settings) -> _Here:
     if not settings.flag("delta.enable"):
         rule = "must be true: this sink has no tables."
         raise ConfigError([Problem("delta.enable", "false", rule, "Set it, or try --set delta.enable=true.")])

@@ -12,23 +12,12 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import (
-    REGION,
-    BucketName,
-    Overrides,
-    Prefix,
-    Region,
-    SinkName,
-    StoreUrl,
-    WorkerPath,
-    pairs,
-)
+from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of
+from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, is_file, named_place, stored_settings
 from kafka_s3.cli.display import ProgressObserver
 from kafka_s3.cli.logs import LogFormat, LogObserver, log_to_stderr
-from kafka_s3.config.options_ours import STATE_PREFIX
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load
 from kafka_s3.control import ControlDesk
 from kafka_s3.errors import ConfigError, Problem
 from kafka_s3.heartbeat import Pulse, beating
@@ -43,14 +32,12 @@ INTERVAL: Final = "heartbeat.interval.ms"
 STORED_WORKER: Final = "A stored configuration has its worker's settings with it; --set changes single keys."
 
 
+@composed(where=Where)
 def run(
     sink: SinkName,
+    where: Where,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    bucket: BucketName = None,
-    store_url: StoreUrl = None,
-    region: Region = REGION,
-    prefix: Prefix = STATE_PREFIX,
     available_now: Annotated[
         bool, typer.Option("--available-now", help="Work off what is in Kafka now, then stop.")
     ] = False,
@@ -73,12 +60,11 @@ def run(
         )
     log_to_stderr(log_format)
     if is_file(sink):
-        settings = load(Path(sink), worker_path=worker, overrides=pairs(overrides)).resolved()
+        settings = settings_of(Path(sink), worker, overrides)
     else:
         if worker is not None:
             raise ConfigError([Problem("--worker", str(worker), "goes with a configuration file.", STORED_WORKER)])
-        place = named_place(bucket, store_url, region=region, prefix=prefix)
-        settings = stored_settings(Target(place, sink), overrides).resolved()
+        settings = stored_settings(Target(named_place(where), sink), overrides).resolved()
     stop = Event()
     if progress if progress is not None else sys.stderr.isatty():
         with ProgressObserver(Console(stderr=True)) as bar:

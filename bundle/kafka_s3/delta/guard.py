@@ -78,10 +78,10 @@ class GuardedSource:
             found = fit(expected, file)
             if self.mode is Mode.FAIL and (found.new or found.wider):
                 self._stop(report, found)
-            was_told = told.get(topic) == expected.schema_string()
-            if found.refusals(self.mode) and was_told:
+            refused, was_told = found.refusals(self.mode), told.get(topic) == expected.schema_string()
+            if refused and was_told:
                 self._stop(report, found)
-            if found.refusals(self.mode) or (self.mode is Mode.RESCUE and found.new and not was_told):
+            if refused or (self.mode is Mode.RESCUE and found.new and not was_told):
                 return True  # in the latter case the task knew of no table, and rescued nothing
             if self.mode is Mode.ADD:
                 self._expect(topic, found.columns)

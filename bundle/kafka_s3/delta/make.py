@@ -126,8 +126,8 @@ def guarded(
 
 
 def shared_tables(settings: Settings, store: ObjectStore) -> Tables | None:
-    """Tables of delta-rs for a guard and a follower together, so that each is read once; None where delta-rs writes none."""
-    return tables_of(settings, store) if settings.flag("delta.enable") and not written_by_spark(settings) else None
+    """Tables of delta-rs for a guard and a follower together, so that each is read once; None where Spark writes them."""
+    return None if written_by_spark(settings) else tables_of(settings, store)
 
 
 def noted_of(settings: Settings, store: ObjectStore) -> Callable[[str], NotedColumns]:

@@ -1,0 +1,72 @@
+"""How do pages get what a bucket says without waiting for it? A thread looks while somebody asks; pages take what it found last."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from threading import Event, Thread
+
+from kafka_s3.errors import SinkError
+from kafka_s3.masking import reason_of
+
+_log = logging.getLogger(__name__)
+
+
+class Background:
+    """A thread that calls `look` once for each time that somebody has asked, and rests `pause_s()` seconds in between.
+
+    `failed` is told why a look failed; the thread goes on, for a page must never wait for one that is gone.
+    """
+
+    def __init__(
+        self, name: str, look: Callable[[], None], *, failed: Callable[[str], None], pause_s: Callable[[], float]
+    ) -> None:
+        self._look, self._failed, self._pause_s = look, failed, pause_s
+        self._asked, self._over, self._first = Event(), Event(), Event()
+        self._thread = Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    def ask(self) -> None:
+        """Has it look, now or when it has rested."""
+        self._asked.set()
+
+    def wait(self, seconds: float) -> None:
+        """Waits for the first answer, at most so long."""
+        self._first.wait(seconds)
+
+    def answered(self) -> None:
+        """There is something to show."""
+        self._first.set()
+
+    @property
+    def asked(self) -> bool:
+        """Whether somebody has asked since the last look began."""
+        return self._asked.is_set()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is over."""
+        return self._over.is_set()
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._over.set()
+        self._asked.set()
+
+    def _work(self) -> None:
+        while not self.closed:
+            self._asked.wait()
+            self._asked.clear()
+            if self.closed:
+                return
+            try:
+                self._look()
+            except SinkError as error:
+                self._failed(str(error))
+            except Exception as error:
+                if self.closed:  # then the look's own threads refuse work
+                    return
+                _log.exception("Thread %s could not read.", self._thread.name)
+                self._failed(reason_of(error))
+            self.answered()
+            self._over.wait(self._pause_s())
