@@ -6,7 +6,9 @@ On Databricks and under spark-submit a session exists and the connector is part 
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -18,13 +20,13 @@ LOCAL: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": (
-        "-XX:+UseParallelGC -Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-    ),
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "kafka_s3.spark.daemon",
     "spark.log.level": "ERROR",
 }
+ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+COLLECTOR: Final = "-XX:+UseParallelGC"
+OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
 def spark_session(*, name: str, cores: str = "*") -> SparkSession:
@@ -56,8 +58,15 @@ def local_session(*, name: str, cores: str = "*") -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python must be the one that has the product
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
+    builder = builder.config("spark.driver.extraJavaOptions", java_options(os.environ))
     for key, value in LOCAL.items():
         builder = builder.config(key, value)
     jars = ",".join(str(path) for path in spark_kafka_jars())
     session: SparkSession = builder.config("spark.jars", jars).getOrCreate()
     return session
+
+
+def java_options(environment: Mapping[str, str]) -> str:
+    """The options of the local session's JVM. It starts with one garbage collector only: one that the user's variables choose stays."""
+    chosen = any(re.search(r"-XX:\+Use\w+GC\b", environment.get(name, "")) for name in OPTIONS_OF_USERS)
+    return ARROW if chosen else f"{COLLECTOR} {ARROW}"
