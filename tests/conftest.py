@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 # Before anything starts a JVM or an AWS client: every process of the run sees the same time zone, and never the user's own AWS account.
 os.environ |= {
     "TZ": "UTC",
+    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",  # no JVM lives long enough to compile well
     "PYSPARK_PYTHON": sys.executable,  # Spark's workers need the Python that has the product
     "AWS_ACCESS_KEY_ID": "kafka-s3-local",
     "AWS_SECRET_ACCESS_KEY": "kafka-s3-local-secret",
