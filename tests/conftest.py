@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import class_archive
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -35,6 +37,7 @@ os.environ |= {
 }
 for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
     os.environ.pop(name, None)
+class_archive.use()
 time.tzset()
 
 numbers = itertools.count(1)
