@@ -11,7 +11,6 @@ PYTEST_ARGS ?=
 TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.NOTPARALLEL:
 .PHONY: help setup jars demo dashboard test lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run requirements clean
 
 help: ## show this list
@@ -39,12 +38,13 @@ dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C
 	@$(BIN)/kafka-s3 demo --dashboard
 
 # Files in their order, so that those that start services come before the many small ones.
-test: lint types contracts conformance jars $(CLASSES) ## everything that CI checks
+test: $(READY) ## everything that CI checks
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types contracts conformance $(CLASSES)
 	$(BIN)/python -m pytest -m "not soak and not benchmark" -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-$(CLASSES): $(READY)
+$(CLASSES): $(READY) | jars
 	@echo "Writing down Spark's classes, which makes every Spark of the tests start faster (once)"
-	@$(BIN)/python -m tests.class_archive 2>/dev/null
+	@$(BIN)/python -m tests.class_archive >$(CLASSES).log 2>&1 || echo "It could not be written, see $(CLASSES).log; tests do without it."
 
 unit: $(READY) ## the tests that start no service
 	$(BIN)/python -m pytest tests/unit $(PYTEST_ARGS)

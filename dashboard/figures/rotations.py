@@ -13,7 +13,7 @@ from figures.data import DAY_MS, Window
 from kafka_s3.config.settings import Settings
 from kafka_s3.model import Reason
 from reading.frames import NO_TIME, data_files
-from reading.groups import Numbers, groups_by
+from reading.groups import Numbers, groups_by, middle
 
 MIB: Final = 1 << 20
 _USED: Final = ("committed_ms", "records", "bytes", "min_ms", "max_ms", "reason", "role")
@@ -23,24 +23,24 @@ MONTH_MS: Final = 30 * DAY_MS
 BY_CLOCK: Final = (Reason.ROTATE_INTERVAL, Reason.ROTATE_SCHEDULE, Reason.OFFSET_FLUSH, Reason.FLUSH_IDLE)
 
 
-def by_reason(files: pd.DataFrame, window: Window) -> pd.DataFrame:
-    """Files per bucket of time (`at_ms` is its beginning) and reason."""
-    rows = data_files(files, "committed_ms", "reason")
+def by_reason(rows: pd.DataFrame, window: Window) -> pd.DataFrame:
+    """Files per bucket of time (`at_ms` is its beginning) and reason, of data files."""
     at = rows["committed_ms"] // window.step_ms * window.step_ms
     groups = groups_by(at, rows["reason"])
     reasons = rows["reason"].iloc[groups.first].astype(object).to_numpy()
     return pd.DataFrame({"at_ms": at.to_numpy()[groups.first], "reason": reasons, "files": groups.sizes()})
 
 
-def reasons(files: pd.DataFrame) -> pd.DataFrame:
-    """Each reason: files, share, records, the middle size and number of records; most files first."""
-    rows = data_files(files, "reason", "records", "bytes")
-    found = rows.groupby("reason", observed=True).agg(
-        files=("bytes", "size"), records=("records", "sum"), bytes=("bytes", "sum"), median_bytes=("bytes", "median"),
-        median_records=("records", "median"),
-    )  # fmt: skip
+def reasons(rows: pd.DataFrame) -> pd.DataFrame:
+    """Each reason of data files: files, share, records, the middle size and number of records; most files first."""
+    groups = groups_by(rows["reason"])
+    found = pd.DataFrame({
+        "reason": rows["reason"].iloc[groups.first].astype(object).to_numpy(), "files": groups.sizes(),
+        "records": groups.sums(rows["records"]), "bytes": groups.sums(rows["bytes"]),
+        "median_bytes": groups.medians(rows["bytes"]), "median_records": groups.medians(rows["records"]),
+    })  # fmt: skip
     found = found.assign(share=found["files"] / max(found["files"].sum(), 1))
-    return found.sort_values("files", ascending=False).reset_index()
+    return found.sort_values(["files", "reason"], ascending=[False, True], ignore_index=True)
 
 
 def histogram(values: pd.Series) -> pd.DataFrame:
@@ -54,9 +54,8 @@ def histogram(values: pd.Series) -> pd.DataFrame:
     return pd.DataFrame({"lower": 2.0**numbers, "upper": 2.0 ** (numbers + 1), "files": counts})
 
 
-def spans(files: pd.DataFrame) -> pd.DataFrame:
+def spans(rows: pd.DataFrame) -> pd.DataFrame:
     """Of each data file with record times: `span_ms` from first to last record, `age_ms` of the oldest when it became visible."""
-    rows = data_files(files, "min_ms", "max_ms", "committed_ms")
     first, last, seen = (rows[name].to_numpy() for name in ("min_ms", "max_ms", "committed_ms"))
     timed = first != NO_TIME
     if not timed.all():
@@ -86,8 +85,8 @@ def summary(files: pd.DataFrame, window: Window) -> Summary:
     times = spans(rows)
     return Summary(
         files=len(rows),
-        median_bytes=float(rows["bytes"].median()),
-        median_records=float(rows["records"].median()),
+        median_bytes=middle(rows["bytes"]),
+        median_records=middle(rows["records"]),
         small=float((rows["bytes"] < SMALL).mean()),
         slow_ms=float(times["age_ms"].quantile(0.95)) if len(times) else None,
         by_reason=by_reason(rows, window),
@@ -165,7 +164,7 @@ def advice(files: pd.DataFrame, window: Window, *, target_bytes: int, settings: 
     rows = data_files(files, "topic", "partition", "encoded", "bytes", "records", "reason")
     found = []
     for topic, own in rows.groupby("topic", observed=True):
-        if len(own) >= ENOUGH and own["bytes"].median() < min(SMALL, target_bytes / 2):
+        if len(own) >= ENOUGH and middle(own["bytes"]) < min(SMALL, target_bytes / 2):
             found.append(_advice(str(topic), own, window, target_bytes=target_bytes, settings=settings))
     return found
 
@@ -181,7 +180,7 @@ def _per_directory(files: pd.DataFrame) -> Numbers:
 
 
 def _advice(topic: str, own: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None) -> Advice:
-    counts, median = own["reason"].value_counts(), float(own["bytes"].median())
+    counts, median = own["reason"].value_counts(), middle(own["bytes"])
     reason, most = str(counts.index[0]), float(np.median(_per_directory(own)))
     why = f"{counts.iloc[0] / len(own):.0%} of {len(own):,} files closed by {reason}; the middle one has {size_text(median)}."
     if most < 2 * median:

@@ -12,9 +12,13 @@ T = TypeVar("T")
 
 
 class Kept:
-    """Results by their key, of one state of a log: another state begins anew. Thread-safe; whoever asks at once may work it out twice."""
+    """Results by their key, of one state of a log: another state begins anew, and beyond `most` the one used longest ago goes.
 
-    def __init__(self) -> None:
+    Thread-safe; whoever asks at once may work it out twice.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
         self._lock = Lock()
         self._state: object = None
         self._results: OrderedDict[Hashable, Any] = OrderedDict()
@@ -32,6 +36,6 @@ class Kept:
         made = make()
         with self._lock:
             results[key] = made
-            while len(results) > MOST:
+            while len(results) > self._most:
                 results.popitem(last=False)
         return made

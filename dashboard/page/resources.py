@@ -59,3 +59,10 @@ def kept(variables: Variables, sink: str) -> Kept:
     """What was worked out of one sink's log."""
     del variables, sink  # they tell the sinks apart
     return Kept()
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def selections(variables: Variables, sink: str) -> Kept:
+    """The windows of one sink's log that were looked at last: those of some topics are copies."""
+    del variables, sink
+    return Kept(most=2)

@@ -56,11 +56,11 @@ class TableLog:
 
 @dataclass(slots=True)
 class _Held:
-    """The last answer about a table, and the one that is on its way."""
+    """The last answer about a table, None if there was none yet, and the one that is on its way."""
 
     asked_s: float
     coming: Future[TableLog]
-    log: TableLog = TableLog()
+    log: TableLog | None = None
 
 
 class TableLogs:
@@ -74,7 +74,10 @@ class TableLogs:
         self._lock = Lock()
 
     def of(self, folders: Iterable[str]) -> list[TableLog]:
-        """What is known of the tables in these folders; empty logs where there are none, or they cannot be read (yet)."""
+        """What is known of the tables in these folders; empty logs where there are none, or they cannot be read (yet).
+
+        Only the first answer is waited for, and not for long; later ones come with the next call.
+        """
         held = [self._asked(folder) for folder in folders]
         until = time.monotonic() + PATIENCE_S
         return [_answer(one, until - time.monotonic()) for one in held]
@@ -104,10 +107,12 @@ class TableLogs:
 
 
 def _answer(held: _Held, seconds: float) -> TableLog:
+    if held.log is not None and not held.coming.done():
+        return held.log
     try:
         return held.coming.result(max(seconds, 0))
     except TimeoutError:
-        return held.log
+        return TableLog()
 
 
 def folders(files: pd.DataFrame) -> dict[str, str]:

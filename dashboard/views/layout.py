@@ -24,13 +24,13 @@ def render(scene: Scene) -> None:
     """The page."""
     if states.empty_window(scene):
         return
-    found = scene.kept("directories", lambda: partitions.directories(scene.frames.files))
+    found = scene.kept_by_topic("directories", lambda frames: partitions.directories(frames.files))
     if found.empty:
         states.nothing("No data file was written in this time.")
         return
     _tree(scene, found)
     _gaps(scene.kept("gaps", lambda: partitions.gaps(found)))
-    _late(scene, scene.kept("late", lambda: partitions.late(scene.frames.files)))
+    _late(scene, scene.kept_by_topic("late", lambda frames: partitions.late(frames.files)))
     _engines(scene, sorted(found["topic"].unique()))
 
 

@@ -117,29 +117,37 @@ def _advice(scene: Scene) -> None:
     )
 
 
+def _prices() -> Prices:
+    """What the reader entered; as long as the box is closed its fields are not drawn, which would cost more than the rest of the page."""
+    prices: Prices = st.session_state.setdefault("prices", Prices())
+    box = st.expander("Prices (change them to those of your region and contract)", key="prices-box", on_change="rerun")
+    if box.open:
+        with box:
+            writes = st.number_input(
+                "Per 1,000 writing requests",
+                min_value=0.0,
+                value=prices.per_thousand_writes,
+                format="%.4f",
+                key="price-writes",
+            )
+            reads = st.number_input(
+                "Per 1,000 reading requests",
+                min_value=0.0,
+                value=prices.per_thousand_reads,
+                format="%.5f",
+                key="price-reads",
+            )
+            storage = st.number_input(
+                "Per GB and month", min_value=0.0, value=prices.per_gb_month, format="%.4f", key="price-storage"
+            )
+        prices = st.session_state["prices"] = Prices(writes, reads, storage)
+    return prices
+
+
 def _cost(scene: Scene) -> None:
     st.subheader("Requests and storage, estimated", anchor=False)
-    defaults = Prices()
-    with st.expander("Prices (change them to those of your region and contract)"):
-        writes = st.number_input(
-            "Per 1,000 writing requests",
-            min_value=0.0,
-            value=defaults.per_thousand_writes,
-            format="%.4f",
-            key="price-writes",
-        )
-        reads = st.number_input(
-            "Per 1,000 reading requests",
-            min_value=0.0,
-            value=defaults.per_thousand_reads,
-            format="%.5f",
-            key="price-reads",
-        )
-        storage = st.number_input(
-            "Per GB and month", min_value=0.0, value=defaults.per_gb_month, format="%.4f", key="price-storage"
-        )
     window = scene.window
-    found = rotations.cost(scene.frames.entries, scene.frames.files, window, Prices(writes, reads, storage))
+    found = rotations.cost(scene.frames.entries, scene.frames.files, window, _prices())
     parts.figures([
         ("Writing, a month", f"{found.write_cost:,.2f}",
          f"{found.writes:,.0f} requests: an object takes one to begin, one per part, one to complete."),

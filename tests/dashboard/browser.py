@@ -129,15 +129,16 @@ class Browser:
 
 
 @contextmanager
-def chromium(url: str, downloads: Path) -> Iterator[Browser]:
-    """A browser that asks nobody but the server."""
+def chromium(url: str, downloads: Path, *, recorded: bool = True) -> Iterator[Browser]:
+    """A browser that asks nobody but the server; `recorded` keeps what it asks for and complains of, which takes its time."""
     binary, driver = require_chromium()
     options = Options()
     options.binary_location = binary
     for flag in (*FLAGS, "--window-size=1360,1000"):
         options.add_argument(flag)
     options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    if recorded:
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     made = webdriver.Chrome(options=options, service=Service(driver))
     try:
         browser = Browser(made, url, downloads)

@@ -192,7 +192,7 @@ def test_every_file_is_in_one_class_of_the_histogram(frames: Frames) -> None:
 
 def test_reasons_count_every_data_file(entries: list[CommitEntry], frames: Frames) -> None:
     wanted = Counter(str(file.reason) for entry in entries for file in entry.files if file.role is Role.VALUE)
-    found = rotations.reasons(frames.files)
+    found = rotations.reasons(data_files(frames.files))
     assert dict(zip(found["reason"], found["files"], strict=True)) == dict(wanted)
     assert found["share"].sum() == pytest.approx(1)
 

@@ -42,8 +42,10 @@ def logs(watched: FaultyStore, clock: Clock) -> Iterator[TableLogs]:
 
 
 def read_on(logs: TableLogs, clock: Clock) -> TableLog:
-    """What is known after another look."""
+    """What is known after another look, which the call that begins it does not wait for."""
     clock.now += KEPT_S + 1
+    logs.of([FOLDER])
+    logs._held[FOLDER].coming.result(10)
     (found,) = logs.of([FOLDER])
     return found
 

@@ -27,10 +27,15 @@ new MutationObserver((_, me) => {
 """Milliseconds from the click on a link to the first figure."""
 FOLLOWED = """
 window.last = window.began = 0;
-document.addEventListener('keydown', () => { window.began = performance.now() }, true);
-new MutationObserver(() => { window.last = performance.now() })
-  .observe(document.querySelector('[data-testid=stMain]'), {subtree: true, childList: true, characterData: true, attributes: true});
+if (!window.following) {
+  const seen = one => !(one.target.nodeType === 1 ? one.target : one.target.parentElement)?.closest('canvas');
+  document.addEventListener('keydown', () => { window.began = performance.now() }, true);
+  window.following = new MutationObserver(all => { if (all.some(seen)) window.last = performance.now() });
+  window.following.observe(document.querySelector('[data-testid=stMain]'),
+    {subtree: true, childList: true, characterData: true, attributes: true});
+}
 """
+"""What lies within a canvas nobody sees: a copy of a grid's cells for screen readers, which follows 0.2 s after the picture."""
 QUIET = "return window.last > window.began && performance.now() - window.last > 1000"
 FIRST_PAINT_S, FILTER_S, MEMORY = 2.0, 0.5, 500e6
 
@@ -62,7 +67,7 @@ def test_first_paint_filters_and_memory_on_half_a_million_files(endpoint: str, t
         1
     )  # the same for all, so that the browser has Streamlit's scripts from the first one on, as on every later day
     worst: dict[str, float] = {}
-    with chromium(f"http://127.0.0.1:{port}", tmp_path) as browser:
+    with chromium(f"http://127.0.0.1:{port}", tmp_path, recorded=False) as browser:
         browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": PAINTED})
         for start, cache in (("unmeasured", "other"), ("cold", "cache"), ("warm", "cache")):
             environment = {"KAFKA_S3_DASHBOARD_CACHE": str(tmp_path / cache)}
@@ -114,6 +119,7 @@ def followed(browser: Browser, topic: str | None) -> float:
         field.send_keys(topic)
         browser.until(lambda: bool(browser.find("[role=listbox]")), what="the topics on offer")
         browser.find("[data-testid=stMultiSelect] input")[0].send_keys(Keys.ENTER)
+    time.sleep(1)  # nobody asks the browser for anything meanwhile
     browser.until(lambda: bool(browser.driver.execute_script(QUIET)), what="the page changed")
     return float(browser.driver.execute_script("return window.last - window.began")) / 1000
 

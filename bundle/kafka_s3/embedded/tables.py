@@ -5,8 +5,12 @@ No broker, no cluster, no cloud: the configuration of production is run as it is
 
 from __future__ import annotations
 
+import atexit
+import itertools
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -21,13 +25,13 @@ from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
 
-BUCKET: Final = "delta-tables"
 OURS: Final = {
     "delta.enable": "true", "delta.writer": "delta-rs", "delta.table.name": "",
-    "s3.bucket.name": BUCKET, "s3.region": REGION, "kafka.bootstrap.servers": "memory:9092",
+    "s3.region": REGION, "kafka.bootstrap.servers": "memory:9092",
     "aws.access.key.id": ACCESS_KEY, "aws.secret.access.key": SECRET_KEY,
 }  # fmt: skip
-"""What a test overrides of a configuration."""
+"""What a test overrides of a configuration, beside bucket and address."""
+_numbers = itertools.count(1)
 
 
 def delta_tables_of(
@@ -44,10 +48,11 @@ def delta_tables_of(
     ConfigError, RecordError where a record stops it.
     """
     now = time.time_ns() // 1_000_000
-    with EmbeddedS3() as s3:
-        s3.create_bucket(BUCKET)
-        settings = validate({**config, **OURS, "store.url": s3.endpoint_url}).usable().resolved()
-        store = S3Store(store_options(settings))
+    s3, bucket = _server(), f"delta-tables-{next(_numbers)}"
+    s3.create_bucket(bucket)
+    places = {"s3.bucket.name": bucket, "store.url": s3.endpoint_url}
+    settings = validate({**config, **OURS, **places}).usable().resolved()
+    with closing(S3Store(store_options(settings))) as store:
         kafka = MemoryKafka(lambda: make_pipeline(settings), store)
         for topic, values in records.items():
             kafka.create(TopicPartition(topic, 0))
@@ -59,8 +64,16 @@ def delta_tables_of(
         sink.look()
         sink.drain(close=Reason.FLUSH_NOW)
         found = {topic: _copy(store, settings.text("topics.dir"), topic, folder) for topic in records}
-        store.close()
     return {topic: path for topic, path in found.items() if (path / "_delta_log").is_dir()}
+
+
+@cache
+def _server() -> EmbeddedS3:
+    """One S3 server for all tables of this process, with which it ends: starting it costs more than most tests."""
+    server = EmbeddedS3()
+    server.start()
+    atexit.register(server.stop)
+    return server
 
 
 def _copy(store: ObjectStore, topics_dir: str, topic: str, folder: Path) -> Path:
