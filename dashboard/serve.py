@@ -1,4 +1,4 @@
-"""How is the first visitor served as quickly as the next? Everything is imported, and reading has begun, before the server listens.
+"""How is the first visitor served as quickly as the next? All is imported, and the newest entries are read, before the server listens.
 
 `python serve.py run app.py ...` takes what `streamlit run app.py ...` takes, and shows the same.
 """
@@ -9,41 +9,54 @@ import gc
 import importlib
 import logging
 import sys
-from threading import Thread
+import time
+from threading import Event, Thread
 from typing import Final
 
 from streamlit.web import cli
 
 from kafka_s3.errors import SinkError
 from page import resources
+from reading.give_way import PAGES_FIRST
 from reading.place import surroundings
 
 VIEWS: Final = ("overview", "rotation", "dead_letters", "layout", "commits", "configuration")
 QUICK_TURNS_S: Final = 0.001
 """Many threads read: whoever waits for a page shall not wait for a long turn of each of them."""
+READ_S: Final = 2.0
+"""A bucket that answers later does not keep the server from listening."""
+START_S: Final = 2.0
+"""What Streamlit itself takes to start, in which the many older entries are not read yet."""
 _log = logging.getLogger(__name__)
 
 
 def main() -> None:
     """Serves until Ctrl-C."""
+    sys.setswitchinterval(QUICK_TURNS_S)
+    known = Event()
+    Thread(target=_begin_to_read, args=[known], name="begin", daemon=True).start()
     for view in VIEWS:
         importlib.import_module(f"views.{view}")
+    known.wait(READ_S)  # a visitor who came now would wait as long
     gc.freeze()  # Streamlit collects garbage after each run of a page: what was imported need not be looked through every time
-    sys.setswitchinterval(QUICK_TURNS_S)
-    Thread(target=_begin_to_read, name="begin", daemon=True).start()
     cli.main(prog_name="streamlit")
 
 
-def _begin_to_read() -> None:
+def _begin_to_read(known: Event) -> None:
     """Looks for the sinks, and reads the log of the one that was named; whatever is wrong with them, pages say."""
     variables = surroundings()
-    try:
-        at = resources.place(variables)
-        resources.watch(variables).ask(0)
-        if at.sink:
-            resources.history(variables, at.sink).ask()
-    except SinkError as error:
-        _log.info("Nothing is read before the first visit: %s", error)
+    with PAGES_FIRST.drawing():
+        try:
+            at = resources.place(variables)
+            watch = resources.watch(variables)
+            watch.ask(0)
+            if at.sink:
+                resources.history(variables, at.sink).first(READ_S)
+            watch.ask(READ_S)
+        except SinkError as error:
+            _log.info("Nothing is read before the first visit: %s", error)
+        known.set()
+        time.sleep(START_S)
 
 
 if __name__ == "__main__":

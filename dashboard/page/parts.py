@@ -68,6 +68,12 @@ def figures(values: Sequence[tuple[str, str, str]]) -> None:
             st.metric(label, value, help=explanation or None, border=True, width=168)
 
 
+def box(label: str, *, key: str) -> Any:
+    """A closed box; gives its place once it is open, None until then: what nobody sees is neither worked out nor sent."""
+    made = st.expander(label, key=key, on_change="rerun")
+    return made if made.open else None
+
+
 def cut_note(total: int) -> None:
     """Says that a table does not show all."""
     if total > SHOWN_ROWS:

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pandas as pd
 
 from figures.charts import Axis
-from figures.data import Window, narrowed, selected, wall
+from figures.data import Window, narrowed, selected, totals, wall
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control import StoredConfig, read_stored_config
@@ -62,6 +62,11 @@ class Scene:
         return kept.of(self.snapshot.frames, self.wanted, make=lambda: selected(self.snapshot.frames, self.wanted))
 
     @cached_property
+    def totals(self) -> dict[str, int]:
+        """What the window holds in all, see `data.totals`."""
+        return self.kept("totals", lambda: totals(self.frames, self.wanted))
+
+    @cached_property
     def window(self) -> Window:
         """The window without the empty time at its ends."""
         return narrowed(self.snapshot.frames, self.wanted)
@@ -105,14 +110,22 @@ class Scene:
             self.snapshot.frames, (name, self.wanted, *about), make=make
         )
 
-    def kept_by_topic(self, name: str, make: Callable[[Frames], pd.DataFrame]) -> pd.DataFrame:
-        """As `kept`, for a frame whose rows are about one `topic` each: made for all topics at once, so that choosing some is quick."""
+    def kept_for_all(self, name: str, make: Callable[[Frames], T], *about: Hashable) -> T:
+        """As `kept`, but of all topics, whichever are chosen: a result that can be cut to them makes choosing others quick."""
         every = replace(self.wanted, topics=())
-        made = resources.kept(self.variables, self.chosen.sink).of(
-            self.snapshot.frames, (name, every), make=lambda: make(selected(self.snapshot.frames, every))
+        return resources.kept(self.variables, self.chosen.sink).of(
+            self.snapshot.frames, (name, every, *about), make=lambda: make(selected(self.snapshot.frames, every))
         )
+
+    def kept_by_topic(self, name: str, make: Callable[[Frames], pd.DataFrame]) -> pd.DataFrame:
+        """A frame whose rows are about one `topic` each, kept for all topics and cut to the chosen ones."""
+        made = self.kept_for_all(name, make)
         chosen = self.wanted.topics
         return made[made["topic"].isin(chosen).to_numpy()].reset_index(drop=True) if chosen else made
+
+    def wants(self, topic: str) -> bool:
+        """Whether the topic was chosen, or none was."""
+        return not self.wanted.topics or topic in self.wanted.topics
 
     @cached_property
     def tables(self) -> dict[str, TableLog]:

@@ -8,6 +8,7 @@ from threading import Event, Thread
 
 from kafka_s3.errors import SinkError
 from kafka_s3.masking import reason_of
+from reading.give_way import PAGES_FIRST
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +57,8 @@ class Background:
     def _work(self) -> None:
         while not self.closed:
             self._asked.wait()
+            if self._first.is_set():
+                PAGES_FIRST.wait()  # the page that asks has its answer, and is drawn now
             self._asked.clear()
             if self.closed:
                 return

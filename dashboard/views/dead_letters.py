@@ -40,7 +40,7 @@ def render(scene: Scene) -> None:
 
 def _figures(scene: Scene, counts: pd.DataFrame) -> None:
     became, settled = int(counts["count"].clip(lower=0).sum()), int(-counts["count"].clip(upper=0).sum())
-    read = data.totals(scene.frames, scene.wanted)["read"]
+    read = scene.totals["read"]
     parts.figures([
         ("Dead letters", f"{became:,}", "Records of the chosen time that could not be written."),
         ("Settled", f"{settled:,}", "Replayed or resolved in the chosen time."),

@@ -46,7 +46,7 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
         judged.state, st.info
     )
     say(f"**{judged.state}** {plain(judged.reason)}", icon=SIGNS[judged.state])
-    totals = data.totals(scene.frames, scene.wanted)
+    totals = scene.totals
     complete = int(lags["complete_ms"].min()) if len(lags) else -1
     lag = lags["lag"].sum() if lags["lag"].notna().any() else None
     looked = data.looked_ms(known)
@@ -107,7 +107,10 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
         "committed": parts.time_column("Last commit", zone),
     }  # fmt: skip
     parts.table(by_topic, columns, name="Topics with completeness and lag", key="topics-table")
-    with st.expander(f"Each of {len(lags)} topic-partitions"):
+    box = parts.box(f"Each of {len(lags)} topic-partitions", key="lags-box")
+    if box is None:
+        return
+    with box:
         rows = parts.timed(lags, zone, "complete_ms", "committed_ms")
         more = {
             "topic": "Topic", "partition": parts.number_column("Partition"), "lag": parts.number_column("Lag, records"),
@@ -120,7 +123,7 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
 
 def _throughput(scene: Scene) -> None:
     st.subheader("Throughput", anchor=False)
-    found = scene.kept("throughput", lambda: data.throughput(scene.frames.files, scene.window))
+    found = scene.kept_by_topic("throughput", lambda frames: data.throughput(frames.files, scene.window))
     if found.empty:
         states.nothing("No object was written in this time.")
         return
@@ -167,7 +170,7 @@ def _troubles(scene: Scene) -> None:
         rows = parts.timed(gone.rename(columns={"committed_ms": "at_ms"}).tail(parts.SHOWN_ROWS), scene.zone, "at_ms")
         parts.table(rows, columns, name="Offsets that were lost", key="lost")
         told = True
-    open_letters = data.totals(scene.frames, scene.wanted)["dead_letters"]
+    open_letters = scene.totals["dead_letters"]
     if open_letters > 0:
         st.warning(f"{open_letters:,} records are dead letters: see the page of that name.", icon=":material/drafts:")
         told = True

@@ -14,6 +14,7 @@ from figures.text import plain
 from kafka_s3.model import Reason
 from page import parts, states
 from page.scene import Scene
+from reading.frames import Frames
 
 TITLE: Final = "File rotation"
 ICON: Final = ":material/rotate_right:"
@@ -94,10 +95,11 @@ def _advice(scene: Scene) -> None:
     )
     aim, settings = TARGETS[str(target)], scene.settings
 
-    def advice() -> list[rotations.Advice]:
-        return rotations.advice(scene.frames.files, scene.window, target_bytes=aim, settings=settings)
+    def advice(frames: Frames) -> list[rotations.Advice]:
+        return rotations.advice(frames.files, scene.window, target_bytes=aim, settings=settings)
 
-    found = scene.kept("advice", advice, aim, settings is None)
+    every = scene.kept_for_all("advice", advice, aim, settings is None)
+    found = [one for one in every if scene.wants(one.topic)]
     if not found:
         states.nothing("No topic has mostly small files (or there are fewer than ten files to judge by).")
         return
@@ -118,10 +120,10 @@ def _advice(scene: Scene) -> None:
 
 
 def _prices() -> Prices:
-    """What the reader entered; as long as the box is closed its fields are not drawn, which would cost more than the rest of the page."""
+    """What the reader entered."""
     prices: Prices = st.session_state.setdefault("prices", Prices())
-    box = st.expander("Prices (change them to those of your region and contract)", key="prices-box", on_change="rerun")
-    if box.open:
+    box = parts.box("Prices (change them to those of your region and contract)", key="prices-box")
+    if box is not None:
         with box:
             writes = st.number_input(
                 "Per 1,000 writing requests",

@@ -133,6 +133,22 @@ def test_a_filter_is_set_by_keyboard_and_goes_into_the_address(
     browser.until(lambda: "Nothing was committed in this time" in browser.text(), what="an empty time")
 
 
+def test_a_box_has_its_content_once_it_is_open_and_other_prices_change_the_costs(browser: Browser) -> None:
+    browser.visit("rotation", refresh="off")
+    before = browser.figures()["Writing, a month"]
+    assert not browser.find("[data-testid=stNumberInput]")
+    browser.find("[data-testid=stExpander] summary")[0].click()
+    browser.until(lambda: len(browser.find("[data-testid=stNumberInput] input")) == 3, what="the prices")
+    field = browser.find("[data-testid=stNumberInput] input")[0]
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys("0.01", Keys.ENTER)  # twice what it was
+    twice = f"{float(before.replace(',', '')) * 2:,.2f}"
+    browser.until(lambda: browser.figures()["Writing, a month"][:4] == twice[:4], what=f"{before} became {twice}")
+    browser.find("[data-testid=stExpander] summary")[0].click()
+    browser.until(lambda: not browser.find("[data-testid=stNumberInput]"), what="the box closed")
+    assert browser.figures()["Writing, a month"][:4] == twice[:4]
+
+
 def test_a_script_in_a_dead_letter_stays_text(browser: Browser, real: tuple[Surroundings, str, dict[str, str]]) -> None:
     letter = next(one for one in real[0].bucket.dead_letters(real[2]["name"]) if one["key"])
     browser.visit("dead-letters", letters="true", partition=str(letter["partition"]), offset=str(letter["offset"]))

@@ -97,7 +97,7 @@ def until_whole(browser: Browser) -> float:
     """How long it takes until every entry is read."""
     began = time.monotonic()
     while "Reading the history" in browser.text():
-        time.sleep(2)
+        time.sleep(5)  # the reader gives way to whoever looks
         browser.visit(range="everything", refresh="off")
     return time.monotonic() - began
 
