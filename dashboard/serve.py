@@ -55,7 +55,8 @@ def _begin_to_read(known: Event) -> None:
             watch.ask(READ_S)
         except SinkError as error:
             _log.info("Nothing is read before the first visit: %s", error)
-        known.set()
+        finally:
+            known.set()
         time.sleep(START_S)
 
 
