@@ -39,7 +39,7 @@ dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C
 
 # Files in their order, so that those that start services come before the many small ones.
 test: $(READY) ## everything that CI checks
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint types contracts conformance $(CLASSES)
+	@$(MAKE) --no-print-directory --jobs 2 lint types contracts conformance $(CLASSES)
 	$(BIN)/python -m pytest -m "not soak and not benchmark" -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 $(CLASSES): $(READY) | jars
