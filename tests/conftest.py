@@ -116,7 +116,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.driver.memory": "1g",
         "spark.python.daemon.module": "kafka_s3.spark.daemon",
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC -XX:TieredStopAtLevel=1",
+        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
     }
     builder = SparkSession.builder.master("local[2]").appName("kafka-s3 tests")
     for key, value in settings.items():

@@ -58,8 +58,7 @@ class Scene:
     @cached_property
     def frames(self) -> Frames:
         """The log within the window."""
-        kept = resources.selections(self.variables, self.chosen.sink)
-        return kept.of(self.snapshot.frames, self.wanted, make=lambda: selected(self.snapshot.frames, self.wanted))
+        return self._cut(self.wanted)
 
     @cached_property
     def totals(self) -> dict[str, int]:
@@ -106,16 +105,20 @@ class Scene:
 
     def kept(self, name: str, make: Callable[[], T], *about: Hashable) -> T:
         """A result that is worked out once for this state of the log, this window, and what else it is about."""
-        return resources.kept(self.variables, self.chosen.sink).of(
-            self.snapshot.frames, (name, self.wanted, *about), make=make
-        )
+        return self._kept(self.wanted, make, name, *about)
 
     def kept_for_all(self, name: str, make: Callable[[Frames], T], *about: Hashable) -> T:
         """As `kept`, but of all topics, whichever are chosen: a result that can be cut to them makes choosing others quick."""
         every = replace(self.wanted, topics=())
-        return resources.kept(self.variables, self.chosen.sink).of(
-            self.snapshot.frames, (name, every, *about), make=lambda: make(selected(self.snapshot.frames, every))
-        )
+        return self._kept(every, lambda: make(self._cut(every)), name, *about)
+
+    def _kept(self, window: Window, make: Callable[[], T], *about: Hashable) -> T:
+        kept = resources.kept(self.variables, self.chosen.sink)
+        return kept.of(self.snapshot.frames, (window, *about), make=make)
+
+    def _cut(self, window: Window) -> Frames:
+        cuts = resources.selections(self.variables, self.chosen.sink)
+        return cuts.of(self.snapshot.frames, window, make=lambda: selected(self.snapshot.frames, window))
 
     def kept_by_topic(self, name: str, make: Callable[[Frames], pd.DataFrame]) -> pd.DataFrame:
         """A frame whose rows are about one `topic` each, kept for all topics and cut to the chosen ones."""

@@ -125,25 +125,15 @@ def _prices() -> Prices:
     box = parts.box("Prices (change them to those of your region and contract)", key="prices-box")
     if box is not None:
         with box:
-            writes = st.number_input(
-                "Per 1,000 writing requests",
-                min_value=0.0,
-                value=prices.per_thousand_writes,
-                format="%.4f",
-                key="price-writes",
-            )
-            reads = st.number_input(
-                "Per 1,000 reading requests",
-                min_value=0.0,
-                value=prices.per_thousand_reads,
-                format="%.5f",
-                key="price-reads",
-            )
-            storage = st.number_input(
-                "Per GB and month", min_value=0.0, value=prices.per_gb_month, format="%.4f", key="price-storage"
-            )
+            writes = _price("Per 1,000 writing requests", prices.per_thousand_writes, key="price-writes")
+            reads = _price("Per 1,000 reading requests", prices.per_thousand_reads, key="price-reads", digits=5)
+            storage = _price("Per GB and month", prices.per_gb_month, key="price-storage")
         prices = st.session_state["prices"] = Prices(writes, reads, storage)
     return prices
+
+
+def _price(label: str, value: float, *, key: str, digits: int = 4) -> float:
+    return st.number_input(label, min_value=0.0, value=value, format=f"%.{digits}f", key=key)
 
 
 def _cost(scene: Scene) -> None:

@@ -52,13 +52,12 @@ class Cloud:
         left_out = ("PYTHONPATH", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
         inherited = {name: value for name, value in os.environ.items() if name not in left_out}
         runtime = {"DATABRICKS_RUNTIME_VERSION": "17.3", "AWS_ENDPOINT_URL_S3": self.s3.endpoint_url}
-        cheap = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}  # no JVM here lives long enough to compile well
         python = {
             "PYSPARK_PYTHON": str(self.python),
             "PYSPARK_DRIVER_PYTHON": str(self.python),
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
-        return {**inherited, **java_environment(), **runtime, **cheap, **python, **self.workspace.environment, **more}
+        return {**inherited, **java_environment(), **runtime, **python, **self.workspace.environment, **more}
 
     def objects(self, topic: str) -> list[str]:
         """The objects of a topic."""

@@ -115,9 +115,7 @@ def test_records_of_aborted_transactions_are_gaps_under_read_committed(
         getattr(producer, f"{end}_transaction")(30)
     place = TopicPartition(name, 0)
     committed = {"isolation.level": "read_committed"}
-    head = (
-        3 + 1 + 4 + 1 + 2 + 1
-    )  # each transaction ends with a marker, which the broker writes some time after its answer
+    head = 3 + 1 + 4 + 1 + 2 + 1  # each transaction ends with a marker, written some time after the broker's answer
     brokers = KafkaBrokers(kafka.bootstrap_servers, properties=committed)
     eventually(lambda: brokers.heads([place])[place] == head)
     source = engine(name, **committed)

@@ -134,7 +134,7 @@ RECORDS = st.lists(
     min_size=1,
     max_size=40,
 )  # offset step, minutes since the record before (late ones too), directory
-DELIVERIES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 200)), max_size=10)  # records, minutes of the clock
+DELIVERIES = st.lists(st.tuples(st.integers(0, 9), st.integers(-20, 200)), max_size=10)  # records, minutes of the clock
 CLOCK_SET_BACK = st.lists(st.tuples(st.integers(0, 9), st.integers(-200, 200)), max_size=10)
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -145,6 +145,12 @@ def made(steps: list[tuple[int, int, str]]) -> list[Record]:
         offset, time = offset + gap, time + minutes * MINUTE
         records.append(Record(offset, time, directory))
     return records
+
+
+def forward(rules: Rules, deliveries: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The deliveries, by a clock that is not set back where it decides: there ours differ on purpose (docs/differences.md)."""
+    by_clock = rules.schedule_ms > 0 or rules.extractor == "Wallclock"
+    return [(count, abs(minutes) if by_clock else minutes) for count, minutes in deliveries]
 
 
 def both(
@@ -169,7 +175,7 @@ def both(
 @given(RULES, RECORDS, DELIVERIES, st.integers(1, 9))
 def test_strict_leaves_the_objects_and_the_group_offset_of_the_original(rules, steps, deliveries, batch) -> None:
     records = made(steps)
-    world, original = both(rules, records, deliveries, strict="true", batch=batch)
+    world, original = both(rules, records, forward(rules, deliveries), strict="true", batch=batch)
 
     assert world.numbers() == original.files
     pending = original.count > 0
@@ -182,7 +188,7 @@ def test_strict_leaves_the_objects_and_the_group_offset_of_the_original(rules, s
 @given(RULES, RECORDS, DELIVERIES, st.integers(1, 9))
 def test_deliveries_that_are_examined_late_leave_the_same_objects(rules, steps, deliveries, batch) -> None:
     assume(rules.extractor != "field")  # without strict, the field partitioner takes more kinds of values
-    world, original = both(rules, made(steps), deliveries, strict="false", batch=batch)
+    world, original = both(rules, made(steps), forward(rules, deliveries), strict="false", batch=batch)
     world.sink.drain()
 
     assert world.numbers() == original.files
