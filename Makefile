@@ -29,7 +29,7 @@ $(READY): requirements-dev.txt pyproject.toml
 	@touch $(READY)
 
 jars: $(READY)
-	@$(BIN)/python -m kafka_s3.embedded.jars
+	@$(BIN)/python -m kafka_s3.local.jars
 
 demo: $(READY) ## a real broker, an S3 and the sink on this machine
 	@$(BIN)/kafka-s3 demo

@@ -15,7 +15,7 @@ import streamlit as st
 
 from figures import data
 from kafka_s3 import __version__
-from kafka_s3.errors import SinkError
+from kafka_s3.model.errors import SinkError
 from page import controls, resources, states
 from page.scene import scene
 from reading.give_way import PAGES_FIRST
@@ -44,7 +44,7 @@ def main() -> None:
         _again(lambda: _wait_for_sinks(variables))
         return
     snapshot = resources.history(variables, sink).first(1.0)
-    chosen.append(controls.choice(sink, data.topics_of(snapshot.frames)))
+    chosen.append(controls.choice(sink, data.topics_in(snapshot.frames)))
     st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
     page.run()
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from streamlit.web import cli
 
-from kafka_s3.errors import SinkError
+from kafka_s3.model.errors import SinkError
 from page import resources
 from reading.give_way import PAGES_FIRST
 from reading.place import surroundings

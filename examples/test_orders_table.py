@@ -14,7 +14,7 @@ import pytest
 from chispa import assert_df_equality
 
 from kafka_s3.config.read import read_config
-from kafka_s3.embedded.tables import delta_tables_of
+from kafka_s3.local.tables import delta_tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,8 +39,8 @@ def revenue_by_country(orders: DataFrame) -> DataFrame:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A local Spark that reads Delta tables."""
-    from kafka_s3.embedded.jars import spark_kafka_and_delta_jars
-    from kafka_s3.embedded.java import java_environment
+    from kafka_s3.local.jars import spark_kafka_and_delta_jars
+    from kafka_s3.local.java import java_environment
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in java_environment().items():

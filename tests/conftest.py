@@ -19,8 +19,8 @@ from tests import class_archive
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.kafka import EmbeddedKafka
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
     from tests.surroundings import Surroundings
 
 # Before anything starts a JVM or an AWS client: every process of the run sees the same time zone, and never the user's own AWS account.
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedKafka]:
     """A real broker, shared by all tests: use the topics of `topic`. No test gets another's topic: its records are there still."""
-    from kafka_s3.embedded.kafka import EmbeddedKafka
+    from kafka_s3.local.kafka import EmbeddedKafka
 
     created = set[str]()
 
@@ -80,7 +80,7 @@ def topic(kafka: EmbeddedKafka) -> Callable[..., str]:
 @pytest.fixture(scope="session")
 def s3() -> Iterator[EmbeddedS3]:
     """An S3 server, shared by all tests: use the bucket of `bucket`."""
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.s3 import EmbeddedS3
 
     with EmbeddedS3() as server:
         yield server
@@ -97,8 +97,8 @@ def bucket(s3: EmbeddedS3) -> str:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two cores, the Kafka source and Delta."""
-    from kafka_s3.embedded.jars import spark_kafka_and_delta_jars
-    from kafka_s3.embedded.java import java_environment
+    from kafka_s3.local.jars import spark_kafka_and_delta_jars
+    from kafka_s3.local.java import java_environment
 
     os.environ |= java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
     from pyspark.sql import SparkSession

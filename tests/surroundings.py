@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING
 
-from kafka_s3.config.validate import validate
-from kafka_s3.model import Reason
-from kafka_s3.runner import run_available_now, waiting
-from kafka_s3.sink import Sink
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.driver.runner import run_available_now, waiting
+from kafka_s3.driver.sink import Sink
+from kafka_s3.model.files import Reason
 from tests.integration.support import BASE, Bucket
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.kafka import EmbeddedKafka
-    from kafka_s3.embedded.s3 import EmbeddedS3
-    from kafka_s3.observer import Observer
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
+    from kafka_s3.model.observer import Observer
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Surroundings:
         """The real sink of a configuration, not opened yet."""
         from kafka_s3.spark.launch import sink_on_spark
 
-        return sink_on_spark(validate(config).usable().resolved(), self.spark, observer=observer)
+        return sink_on_spark(resolved(validate(config).usable()), self.spark, observer=observer)
 
     def drain(
         self, config: dict[str, str], *, close: Reason | None = Reason.FLUSH_NOW, observer: Observer | None = None

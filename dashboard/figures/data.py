@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from kafka_s3.model import Role
-from kafka_s3.positions import CAUSE
-from kafka_s3.sink_status import Known, standpoints
+from kafka_s3.control.status import SinkSnapshot, standpoints
+from kafka_s3.model.files import Role
+from kafka_s3.tools.positions import CAUSE
 from reading.frames import NO_TIME, SKIPPED, Frames, Reach, data_files
 from reading.groups import Numbers, groups_by
 
@@ -70,7 +70,7 @@ def narrowed(frames: Frames, window: Window) -> Window:
     return Window(int(times.min()), int(times.max()) + 1, window.topics)
 
 
-def topics_of(frames: Frames) -> list[str]:
+def topics_in(frames: Frames) -> list[str]:
     """Every topic that the log names, in order."""
     found: set[str] = set()
     for frame in (frames.files, frames.counts, frames.gaps):
@@ -93,7 +93,7 @@ def wall(times_ms: pd.Series, zone: str) -> pd.Series:
 # ------------------------------------------------------------ is my data arriving?
 
 
-def lag_table(known: Known | None, reached: Reach) -> pd.DataFrame:
+def lag_table(known: SinkSnapshot | None, reached: Reach) -> pd.DataFrame:
     """Each topic-partition: frontier, lag in records and seconds, and `complete_ms`, up to which no record is missing.
 
     A partition without lag is complete up to the look that measured it. One with lag is complete up to the latest record in an object, if
@@ -113,7 +113,7 @@ def lag_table(known: Known | None, reached: Reach) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype({"frontier": "Int64", "lag": "Int64", "lag_s": "Float64"})
 
 
-def looked_ms(known: Known | None) -> int | None:
+def looked_ms(known: SinkSnapshot | None) -> int | None:
     """When lag was measured, None where nothing says so; a sink of an earlier version says only when it was heard of."""
     if known is None or known.heartbeat is None:
         return None
@@ -162,7 +162,7 @@ def totals(frames: Frames, window: Window) -> dict[str, int]:
 
 
 def counted(files: pd.DataFrame) -> pd.DataFrame:
-    """The objects that stand for their records, as in `kafka_s3.model.counted`: values, and keys where a file holds tombstones only."""
+    """The objects that stand for their records (`kafka_s3.model.files.counted`): values, and keys where a file holds tombstones only."""
     values = data_files(files, *_COUNTED)
     keys = files.loc[(files["role"] == Role.KEY).to_numpy(), list(_COUNTED)]
     if keys.empty:

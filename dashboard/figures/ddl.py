@@ -32,7 +32,7 @@ PLACEHOLDER: Final = "your_column"
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableForm:
     """Where a topic's objects lie: the folder above its directories, the directories' names (blank: not `k=v`), their unit of time."""
 
     topic: str
@@ -44,7 +44,7 @@ class Layout:
     form: str
 
 
-def layout_of(files: pd.DataFrame, topic: str, *, bucket: str) -> Layout | None:
+def table_form(files: pd.DataFrame, topic: str, *, bucket: str) -> TableForm | None:
     """The layout of a topic by its newest object; None where it has none."""
     rows = data_files(files, "topic", "encoded", "folder", "format")
     rows = rows[(rows["topic"] == topic).to_numpy()]
@@ -60,7 +60,7 @@ def layout_of(files: pd.DataFrame, topic: str, *, bucket: str) -> Layout | None:
     ]
     years = [slot.start.year for slot in slots]
     unit = slots[0].unit if slots and all(keys) else ""
-    return Layout(
+    return TableForm(
         topic, f"s3://{bucket}/{above}", keys, unit, min(years, default=0), max(years, default=0), str(newest["format"])
     )
 
@@ -70,7 +70,7 @@ def table_name(topic: str) -> str:
     return _NAME.sub("_", topic.lower()) or "topic"
 
 
-def athena(layout: Layout, columns: Sequence[tuple[str, str]]) -> str:
+def athena(layout: TableForm, columns: Sequence[tuple[str, str]]) -> str:
     """CREATE EXTERNAL TABLE; with partition projection where the directories are times, else with the statement that finds them."""
     named = [key for key in layout.keys if key]
     own = [(name, kind) for name, kind in columns if name not in named] or [(PLACEHOLDER, "string")]
@@ -94,7 +94,7 @@ def athena(layout: Layout, columns: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def projection(layout: Layout) -> dict[str, str]:
+def projection(layout: TableForm) -> dict[str, str]:
     """Properties by which Athena works the directories of time out for itself; none for other directories."""
     names = {"hr": "hour", "min": "minute", "mon": "month", "d": "day", "h": "hour", "m": "month", "y": "year"}
     units = [names.get(key.lower(), key.lower()) for key in layout.keys]
@@ -112,7 +112,7 @@ def projection(layout: Layout) -> dict[str, str]:
     return properties
 
 
-def glue(layout: Layout, columns: Sequence[tuple[str, str]]) -> str:
+def glue(layout: TableForm, columns: Sequence[tuple[str, str]]) -> str:
     """The input of `aws glue create-table --table-input`."""
     named = [key for key in layout.keys if key]
     serde, stored = _SERDES.get(layout.form, _SERDES["json"])

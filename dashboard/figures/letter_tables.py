@@ -8,13 +8,13 @@ from typing import Final
 import pandas as pd
 
 from figures.text import cell
-from kafka_s3.cli.dead_letter_text import csv_rows, readable
-from kafka_s3.dead_letter_files import Filed
+from kafka_s3.commit.dead_letters import FiledLetter
+from kafka_s3.tools.dead_letters.text import csv_rows, readable
 
 PREVIEW: Final = 200
 
 
-def letters_table(found: Sequence[Filed]) -> pd.DataFrame:
+def letters_table(found: Sequence[FiledLetter]) -> pd.DataFrame:
     """A row per letter, with the beginning of key and value as text."""
     rows = [
         (
@@ -27,13 +27,13 @@ def letters_table(found: Sequence[Filed]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def by_class(found: Iterable[Filed]) -> pd.DataFrame:
+def by_class(found: Iterable[FiledLetter]) -> pd.DataFrame:
     """How many letters each exception class has, most first."""
     frame = pd.DataFrame([(one.letter.exception.rpartition(".")[2], 1) for one in found], columns=["class", "letters"])
     return frame.groupby("class").sum().sort_values("letters", ascending=False).reset_index()
 
 
-def export(found: Iterable[Filed]) -> bytes:
+def export(found: Iterable[FiledLetter]) -> bytes:
     """The letters as CSV that no spreadsheet calculates, as `kafka-s3 dead-letters export` writes it."""
     return "".join(csv_rows(found)).encode()
 

@@ -11,7 +11,7 @@ import pandas as pd
 
 from figures.data import DAY_MS, Window
 from kafka_s3.config.settings import Settings
-from kafka_s3.model import Reason
+from kafka_s3.model.files import Reason
 from reading.frames import NO_TIME, data_files
 from reading.groups import Numbers, groups_by, middle
 

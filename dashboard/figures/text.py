@@ -7,8 +7,8 @@ from typing import Final
 
 import pandas as pd
 
-from kafka_s3.cli.dead_letter_text import formula_safe, printable
-from kafka_s3.sink_status import age
+from kafka_s3.control.status import age
+from kafka_s3.tools.dead_letters.text import formula_safe, printable
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&@])")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?", re.ASCII)

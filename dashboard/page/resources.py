@@ -7,7 +7,7 @@ import time
 
 import streamlit as st
 
-from kafka_s3.naming import StatePaths
+from kafka_s3.naming.state_paths import StatePaths
 from page.kept import Kept
 from reading.cache_files import CacheFiles, default_folder
 from reading.delta_versions import TableLogs

@@ -13,10 +13,10 @@ from figures.charts import Axis
 from figures.data import Window, narrowed, selected, totals, wall
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
-from kafka_s3.control import StoredConfig, read_stored_config
-from kafka_s3.errors import ConfigError, SinkError
-from kafka_s3.naming import StatePaths
-from kafka_s3.sink_status import Verdict, verdict
+from kafka_s3.control.commands import StoredConfig, read_stored_config
+from kafka_s3.control.status import SinkHealth, health
+from kafka_s3.model.errors import ConfigError, SinkError
+from kafka_s3.naming.state_paths import StatePaths
 from page import resources
 from page.controls import Chosen
 from reading import delta_versions
@@ -79,9 +79,9 @@ class Scene:
         return Axis(step, start, end)
 
     @cached_property
-    def verdict(self) -> Verdict | None:
+    def health(self) -> SinkHealth | None:
         """The state of the sink."""
-        return verdict(self.snapshot.known, self.now_ms) if self.snapshot.known else None
+        return health(self.snapshot.known, self.now_ms) if self.snapshot.known else None
 
     @cached_property
     def stored(self) -> StoredConfig | str | None:

@@ -6,7 +6,7 @@ import streamlit as st
 
 from figures import data
 from figures.text import plain
-from kafka_s3.errors import SinkError
+from kafka_s3.model.errors import SinkError
 from page.scene import Scene
 from reading.place import Opened
 from reading.watch import Sight
@@ -75,7 +75,7 @@ def blocked(scene: Scene) -> bool:
         )
         return True
     if snapshot.total == 0:
-        known = scene.verdict.reason if scene.verdict else ""
+        known = scene.health.reason if scene.health else ""
         st.info(
             f"Sink {plain(scene.chosen.sink)} has committed nothing yet: {plain(known)}",
             icon=":material/hourglass_empty:",

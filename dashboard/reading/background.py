@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from threading import Event, Thread
 
-from kafka_s3.errors import SinkError
-from kafka_s3.masking import reason_of
+from kafka_s3.config.masking import reason_of
+from kafka_s3.model.errors import SinkError
 from reading.give_way import PAGES_FIRST
 
 _log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class Background:
     def __init__(
         self, name: str, look: Callable[[], None], *, failed: Callable[[str], None], pause_s: Callable[[], float]
     ) -> None:
-        self._look, self._failed, self._pause_s = look, failed, pause_s
+        self._poll, self._failed, self._pause_s = look, failed, pause_s
         self._asked, self._over, self._first = Event(), Event(), Event()
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -63,7 +63,7 @@ class Background:
             if self.closed:
                 return
             try:
-                self._look()
+                self._poll()
             except SinkError as error:
                 self._failed(str(error))
             except Exception as error:

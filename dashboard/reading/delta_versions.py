@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from kafka_s3.errors import StorageError
+from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.store import ObjectStore
 from reading.frames import data_files
 

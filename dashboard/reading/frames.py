@@ -13,9 +13,9 @@ from typing import Any, Final
 import pandas as pd
 import pyarrow as pa
 
-from kafka_s3.commit_entry import CommitEntry, Kind
-from kafka_s3.dead_letter_files import committed_ms
-from kafka_s3.model import Role
+from kafka_s3.commit.dead_letters import committed_ms
+from kafka_s3.commit.entry import CommitEntry, EntryKind
+from kafka_s3.model.files import Role
 from reading.groups import groups_by
 
 NO_TIME: Final = -1
@@ -170,7 +170,7 @@ def _time(ms: int | None) -> int:
 
 def _note(entry: CommitEntry) -> str:
     """What settles dead letters, as the log has it without its files; blank for the entries that do not."""
-    if entry.kind not in (Kind.POSITION, Kind.REPLAY):
+    if entry.kind not in (EntryKind.POSITION, EntryKind.REPLAY):
         return ""
     document = json.loads(entry.to_json())
     return json.dumps({**document, "files": [], "had_files": bool(entry.files)}, separators=(",", ":"))

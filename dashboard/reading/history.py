@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_s3.commit_entry import read_entry
-from kafka_s3.errors import LogDamaged, ObjectMissing
-from kafka_s3.naming import StatePaths
-from kafka_s3.sink_status import Known
-from kafka_s3.sinks_in_bucket import known_of
+from kafka_s3.commit.entry import read_entry
+from kafka_s3.control.sinks import known_of
+from kafka_s3.control.status import SinkSnapshot
+from kafka_s3.model.errors import LogDamaged, ObjectMissing
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from reading.background import Background
 from reading.cache_files import BLOCK, CacheFiles
@@ -38,7 +38,7 @@ class Snapshot:
     """What is known at a moment. `read` of `total` entries are in the frames; `trouble` is why the last look failed, if it did."""
 
     number: int = 0
-    known: Known | None = None
+    known: SinkSnapshot | None = None
     frames: Frames = field(default_factory=lambda: frames_of(()))
     read: int = 0
     total: int = 0
@@ -100,13 +100,13 @@ class History:
     # ------------------------------------------------------------ the thread
 
     def _read(self) -> None:
-        self._look()
+        self._poll()
         self._read_older()
 
     def _pause_s(self) -> float:
         return max(0.0, self._looked + LOOK_EVERY_S - time.monotonic())
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         """The sink's state and its new entries."""
         self._looked = time.monotonic()
         self._recognise()
@@ -132,7 +132,7 @@ class History:
             if time.monotonic() - self._shown > SHOW_EVERY_S:
                 self._show()
             if self._background.asked and time.monotonic() - self._looked > LOOK_EVERY_S:
-                self._look()
+                self._poll()
         if self.snapshot.read < sum(map(len, self._parts)):
             self._show()
         if self._cache is not None:
@@ -209,7 +209,7 @@ class History:
         known_bad = any(kept.first <= version < end for version in self._damage)
         return [] if known_bad or end <= kept.first else [cut(kept, first=kept.first, last=min(kept.last, end - 1))]
 
-    def _show(self, *, known: Known | None = None, trouble: str = "") -> None:
+    def _show(self, *, known: SinkSnapshot | None = None, trouble: str = "") -> None:
         """Makes what is there the new snapshot."""
         self._shown = time.monotonic()
         self._parts = joined(self._parts)

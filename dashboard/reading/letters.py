@@ -1,6 +1,6 @@
 """Which dead letters are there? The log's tables say which files to read; only what was asked for is read.
 
-What became of each letter is judged by the product's own ledger (`kafka_s3.dead_letter_files`).
+What became of each letter is judged by the product's own ledger (`kafka_s3.commit.dead_letters`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import pandas as pd
 
-from kafka_s3.commit_entry import read_entry
-from kafka_s3.dead_letter_files import Filed, Ledger, LetterFile, Selection, Settled, letters
-from kafka_s3.model import DataFile, Reason, Role, TopicPartition, Upload
+from kafka_s3.commit.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, Settled, letters
+from kafka_s3.commit.entry import read_entry
+from kafka_s3.model.files import DataFile, Reason, Role, Upload
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.store import ObjectStore
 from reading.frames import Frames
 
@@ -24,10 +25,10 @@ _STAND_IN: Final = DataFile("", "", 0, 0, 0, 0, 0, None, None, "", "", "", Reaso
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundLetters:
     """Letters that were read, newest files first; `unread` files were left out, `missing` ones are not in the bucket."""
 
-    letters: tuple[Filed, ...]
+    letters: tuple[FiledLetter, ...]
     unread: int
     missing: tuple[str, ...]
 
@@ -42,13 +43,15 @@ def letter_files(frames: Frames) -> pd.DataFrame:
     return frames.files[(frames.files["role"] == Role.DEAD_LETTER).to_numpy()]
 
 
-def read_letters(store: ObjectStore, frames: Frames, candidates: pd.DataFrame, selection: Selection) -> Found:
+def read_letters(
+    store: ObjectStore, frames: Frames, candidates: pd.DataFrame, selection: LetterSelection
+) -> FoundLetters:
     """The selected letters of these files, at most MOST_FILES files and MOST_LETTERS letters. Raises LogDamaged, StorageError."""
     chosen = [one for one in map(_letter_file, candidates.iloc[::-1].itertuples()) if selection.may_hold(one)]
     ledger = Ledger(files={one.file.key: one for one in chosen[:MOST_FILES]}, settled=_settled(frames))
     missing: list[str] = []
     found = letters(ledger, store, selection=selection, missing=lambda gone: missing.append(gone.file.key))
-    return Found(tuple(islice(found, MOST_LETTERS)), max(len(chosen) - MOST_FILES, 0), tuple(missing))
+    return FoundLetters(tuple(islice(found, MOST_LETTERS)), max(len(chosen) - MOST_FILES, 0), tuple(missing))
 
 
 def _settled(frames: Frames) -> dict[TopicPartition, list[Settled]]:

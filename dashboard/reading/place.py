@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from kafka_s3.cli.arguments import REGION, Where, pairs
-from kafka_s3.cli.control_target import Place, named_place, place_of
-from kafka_s3.config.options_ours import STATE_PREFIX
-from kafka_s3.config.secret import MASK
+from kafka_s3.cli.control_target import SinkFolder, named_place, place_of
+from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load
+from kafka_s3.config.validate import load, resolved
+from kafka_s3.model.secret import MASK
 from kafka_s3.storage.options import StoreOptions
 
 CONFIG: Final = "KAFKA_S3_DASHBOARD_CONFIG"
@@ -35,7 +35,7 @@ NAMES: Final = (
 class Opened:
     """A bucket and the folder of its sinks' state. `settings` and `sink` are of the configuration that the dashboard was started with."""
 
-    place: Place
+    place: SinkFolder
     settings: Settings | None = None
     sink: str = ""
     file: str = ""
@@ -69,7 +69,7 @@ def opened(variables: Mapping[str, str]) -> Opened:
     if file := variables.get(CONFIG):
         worker, overrides = variables.get(WORKER, ""), pairs(json.loads(variables.get(OVERRIDES, "[]")))
         settings = load(Path(file), worker_path=Path(worker) if worker else None, overrides=overrides)
-        return Opened(place_of(settings.resolved()), settings, settings.name, file, worker, tuple(overrides.items()))
+        return Opened(place_of(resolved(settings)), settings, settings.name, file, worker, tuple(overrides.items()))
     where = Where(
         variables.get("KAFKA_S3_BUCKET"),
         variables.get("KAFKA_S3_STORE_URL"),

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
-from kafka_s3.commit_entry import CommitEntry, read_entry
-from kafka_s3.errors import LogDamaged, ObjectMissing
-from kafka_s3.naming import StatePaths
+from kafka_s3.commit.entry import CommitEntry, read_entry
+from kafka_s3.model.errors import LogDamaged, ObjectMissing
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectInfo, ObjectStore
 
 THREADS: Final = 16

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.naming import StatePaths
-from kafka_s3.sink_status import Known
-from kafka_s3.sinks_in_bucket import known_of, sink_names
+from kafka_s3.control.sinks import known_of, sink_names
+from kafka_s3.control.status import SinkSnapshot
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from reading.background import Background
 from reading.read_ahead import THREADS, ReadAhead
@@ -23,7 +23,7 @@ NAMES_EVERY_S: Final = 30.0
 class Sight:
     """The sinks at a moment (epoch ms, 0: not looked yet); `trouble` is why the last look failed, blank if it did not."""
 
-    sinks: tuple[Known, ...] = ()
+    sinks: tuple[SinkSnapshot, ...] = ()
     names: tuple[str, ...] = ()
     looked_ms: int = 0
     trouble: str = ""
@@ -38,7 +38,7 @@ class Watch:
         self._sinks: dict[str, ReadAhead] = {}
         self._named = -NAMES_EVERY_S
         self.sight = Sight()
-        self._background = Background("watch", self._look, failed=self._told, pause_s=lambda: LOOK_EVERY_S)
+        self._background = Background("watch", self._poll, failed=self._told, pause_s=lambda: LOOK_EVERY_S)
 
     def ask(self, seconds: float) -> Sight:
         """The last answer, waiting these seconds for the first one; a fresh look begins behind it."""
@@ -54,7 +54,7 @@ class Watch:
     def _told(self, trouble: str) -> None:
         self.sight = replace(self.sight, trouble=trouble)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         if time.monotonic() - self._named >= NAMES_EVERY_S or not self.sight.names:
             names = tuple(sink_names(self._store, self._prefix))
             self._named = time.monotonic()
@@ -66,7 +66,7 @@ class Watch:
             known = tuple(pool.map(self._known, self.sight.names))
         self.sight = Sight(known, self.sight.names, self._clock_ms())
 
-    def _known(self, name: str) -> Known:
+    def _known(self, name: str) -> SinkSnapshot:
         known = known_of(self._sinks[name], StatePaths(self._prefix, name))
         if known.damage:
             self._sinks[name].forget()  # somebody may restore what is damaged

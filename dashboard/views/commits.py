@@ -10,8 +10,8 @@ import streamlit as st
 
 from figures import data
 from figures.text import plain
-from kafka_s3.commit_entry import CommitEntry, Kind, read_entry
-from kafka_s3.errors import ObjectMissing, SinkError
+from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.model.errors import ObjectMissing, SinkError
 from page import parts, states
 from page.scene import Scene
 from reading.delta_versions import TableLog
@@ -32,7 +32,7 @@ def render(scene: Scene) -> None:
 
 
 def _table(scene: Scene) -> None:
-    kinds = st.pills("Kinds of entries", [str(kind) for kind in Kind], selection_mode="multi", key="kinds", bind="query-params",
+    kinds = st.pills("Kinds of entries", [str(kind) for kind in EntryKind], selection_mode="multi", key="kinds", bind="query-params",
                      help="data: records written; epoch: a driver took over; position: moved; replay: letters settled.")  # fmt: skip
     entries = scene.frames.entries
     if scene.chosen.topics:

@@ -8,10 +8,10 @@ import pandas as pd
 import streamlit as st
 
 from figures.text import plain
-from kafka_s3.config.options import option_of
+from kafka_s3.config.options.table import option_of
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
-from kafka_s3.control import StoredConfig
+from kafka_s3.control.commands import StoredConfig
 from page import parts, states
 from page.scene import Scene
 

@@ -10,13 +10,13 @@ import streamlit as st
 
 from figures import charts, data, letter_tables
 from figures.text import plain
-from kafka_s3.cli.dead_letter_text import details
-from kafka_s3.dead_letter_files import Filed, Selection, State
-from kafka_s3.model import Stage
+from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection, LetterState
+from kafka_s3.model.failures import Stage
+from kafka_s3.tools.dead_letters.text import details
 from page import parts, states
 from page.scene import Scene
 from reading import letters
-from reading.letters import Found
+from reading.letters import FoundLetters
 
 TITLE: Final = "Dead letters"
 ICON: Final = ":material/drafts:"
@@ -97,10 +97,12 @@ def _browse(scene: Scene) -> None:
     _found(scene, found, selection)
 
 
-def _filters(scene: Scene) -> Selection:
+def _filters(scene: Scene) -> LetterSelection:
     with st.container(horizontal=True, gap="small"):
         stage = st.selectbox("Stage", [ANY, *map(str, Stage)], key="stage", bind="query-params", width=170)
-        state = st.selectbox("State", [ANY, *map(str, State)], index=1, key="state", bind="query-params", width=120)
+        state = st.selectbox(
+            "State", [ANY, *map(str, LetterState)], index=1, key="state", bind="query-params", width=120
+        )
         exception = st.text_input(
             "Exception class", key="class", bind="query-params", placeholder="whole, or its last part", width=200
         )
@@ -108,16 +110,16 @@ def _filters(scene: Scene) -> Selection:
             "Partition", min_value=0, value=None, key="partition", bind="query-params", width=115
         )
         offset = st.number_input("Offset", min_value=0, value=None, key="offset", bind="query-params", width=130)
-    return Selection(
+    return LetterSelection(
         stage=None if stage == ANY else stage,
-        states=frozenset(State) if state == ANY else frozenset({State(str(state))}),
+        states=frozenset(LetterState) if state == ANY else frozenset({LetterState(str(state))}),
         exception=exception.strip() or None,
         partition=None if partition is None else int(partition),
         offset=None if offset is None else int(offset),
     )
 
 
-def _read(scene: Scene, candidates: pd.DataFrame, selection: Selection) -> Found:
+def _read(scene: Scene, candidates: pd.DataFrame, selection: LetterSelection) -> FoundLetters:
     """What is on the page is read once, not at each refresh: the last answer is kept for the session."""
     about = (
         scene.chosen.sink,
@@ -132,7 +134,7 @@ def _read(scene: Scene, candidates: pd.DataFrame, selection: Selection) -> Found
     return kept[1]
 
 
-def _found(scene: Scene, found: Found, selection: Selection) -> None:
+def _found(scene: Scene, found: FoundLetters, selection: LetterSelection) -> None:
     classes = letter_tables.by_class(found.letters)
     parts.chart(charts.ranked(classes.head(20), "letters", by="class", titles=("letters", "exception class")),
                 name=f"Letters by exception class; most are {classes['class'].iloc[0]}", key="classes-chart")  # fmt: skip
@@ -159,7 +161,7 @@ def _found(scene: Scene, found: Found, selection: Selection) -> None:
     _commands(scene, selection)
 
 
-def _one(found: tuple[Filed, ...], rows: list[int]) -> None:
+def _one(found: tuple[FiledLetter, ...], rows: list[int]) -> None:
     """Everything of one letter, as text that nothing obeys."""
     st.subheader("One letter", anchor=False)
     if rows and rows[0] < len(found):
@@ -181,7 +183,7 @@ def _one(found: tuple[Filed, ...], rows: list[int]) -> None:
             st.code("\n".join(f"{name}: {text}" for name, text in raw), language=None, wrap_lines=True)
 
 
-def _commands(scene: Scene, selection: Selection) -> None:
+def _commands(scene: Scene, selection: LetterSelection) -> None:
     st.subheader("To settle them", anchor=False)
     config = scene.at.command(scene.chosen.sink)
     words = filters(scene, selection)
@@ -196,7 +198,7 @@ def _commands(scene: Scene, selection: Selection) -> None:
     )
 
 
-def filters(scene: Scene, selection: Selection) -> str:
+def filters(scene: Scene, selection: LetterSelection) -> str:
     """The filters of the page as options of the command line, safe to paste into a shell."""
     pairs = [
         ("--topic", scene.chosen.topics[0] if len(scene.chosen.topics) == 1 else None), ("--stage", selection.stage),

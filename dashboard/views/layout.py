@@ -146,7 +146,7 @@ def _engines(scene: Scene, topics: list[str]) -> None:
     st.subheader("Athena and Glue", anchor=False)
     topic = str(st.selectbox("Topic", topics, key="table", bind="query-params"))
     bucket = scene.at.place.bucket
-    layout = scene.kept("layout", lambda: ddl.layout_of(scene.frames.files, topic, bucket=bucket), topic)
+    layout = scene.kept("layout", lambda: ddl.table_form(scene.frames.files, topic, bucket=bucket), topic)
     if layout is None:
         return
     table = scene.tables.get(layout.topic)

@@ -10,7 +10,7 @@ import streamlit as st
 from figures import charts, data
 from figures.rotations import duration_text, size_text
 from figures.text import ago, plain
-from kafka_s3.sink_status import State, verdict
+from kafka_s3.control.status import SinkState, health
 from page import parts, states
 from page.scene import Scene
 from reading.frames import NO_TIME
@@ -19,9 +19,9 @@ TITLE: Final = "Overview"
 ICON: Final = ":material/monitor_heart:"
 PATH: Final = ""
 SIGNS: Final = {
-    State.RUNNING: ":material/play_circle:", State.PROVISIONING: ":material/pending:", State.PAUSED: ":material/pause_circle:",
-    State.STOPPED: ":material/stop_circle:", State.DEGRADED: ":material/warning:", State.STALE: ":material/help:",
-    State.UNKNOWN: ":material/help:", State.FAILED: ":material/cancel:",
+    SinkState.RUNNING: ":material/play_circle:", SinkState.PROVISIONING: ":material/pending:", SinkState.PAUSED: ":material/pause_circle:",
+    SinkState.STOPPED: ":material/stop_circle:", SinkState.DEGRADED: ":material/warning:", SinkState.STALE: ":material/help:",
+    SinkState.UNKNOWN: ":material/help:", SinkState.FAILED: ":material/cancel:",
 }  # fmt: skip
 
 
@@ -39,12 +39,15 @@ def render(scene: Scene) -> None:
 
 
 def _state(scene: Scene, lags: pd.DataFrame) -> None:
-    judged, known = scene.verdict, scene.snapshot.known
+    judged, known = scene.health, scene.snapshot.known
     if judged is None or known is None:
         return
-    say = {State.FAILED: st.error, State.RUNNING: st.success, State.DEGRADED: st.warning, State.STALE: st.warning}.get(
-        judged.state, st.info
-    )
+    say = {
+        SinkState.FAILED: st.error,
+        SinkState.RUNNING: st.success,
+        SinkState.DEGRADED: st.warning,
+        SinkState.STALE: st.warning,
+    }.get(judged.state, st.info)
     say(f"**{judged.state}** {plain(judged.reason)}", icon=SIGNS[judged.state])
     totals = scene.totals
     complete = int(lags["complete_ms"].min()) if len(lags) else -1
@@ -65,7 +68,7 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
 def _sinks(scene: Scene) -> None:
     rows = []
     for known in scene.sight.sinks:
-        judged = verdict(known, scene.now_ms)
+        judged = health(known, scene.now_ms)
         rows.append(
             (
                 known.name,

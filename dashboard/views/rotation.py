@@ -11,7 +11,7 @@ import streamlit as st
 from figures import charts, data, rotations
 from figures.rotations import MIB, Prices, Summary, duration_text, size_text
 from figures.text import plain
-from kafka_s3.model import Reason
+from kafka_s3.model.files import Reason
 from page import parts, states
 from page.scene import Scene
 from reading.frames import Frames

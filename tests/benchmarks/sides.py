@@ -90,9 +90,9 @@ class Side:
 
 def sink(spark: SparkSession, request: Request, extra: Mapping[str, str]) -> None:
     """Our sink, from `earliest` until everything is in closed, published objects."""
-    from kafka_s3.config.validate import validate
-    from kafka_s3.model import Reason
-    from kafka_s3.runner import run_available_now, waiting
+    from kafka_s3.config.validate import resolved, validate
+    from kafka_s3.driver.runner import run_available_now, waiting
+    from kafka_s3.model.files import Reason
     from kafka_s3.spark.launch import sink_on_spark
 
     url, _, bucket = request.place.rpartition("/")
@@ -104,7 +104,7 @@ def sink(spark: SparkSession, request: Request, extra: Mapping[str, str]) -> Non
         "value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false",
         "errors.tolerance": "none", "behavior.on.null.values": "fail", **extra, **request.options,
     }  # fmt: skip
-    settings = validate(raw).usable().resolved()
+    settings = resolved(validate(raw).usable())
     run_available_now(
         sink_on_spark(settings, spark), backoff_ms=1000, wait=waiting(Event()), close=Reason.FLUSH_NOW
     )  # fmt: skip
@@ -164,8 +164,8 @@ def bare_session(name: str) -> SparkSession:
     """A local session as Spark itself makes it, with the Kafka connector and the time zone only."""
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.jars import spark_kafka_jars
-    from kafka_s3.embedded.java import java_environment
+    from kafka_s3.local.jars import spark_kafka_jars
+    from kafka_s3.local.java import java_environment
 
     os.environ |= java_environment() | {"PYSPARK_PYTHON": sys.executable}
     jars = ",".join(str(path) for path in spark_kafka_jars())

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import boto3
 
-from kafka_s3.embedded.errors import LocalServiceError
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.embedded.s3 import EmbeddedS3, Engine
+from kafka_s3.local.errors import LocalServiceError
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.s3 import EmbeddedS3, Engine
 
 RECORDS = int(os.environ.get("KAFKA_S3_BENCH_RECORDS", "4000000"))
 ROUNDS = int(os.environ.get("KAFKA_S3_BENCH_ROUNDS", "3"))

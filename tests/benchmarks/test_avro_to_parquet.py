@@ -26,9 +26,9 @@ import fastavro
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.embedded.registry import EmbeddedRegistry
-from kafka_s3.embedded.s3 import EmbeddedS3
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.schemas.registered import Language
 from tests.benchmarks import sides
 from tests.benchmarks.measuring import Cost, spread
@@ -202,7 +202,7 @@ def plain_spark(spark: SparkSession, request: Request, *, tuned: bool) -> None:
 
 def side_process(name: str) -> None:
     """Answers requests until the input ends."""
-    from kafka_s3.embedded.jars import spark_jars
+    from kafka_s3.local.jars import spark_jars
 
     jars = os.pathsep.join(str(jar) for jar in spark_jars(["org.apache.spark:spark-avro_2.13:4.0.0"]))
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {jars} pyspark-shell"

@@ -17,13 +17,13 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from kafka_s3.config.validate import validate
-from kafka_s3.delta.make import delta_tables
-from kafka_s3.delta.states import Commit, TableFile
-from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
-from kafka_s3.embedded.s3 import ACCESS_KEY, REGION, SECRET_KEY
-from kafka_s3.model import TopicPartition
-from kafka_s3.pipeline import make_pipeline
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.delta.driver.states import Commit, TableFile
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.wiring.delta import delta_tables
+from kafka_s3.wiring.pipeline import make_pipeline
 from tests.benchmarks.measuring import cost_of, spread
 from tests.benchmarks.orders_topic import CONNECT_SCHEMA, produce
 from tests.benchmarks.sides import Request, Side
@@ -31,8 +31,8 @@ from tests.benchmarks.support import BUCKET, PARTITIONS, RECORDS, ROUNDS, new_to
 from tests.integration.support import BASE
 
 if TYPE_CHECKING:
-    from kafka_s3.embedded.s3 import EmbeddedS3
-    from kafka_s3.sink import Sink
+    from kafka_s3.driver.sink import Sink
+    from kafka_s3.local.s3 import EmbeddedS3
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 
@@ -113,7 +113,7 @@ class Growing:
     """
 
     def __init__(self, objects: EmbeddedS3) -> None:
-        from kafka_s3.delta.table import Table
+        from kafka_s3.delta.driver.table import Table
         from kafka_s3.storage.options import store_options
         from kafka_s3.storage.rust_options import RustOptions
         from kafka_s3.storage.s3 import S3Store
@@ -124,7 +124,7 @@ class Growing:
             "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "value.schema": CONNECT_SCHEMA,
             "delta.enable": "true",
         }  # fmt: skip
-        self.settings = validate(config).usable().resolved()
+        self.settings = resolved(validate(config).usable())
         options = store_options(self.settings)
         self.store = S3Store(options)
         self.kafka = MemoryKafka(lambda: make_pipeline(self.settings), self.store)
@@ -136,7 +136,7 @@ class Growing:
         self.others = Table(address, app="another", options=RustOptions(options), store=self.store, folder=folder)
 
     def _sink(self) -> Sink:
-        from kafka_s3.build import build_sink
+        from kafka_s3.wiring.sink import build_sink
 
         sink = build_sink(self.settings, self.kafka, source=self.kafka, store=self.store, clock_ms=now_ms)
         sink.followers = []

@@ -13,8 +13,8 @@ from statistics import median
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.embedded.s3 import EmbeddedS3, Engine
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.s3 import EmbeddedS3, Engine
 from tests.benchmarks.measuring import Cost, spread
 from tests.benchmarks.orders_topic import FIELDS, Topic, produce, produce_buckets
 from tests.benchmarks.sides import Request, Side

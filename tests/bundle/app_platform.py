@@ -14,8 +14,8 @@ from typing import Any
 
 from websockets.sync.client import connect
 
-from kafka_s3.embedded.process import free_ports
-from kafka_s3.embedded.s3 import ACCESS_KEY, SECRET_KEY
+from kafka_s3.local.process import free_ports
+from kafka_s3.local.s3 import ACCESS_KEY, SECRET_KEY
 from tests.bundle.bundle_files import ROOT
 from tests.bundle.fresh_environment import LEFT_OUT, install_requirements
 from tests.integration.support import eventually

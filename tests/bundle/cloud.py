@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kafka_s3.embedded.jars import spark_kafka_jars
-from kafka_s3.embedded.java import java_environment
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.embedded.registry import EmbeddedRegistry
-from kafka_s3.embedded.s3 import EmbeddedS3
+from kafka_s3.local.jars import spark_kafka_jars
+from kafka_s3.local.java import java_environment
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.local.s3 import EmbeddedS3
 from tests.bundle.bundle_files import ROOT, Workspace, load_bundle
 from tests.bundle.workspace_stand_in import WorkspaceStandIn
 from tests.integration.support import Bucket

@@ -14,11 +14,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.embedded.process import ServerProcess, free_ports
-from kafka_s3.embedded.registry import EmbeddedRegistry
-from kafka_s3.embedded.s3 import ACCESS_KEY, SECRET_KEY, EmbeddedS3
-from kafka_s3.embedded.shipments import CARRIERS, register_shipments, shipment_records
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.process import ServerProcess, free_ports
+from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.local.s3 import ACCESS_KEY, SECRET_KEY, EmbeddedS3
+from kafka_s3.local.shipments import CARRIERS, register_shipments, shipment_records
 from tests.bundle.app_platform import page_of, settled, started, uploaded
 from tests.bundle.bundle_files import VARIABLES, load_bundle, project
 from tests.bundle.cloud import TOPICS, Cloud, connector

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.cli import job
-from kafka_s3.config.validate import validate
-from kafka_s3.embedded.s3 import EmbeddedS3
-from kafka_s3.errors import ConfigError, StorageError
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.errors import ConfigError, StorageError
 from kafka_s3.spark import driver
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
@@ -48,7 +48,7 @@ def _with_reference(reference: str) -> dict[str, str]:
 
 
 def test_a_secret_comes_from_the_workspaces_scope(workspace: WorkspaceStandIn) -> None:
-    settings = validate(_with_reference("${secrets:lake/registry}")).usable().resolved()
+    settings = resolved(validate(_with_reference("${secrets:lake/registry}")).usable())
     secret = settings.secret("aws.secret.access.key")
     assert secret is not None
     assert secret.reveal() == "user:s3cret"
@@ -58,7 +58,7 @@ def test_the_environment_comes_before_the_workspace(
     workspace: WorkspaceStandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_S3_SECRET_LAKE_REGISTRY", "mine")
-    secret = validate(_with_reference("${secrets:lake/registry}")).usable().resolved().secret("aws.secret.access.key")
+    secret = resolved(validate(_with_reference("${secrets:lake/registry}")).usable()).secret("aws.secret.access.key")
     assert secret is not None
     assert secret.reveal() == "mine"
     assert workspace.requests == []
@@ -66,7 +66,7 @@ def test_the_environment_comes_before_the_workspace(
 
 def test_a_secret_that_the_workspace_does_not_have_is_named(workspace: WorkspaceStandIn) -> None:
     with pytest.raises(ConfigError, match="no secret other in scope lake was found"):
-        validate(_with_reference("${secrets:lake/other}")).usable().resolved()
+        resolved(validate(_with_reference("${secrets:lake/other}")).usable())
 
 
 def test_a_workspace_that_refuses_is_told_without_its_words(
@@ -74,7 +74,7 @@ def test_a_workspace_that_refuses_is_told_without_its_words(
 ) -> None:
     monkeypatch.setenv("DATABRICKS_TOKEN", "t0ken-of-another")
     with pytest.raises(ConfigError, match="failed with PermissionDenied") as raised:
-        validate(_with_reference("${secrets:lake/registry}")).usable().resolved()
+        resolved(validate(_with_reference("${secrets:lake/registry}")).usable())
     assert "t0ken" not in str(raised.value)
 
 

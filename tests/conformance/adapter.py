@@ -9,23 +9,24 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_s3.block_gzip.resume import position_in_bucket
-from kafka_s3.build import build_sink
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import validate
-from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
-from kafka_s3.errors import ConfigError, SinkError, StorageError, StorageUnavailable
-from kafka_s3.joda import BucketNames, Pattern, parse_timestamp, zone
-from kafka_s3.model import Reason, Role, TopicPartition
-from kafka_s3.pipeline import block_names, make_pipeline
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.driver.block_gzip_resume import position_in_bucket
+from kafka_s3.driver.sink import Sink
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.errors import ConfigError, SinkError, StorageError, StorageUnavailable
+from kafka_s3.model.files import Reason, Role
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.joda import BucketNames, Pattern, parse_timestamp, zone
+from kafka_s3.naming.schedule import next_rotation
 from kafka_s3.registry.subjects import subject
 from kafka_s3.registry.wire_format import MessageIndexes, framed, payloads
-from kafka_s3.schedule import next_rotation
-from kafka_s3.schemas.compatibility import Compatibility, Decision, decide
+from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, decide
 from kafka_s3.schemas.connect import read_schema
-from kafka_s3.sink import Sink
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.wiring.pipeline import block_names, make_pipeline
+from kafka_s3.wiring.sink import build_sink
 
 START_MS = 1705312800000
 OURS = {"compatibility.strict": "true", "kafka.bootstrap.servers": "memory:9092"}
@@ -184,7 +185,7 @@ def wire_format(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 DECISIONS = {
-    Decision.WRITE: "write_as_is", Decision.PROJECT: "project", Decision.ROLL: "rotate", Decision.REJECT: "error",
+    SchemaDecision.WRITE: "write_as_is", SchemaDecision.PROJECT: "project", SchemaDecision.ROLL: "rotate", SchemaDecision.REJECT: "error",
 }  # fmt: skip
 VECTORS: dict[str, Callable[..., dict[str, Any]]] = {
     "subject_names": subject_names,
@@ -196,7 +197,7 @@ VECTORS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def settings_of(config: dict[str, str]) -> Settings:
-    return validate({**OURS, **config}).usable().resolved()
+    return resolved(validate({**OURS, **config}).usable())
 
 
 def dead_letter_topic(settings: Settings) -> str:

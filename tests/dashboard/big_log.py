@@ -6,10 +6,11 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from kafka_s3.commit_entry import CommitEntry, Kind, Progress
-from kafka_s3.commit_log import CHECKPOINT_EVERY, LogState, _checkpoint
-from kafka_s3.model import DataFile, DeadLetterCount, Reason, Role, TopicPartition, Totals, Upload
-from kafka_s3.naming import StatePaths
+from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.commit.log import CHECKPOINT_EVERY, LogState, _checkpoint
+from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.memory import MemoryStore
 
 PARTITIONS = tuple(TopicPartition(topic, number) for topic in ("clicks", "orders") for number in range(5))
@@ -19,17 +20,17 @@ REASONS = (Reason.FLUSH_SIZE, Reason.ROTATE_INTERVAL, Reason.PARTITION_CHANGE)
 
 def entries(count: int, files: int, *, until_ms: int) -> Iterator[CommitEntry]:
     """`count` entries a minute apart, the last one at `until_ms`; each with `files` files, every tenth with a dead letter."""
-    dice = random.Random(7)
+    jitter = random.Random(7)
     offsets = dict.fromkeys(PARTITIONS, 0)
     for version in range(count):
         at_ms = until_ms - (count - 1 - version) * MINUTE_MS
-        made = [_file(PARTITIONS[number % len(PARTITIONS)], offsets, at_ms, dice) for number in range(files)]
+        made = [_file(PARTITIONS[number % len(PARTITIONS)], offsets, at_ms, jitter) for number in range(files)]
         bad = version % 10 == 9
         if bad:
             made.append(_dead(PARTITIONS[0], offsets))
         written = sum(file.records for file in made if file.role is Role.VALUE)
         yield CommitEntry(
-            version=version, commit_id=f"commit-{version}", epoch=1, sink="big", kind=Kind.DATA,
+            version=version, commit_id=f"commit-{version}", epoch=1, sink="big", kind=EntryKind.DATA,
             committed_at=datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             cluster_id="cluster", driver="host/1", progress={tp: Progress(offset, offset) for tp, offset in offsets.items()},
             files=tuple(made), dead_letters={PARTITIONS[0]: DeadLetterCount(1, {"VALUE_CONVERTER": 1})} if bad else {},
@@ -37,15 +38,15 @@ def entries(count: int, files: int, *, until_ms: int) -> Iterator[CommitEntry]:
         )  # fmt: skip
 
 
-def _file(tp: TopicPartition, offsets: dict[TopicPartition, int], at_ms: int, dice: random.Random) -> DataFile:
-    first, records = offsets[tp], dice.randint(50, 5000)
+def _file(tp: TopicPartition, offsets: dict[TopicPartition, int], at_ms: int, jitter: random.Random) -> DataFile:
+    first, records = offsets[tp], jitter.randint(50, 5000)
     offsets[tp] += records
     encoded = f"{datetime.fromtimestamp(at_ms / 1000, UTC):year=%Y/month=%m/day=%d/hour=%H}"
     key = f"topics/{tp.topic}/{encoded}/{tp.topic}+{tp.partition}+{first:010d}.parquet"
-    size = records * dice.randint(60, 90)
+    size = records * jitter.randint(60, 90)
     return DataFile(
         key, *tp, first, first + records - 1, records, size, at_ms - 90_000, at_ms - 1000, encoded, "order v3", "parquet",
-        dice.choice(REASONS), Upload(key, f"upload-{first}-{tp}", ("0123456789abcdef0123456789abcdef",), size),
+        jitter.choice(REASONS), Upload(key, f"upload-{first}-{tp}", ("0123456789abcdef0123456789abcdef",), size),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.s3 import EmbeddedS3
     from tests.dashboard.filled import Tabled
 
 DASHBOARD = Path(__file__).parents[2] / "dashboard"

@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_s3.build import build_sink
-from kafka_s3.commit_log import CommitLog
-from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
-from kafka_s3.embedded.s3 import REGION, EmbeddedS3
-from kafka_s3.heartbeat import Heartbeat, Phase
-from kafka_s3.model import TopicPartition
-from kafka_s3.pipeline import make_pipeline, state_paths
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.control.heartbeat import Heartbeat, Phase
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.local.s3 import REGION, EmbeddedS3
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
+from kafka_s3.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.wiring.sink import build_sink
 from tests.unit.memory_world import ORDERS, START_MS, TOLERANT, World, settings_of
 
 HOUR_MS = 3_600_000

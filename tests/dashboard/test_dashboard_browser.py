@@ -19,8 +19,8 @@ from tests.surroundings import Surroundings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.kafka import EmbeddedKafka
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
 
 PAGES = {
     "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "commits": "Commits",

@@ -18,10 +18,11 @@ from figures.charts import BOX_COLOURS, PALETTE, Axis, bars_over_time, boxes, cl
 from figures.data import NO_TIME, Window
 from figures.text import cells, plain
 from figures.treemap import squarified
-from kafka_s3.commit_entry import CommitEntry
-from kafka_s3.heartbeat import Heartbeat, Phase
-from kafka_s3.model import Reason, Role, TopicPartition
-from kafka_s3.sink_status import Known
+from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.control.heartbeat import Heartbeat, Phase
+from kafka_s3.control.status import SinkSnapshot
+from kafka_s3.model.files import Reason, Role
+from kafka_s3.model.offsets import TopicPartition
 from reading.frames import Frames, Part, cut, data_files, frames_of, joined, part_of
 from tests.dashboard.filled import HOUR_MS, worked
 from tests.unit.memory_world import START_MS, World
@@ -124,11 +125,11 @@ def test_throughput_sums_up_to_what_was_written_in_each_topic(entries: list[Comm
     assert found.groupby("topic", observed=True)["records"].sum().to_dict() == dict(wanted)
 
 
-def known(lag: dict[TopicPartition, int], beat_ms: int, looked_ms: int | None = None) -> Known:
+def known(lag: dict[TopicPartition, int], beat_ms: int, looked_ms: int | None = None) -> SinkSnapshot:
     heartbeat = Heartbeat(
         "orders", "run", "host", 1, "0", 0, 10_000, Phase.RUNNING, beat_ms, lag=lag, looked_ms=looked_ms
     )
-    return Known("orders", heartbeat=heartbeat)
+    return SinkSnapshot("orders", heartbeat=heartbeat)
 
 
 def test_a_partition_without_lag_is_complete_up_to_the_heartbeat() -> None:
@@ -153,7 +154,7 @@ def test_a_partition_of_which_nothing_is_known_makes_its_topic_unknown() -> None
 
 
 def test_lag_without_a_heartbeat_is_unknown_and_not_nothing(made: World) -> None:
-    found = data.lag_table(Known("orders", log=made.log().load()), {})
+    found = data.lag_table(SinkSnapshot("orders", log=made.log().load()), {})
     assert found["lag"].isna().all()
     assert data.completeness(found)["lag"].isna().all()
 
@@ -316,7 +317,7 @@ def test_the_record_that_came_late_is_found(frames: Frames) -> None:
 
 
 def test_athena_gets_the_location_the_directories_and_their_times(frames: Frames) -> None:
-    layout = ddl.layout_of(frames.files, "orders", bucket="lake")
+    layout = ddl.table_form(frames.files, "orders", bucket="lake")
     assert layout is not None
     text = ddl.athena(layout, [("n", "bigint"), ("hour", "string")])
     assert "LOCATION 's3://lake/topics/orders/'" in text
@@ -330,7 +331,7 @@ def test_athena_gets_the_location_the_directories_and_their_times(frames: Frames
 
 
 def test_names_in_the_ddl_cannot_end_their_quotes() -> None:
-    layout = ddl.Layout("a'; DROP TABLE b", "s3://lake/it's/", ("k`e'y",), "", 0, 0, "json")
+    layout = ddl.TableForm("a'; DROP TABLE b", "s3://lake/it's/", ("k`e'y",), "", 0, 0, "json")
     text = ddl.athena(layout, [])
     assert "LOCATION 's3://lake/it''s/'" in text
     assert "`k``e'y`" in text

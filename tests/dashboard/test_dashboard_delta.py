@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 from deltalake import DeltaTable
 
-from kafka_s3.embedded.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
-from kafka_s3.errors import StorageError
+from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.faults import FaultyStore
 from reading.delta_versions import KEPT_S, Added, TableLog, TableLogs, athena_type
 from tests.dashboard.filled import Tabled

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.errors import StorageError
-from kafka_s3.naming import StatePaths
+from kafka_s3.model.errors import StorageError
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.faults import Fault, FaultyStore, Verb
 from kafka_s3.storage.memory import MemoryStore
 from reading.cache_files import CacheFiles, default_folder

@@ -15,9 +15,9 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from kafka_s3.config.validate import validate
-from kafka_s3.control import store_config, stored_config
-from kafka_s3.embedded.s3 import EmbeddedS3
-from kafka_s3.naming import StatePaths
+from kafka_s3.control.commands import store_config, stored_config
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.memory import MemoryStore
 from tests.conftest import numbers
 from tests.dashboard.conftest import DASHBOARD

@@ -11,7 +11,7 @@ import psutil
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from kafka_s3.embedded.process import free_ports
+from kafka_s3.local.process import free_ports
 from tests.dashboard.big_log import big_log
 from tests.dashboard.browser import Browser, chromium, served
 
@@ -43,7 +43,7 @@ FIRST_PAINT_S, FILTER_S, MEMORY = 2.0, 0.5, 500e6
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
     """Such a log on an S3 server, whose bucket is a folder; `KAFKA_S3_BIG_LOG` names a server that has one already."""
-    from kafka_s3.embedded.s3 import EmbeddedS3, Engine
+    from kafka_s3.local.s3 import EmbeddedS3, Engine
 
     if given := os.environ.get("KAFKA_S3_BIG_LOG"):
         yield given

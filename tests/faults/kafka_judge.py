@@ -30,7 +30,7 @@ class Witness:
     now: dict[Place, bytes | None] = field(default_factory=dict)
     heads: dict[int, int] = field(default_factory=dict)
 
-    def look(self) -> Witness:
+    def poll(self) -> Witness:
         """Reads the whole topic."""
         consumer = Consumer({
             "bootstrap.servers": self.servers, "group.id": "witness", "enable.auto.commit": False, "enable.partition.eof": True,

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from pyspark import cloudpickle
 
-from kafka_s3.config.validate import load
-from kafka_s3.embedded.jars import spark_kafka_jars
-from kafka_s3.embedded.java import java_environment
-from kafka_s3.model import Reason
-from kafka_s3.runner import run_available_now, waiting
+from kafka_s3.config.validate import load, resolved
+from kafka_s3.driver.runner import run_available_now, waiting
+from kafka_s3.local.jars import spark_kafka_jars
+from kafka_s3.local.java import java_environment
+from kafka_s3.model.files import Reason
 from kafka_s3.spark import source
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import LOCAL
@@ -61,7 +61,7 @@ def main(folder: Path, *deaths: str) -> None:
     spark = cluster(folder)
     for death in deaths:
         victim, _, path = death.partition("=")
-        settings = load(Path(path)).resolved()
+        settings = resolved(load(Path(path)))
         source.Task = dying_task.dying(victim, folder / f"{victim}-traces")  # type: ignore[assignment,misc]
         sink = sink_on_spark(settings, spark)
         spark.conf.set(BATCH, "50")  # several batches in a task: it dies between its files

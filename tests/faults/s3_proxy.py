@@ -100,7 +100,7 @@ class LateAnswer:
 
 @dataclass(frozen=True)
 class Reset:
-    """The connection is reset, on both sides, once this many bytes of the body have gone through."""
+    """The connection is reset, on both sidecars, once this many bytes of the body have gone through."""
 
     after: int
 

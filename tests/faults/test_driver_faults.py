@@ -19,15 +19,15 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from kafka_s3.config.validate import validate
-from kafka_s3.errors import Fenced, LogDamaged, SourceError
-from kafka_s3.sink import Sink
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.driver.sink import Sink
+from kafka_s3.model.errors import Fenced, LogDamaged, SourceError
 from kafka_s3.spark.launch import now_ms, sink_on_spark
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.faults import FaultyStore, Moment, Verb
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
-from kafka_s3.sweep import Verdict, sweeper_of
+from kafka_s3.tools.sweep import UploadState, sweeper_of
 from tests.faults import dying_task
 from tests.faults.dying_driver import Death, DriverDied
 from tests.faults.moving_clock import HOUR_MS, MovingClock
@@ -82,13 +82,13 @@ def pending(here: Surroundings) -> list[tuple[str, str]]:
 def assert_swept(here: Surroundings, config: dict[str, str]) -> None:
     """The sweep aborts what dead tasks have left behind, and changes no object."""
     before = here.bucket.listing()
-    settings = validate(config).usable().resolved()
+    settings = resolved(validate(config).usable())
     options = store_options(settings)
     listing, store = S3Bucket(options), S3Store(options)
     try:
         sweeper = sweeper_of(settings, listing, store, clock_ms=now_ms)
         judged = sweeper.judged(older_than_ms=0)
-        assert {one.verdict for one in judged} <= {Verdict.ABANDONED}
+        assert {one.verdict for one in judged} <= {UploadState.ABANDONED}
         assert {(one.upload.key, one.upload.id) for one in judged} == set(pending(here))
         sweeper.abort(judged)
     finally:
@@ -295,7 +295,7 @@ def test_a_missing_entry_is_named_and_nothing_is_touched(written: Written) -> No
 def test_a_checkpoint_of_a_later_format_is_refused_and_a_damaged_one_may_be_deleted(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_s3.commit_log.CHECKPOINT_EVERY", 1)
+    monkeypatch.setattr("kafka_s3.commit.log.CHECKPOINT_EVERY", 1)
     written.here.drain(written.config)
     produce(written.here.servers, written.topic, numbered(35, 45))
     key = max(key for key in written.here.bucket.listing() if "/checkpoints/" in key)
@@ -380,7 +380,7 @@ def records_stream(here: Surroundings, topic: str, *, partitions: int) -> Iterat
 def test_of_two_processes_one_is_fenced_and_the_other_and_its_successor_may_be_killed(
     here: Surroundings, topic: Callable[..., str], tmp_path: Path
 ) -> None:
-    name, dice = topic("processes", 2), random.Random(5)
+    name, jitter = topic("processes", 2), random.Random(5)
     config = here.config(name, **{"flush.size": "100", "poll.interval.ms": "100", "heartbeat.interval.ms": "60000"})
     path = tmp_path / "sink.json"
     path.write_text(json.dumps(config))
@@ -392,7 +392,7 @@ def test_of_two_processes_one_is_fenced_and_the_other_and_its_successor_may_be_k
 
     def killed_at_work(process: SinkProcess, *, epoch: int) -> None:
         eventually(lambda: data_entries(epoch) > 1, seconds=150, what=process.output)
-        threading.Event().wait(dice.random())
+        threading.Event().wait(jitter.random())
         process.signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
 
@@ -429,14 +429,14 @@ def ended(sink: SinkProcess) -> bool:
 def test_a_driver_that_dies_twelve_times_at_random_requests_writes_every_record_once(
     here: Surroundings, topic: Callable[..., str]
 ) -> None:
-    name, dice, produced = topic("loop", 2), random.Random(11), 0
+    name, jitter, produced = topic("loop", 2), random.Random(11), 0
     config = here.config(name, **{"flush.size": "7", "tasks.max": "1", "tail.check.interval.ms": "0"})
-    settings = validate(config).usable().resolved()
+    settings = resolved(validate(config).usable())
     deaths: list[tuple[Verb, str]] = []
     for turn in range(12):
         produce(here.servers, name, numbered(produced, produced + 40, partitions=2))
         produced += 40
-        death = Death(dice.randint(1, 16), (Moment.BEFORE, Moment.AFTER)[turn % 2])
+        death = Death(jitter.randint(1, 16), (Moment.BEFORE, Moment.AFTER)[turn % 2])
         store = S3Store(store_options(settings))
         sink = sink_on_spark(settings, here.spark, store=FaultyStore(store, death.faults()))
         with pytest.raises(DriverDied):

@@ -24,13 +24,13 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from typer.testing import CliRunner
 
 from kafka_s3.cli.verify import verify
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.errors import OffsetsLost, TopicRecreated
-from kafka_s3.kafka import KafkaBrokers
-from kafka_s3.observer import Silent
-from kafka_s3.runner import run_continuously, waiting
-from kafka_s3.source import Source
-from kafka_s3.tasks import Assignment, TaskReport
+from kafka_s3.driver.runner import run_continuously, waiting
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.model.errors import OffsetsLost, TopicRecreated
+from kafka_s3.model.observer import Silent
+from kafka_s3.model.protocols import Source
+from kafka_s3.model.tasks import Assignment, TaskReport
 from tests.faults.kafka_judge import Witness, assert_exactly_once
 from tests.integration.support import Bucket, Given, document, eventually, produce
 from tests.surroundings import Surroundings
@@ -38,7 +38,7 @@ from tests.surroundings import Surroundings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.s3 import EmbeddedS3
 
 GAP = {"behavior.on.lost.offsets": "gap"}
 IMPATIENT = {"consumer.override.default.api.timeout.ms": "2000", "consumer.override.request.timeout.ms": "1500"}
@@ -209,7 +209,7 @@ def test_a_broker_that_restarts_under_a_running_sink_costs_no_record(
         assert sink.alive
     assert len({entry["epoch"] for entry in here.bucket.entries(config["name"])}) == 1
     here.drain(config)
-    witness = Witness(here.servers, name, 2).look()
+    witness = Witness(here.servers, name, 2).poll()
     assert len(witness.now) == len(sent)
     found = assert_exactly_once(here.bucket, config["name"], witness)
     assert (len(found.written), found.gaps) == (len(sent), set())
@@ -237,7 +237,7 @@ def test_a_broker_that_is_gone_for_longer_than_every_timeout_is_waited_for(
     assert all(here.servers in text and "Check kafka.bootstrap.servers" in text for text in sink.warnings.texts)
     assert data_files(here, config) == [(name, 0, 0, 9), (name, 0, 10, 19), (name, 0, 20, 29)]
     assert len({entry["epoch"] for entry in here.bucket.entries(config["name"])}) == 1
-    found = assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).look())
+    found = assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).poll())
     assert (len(found.written), found.gaps) == (30, set())
     assert [tally["written"] for tally in verified(config, tmp_path)] == [30]
 
@@ -258,7 +258,7 @@ def test_a_broker_that_goes_between_plan_and_read_leaves_nothing_half_done(
     here.kafka.start()
     eventually(sink.cycle)
     assert data_files(here, config) == [(name, 0, 0, 9), (name, 0, 10, 19)]
-    assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).look())
+    assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).poll())
     verified(config, tmp_path)
 
 
@@ -274,7 +274,7 @@ def test_retention_that_overtakes_the_sink_stops_it_or_is_a_gap_and_dead_letters
     produce(here.servers, name, [Given(b"{" if n in bad else document(n=n)) for n in range(20)])
     here.drain(config, close=None)  # writes 0 to 9; the dead letters of the open tail are recorded ahead
     produce(here.servers, name, numbered(range(20, 40)))
-    witness = Witness(here.servers, name).look()
+    witness = Witness(here.servers, name).poll()
     delete_before(here.servers, name, 15)
     before = here.bucket.data_keys()
     with pytest.raises(OffsetsLost, match=f"{name}-0: wanted 10, available from 15.*behavior.on.lost.offsets=gap"):
@@ -282,7 +282,7 @@ def test_retention_that_overtakes_the_sink_stops_it_or_is_a_gap_and_dead_letters
     assert here.bucket.data_keys() == before
 
     here.drain({**config, **GAP})
-    found = assert_exactly_once(here.bucket, config["name"], witness.look())
+    found = assert_exactly_once(here.bucket, config["name"], witness.poll())
     assert found.dead == [(0, 12), (0, 17)]
     assert found.gaps == {(0, 10), (0, 11), (0, 13), (0, 14)}
     assert data_files(here, config) == [(name, 0, 0, 9), (name, 0, 15, 25), (name, 0, 26, 35), (name, 0, 36, 39)]
@@ -296,7 +296,7 @@ def test_retention_between_plan_and_read_is_a_gap_or_stops_the_sink_before_it_co
     name = topic("raced")
     config = here.config(name, **{"flush.size": "10"})
     produce(here.servers, name, numbered(range(30)))
-    witness = Witness(here.servers, name).look()
+    witness = Witness(here.servers, name).poll()
     sink = here.sink(config)
     sink.open()
     sink.source = Before(sink.source, lambda: delete_before(here.servers, name, 3))
@@ -313,7 +313,7 @@ def test_retention_between_plan_and_read_is_a_gap_or_stops_the_sink_before_it_co
     assert data_files(here, config) == [(name, 0, 7, 16), (name, 0, 17, 26)]
     assert any("Kafka lost records while they were read" in text for text in warnings.texts)
     here.drain({**config, **GAP})
-    found = assert_exactly_once(here.bucket, config["name"], witness.look())
+    found = assert_exactly_once(here.bucket, config["name"], witness.poll())
     assert found.gaps == {(0, offset) for offset in range(7)}
     verified({**config, **GAP}, tmp_path)
 
@@ -337,7 +337,7 @@ def test_a_topic_that_was_created_again_stops_the_sink_though_it_outgrew_the_old
     assert here.bucket.contents() == before
 
     here.drain({**config, **GAP})
-    found = assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).look())
+    found = assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).poll())
     assert (len(found.written), found.gaps) == (25, set())
     verified({**config, **GAP}, tmp_path)
 
@@ -355,7 +355,7 @@ def test_a_topic_that_is_deleted_under_the_sink_is_left_out_and_the_others_go_on
         eventually(lambda: len(here.bucket.data_keys()) == 3 or not sink.alive)
     left_out = f"{gone}-0 is not in Kafka any more: left out. The sink stands at 10, 3 offsets before its end."
     assert left_out in sink.warnings.texts
-    assert_exactly_once(here.bucket, config["name"], Witness(here.servers, stays).look())
+    assert_exactly_once(here.bucket, config["name"], Witness(here.servers, stays).poll())
     verified(config, tmp_path)
 
 
@@ -381,7 +381,7 @@ def test_a_truncated_partition_stops_the_sink_or_goes_on_at_its_end(
     here.drain({**config, **GAP})
     produce(here.servers, name, numbered(range(105, 120)))
     here.drain({**config, **GAP})
-    witness = Witness(here.servers, name).look()
+    witness = Witness(here.servers, name).poll()
     written = {key: rows for key, rows in here.bucket.contents().items() if key not in before}
     assert [row["n"] for key in sorted(written) for row in written[key]] == list(range(105, 120))
     assert witness.heads == {0: 20}
@@ -417,14 +417,14 @@ def test_an_open_transaction_is_not_passed_and_an_aborted_one_is_never_written(
     put(slow, name, range(7, 10))
     produce(here.servers, name, numbered(range(10, 30)))  # of no transaction, but behind one that is open
     here.drain(config)
-    witness = Witness(here.servers, name).look()
+    witness = Witness(here.servers, name).poll()
     assert witness.offsets() == list(range(5, 12))
     assert data_files(here, config) == [(name, 0, 5, 11)]
     assert_exactly_once(here.bucket, config["name"], witness)
     slow.commit_transaction()
     here.drain(config)
 
-    found = assert_exactly_once(here.bucket, config["name"], witness.look())
+    found = assert_exactly_once(here.bucket, config["name"], witness.poll())
     assert (len(found.written), found.gaps) == (30, set())
     assert sorted(row["n"] for rows in here.bucket.contents().values() for row in rows) == list(range(30))
     (tally,) = verified(config, tmp_path)
@@ -454,10 +454,10 @@ def test_a_compacted_topic_is_written_as_it_is_read_and_verified_when_it_was_com
         produce(here.servers, name, [Given(document(n=start + 40), 0, time + 2000, b"last")])
 
     overwrite(0)
-    eventually(lambda: len(witness.look().now) < 20)
+    eventually(lambda: len(witness.poll().now) < 20)
     witness.seen = dict(witness.now)
     here.drain(config)
-    missing = witness.look().holes()
+    missing = witness.poll().holes()
     assert len(missing) > 20
     assert_exactly_once(here.bucket, config["name"], witness)
     (tally,) = verified(config, tmp_path)
@@ -466,8 +466,8 @@ def test_a_compacted_topic_is_written_as_it_is_read_and_verified_when_it_was_com
 
     overwrite(41)
     here.drain(config, close=None)
-    witness.look()
-    eventually(lambda: len(witness.look().now) < 20)
+    witness.poll()
+    eventually(lambda: len(witness.poll().now) < 20)
     here.drain(config)
     found = assert_exactly_once(here.bucket, config["name"], witness)
     assert found.gaps == set()
@@ -492,6 +492,6 @@ def test_partitions_that_are_added_while_the_sink_runs_are_read_from_their_first
         future.result()
         produce(here.servers, name, numbered(range(60), partitions=3))
         eventually(lambda: len(here.bucket.data_keys()) == 6 or not sink.alive)
-    found = assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name, 3).look())
+    found = assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name, 3).poll())
     assert len(found.written) == 60
     assert [tally["written"] for tally in verified(config, tmp_path)] == [20, 20, 20]

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka_s3.embedded.s3 import EmbeddedS3, Engine
-from kafka_s3.errors import LocalDiskError, StorageError, StorageUnavailable
-from kafka_s3.observer import Silent, Start
+from kafka_s3.local.s3 import EmbeddedS3, Engine
+from kafka_s3.model.errors import LocalDiskError, StorageError, StorageUnavailable
+from kafka_s3.model.observer import Silent, Start
 from kafka_s3.storage import client
 from tests.faults.reconciliation import assert_nothing_missing_nothing_twice, reconcile
 from tests.faults.s3_proxy import (
@@ -48,7 +48,7 @@ from tests.surroundings import Surroundings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.kafka import EmbeddedKafka
+    from kafka_s3.local.kafka import EmbeddedKafka
 
 PARTITIONS, SMALL, LARGE = 2, 20, 100
 SMALL_TOPIC, LARGE_TOPIC = "s3-faults-small", "s3-faults-large"

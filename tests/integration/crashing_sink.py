@@ -25,13 +25,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from kafka_s3.commit_entry import Kind
-from kafka_s3.commit_log import CommitLog
+from kafka_s3.commit.entry import EntryKind
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load
-from kafka_s3.model import Reason
-from kafka_s3.observer import Round, Start
-from kafka_s3.runner import run_continuously, waiting
+from kafka_s3.config.validate import load, resolved
+from kafka_s3.driver.runner import run_continuously, waiting
+from kafka_s3.model.files import Reason
+from kafka_s3.model.observer import Round, Start
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import spark_session
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment
@@ -83,7 +83,7 @@ class Phase:
         print(text, flush=True)
 
     def catch_up(self, log: CommitLog) -> None:
-        self.has_data = self.claimed and log.last is not None and log.last.kind is Kind.DATA
+        self.has_data = self.claimed and log.last is not None and log.last.kind is EntryKind.DATA
         if self.at == "published" and self.has_data:
             self.strike()
 
@@ -136,7 +136,7 @@ def run_one(settings: Settings, phase: str, appointment: Appointment) -> None:
         while settings.number("rotate.schedule.interval.ms") > 0 and not hook.scheduled:
             sink.cycle()
             NEVER.wait(0.2)
-        sink.look()
+        sink.poll()
         while not sink.try_drain(close=Reason.FLUSH_NOW):
             NEVER.wait(0.5)
     else:
@@ -151,7 +151,7 @@ def main(phase: str, *configs: str) -> int:
 
     def guarded(config: str, phase: str) -> None:
         try:
-            run_one(load(Path(config)).resolved(), phase, appointment)
+            run_one(resolved(load(Path(config))), phase, appointment)
         except BaseException:
             traceback.print_exc()
             failed.append(config)

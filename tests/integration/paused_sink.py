@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka_s3.config.settings import Settings
-    from kafka_s3.observer import Observer
-    from kafka_s3.sink import Sink
+    from kafka_s3.driver.sink import Sink
+    from kafka_s3.model.observer import Observer
 
 FIRST_DATA_ENTRY = 3
 """A new sink's first entries: its epoch, its first positions, then data."""

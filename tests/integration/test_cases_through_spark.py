@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.kafka import EmbeddedKafka
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.config.validate import resolved
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
 
 TEN = 1_705_312_800_000  # 2024-01-15T10:00:00Z
 MINUTE, HOUR = 60_000, 3_600_000
@@ -39,7 +40,7 @@ class Case:
         from threading import Event
 
         from kafka_s3.config.validate import validate
-        from kafka_s3.runner import run_available_now, waiting
+        from kafka_s3.driver.runner import run_available_now, waiting
         from kafka_s3.spark.launch import sink_on_spark
 
         ours = {
@@ -50,7 +51,7 @@ class Case:
             "tasks.max": "4",
         }
         raw = {**BASE, **ours, "kafka.bootstrap.servers": self.kafka.bootstrap_servers, **config}
-        settings = validate({key: value for key, value in raw.items() if value}).usable().resolved()
+        settings = resolved(validate({key: value for key, value in raw.items() if value}).usable())
         run_available_now(sink_on_spark(settings, self.spark), backoff_ms=200, wait=waiting(Event()))
         return self.bucket.contents()
 

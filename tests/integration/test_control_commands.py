@@ -18,8 +18,8 @@ from kafka_s3.cli.control import create, delete, flush, list_, pause, resume, st
 from tests.integration.support import BASE, STATE, Bucket, Given, SinkProcess, document, eventually, produce
 
 if TYPE_CHECKING:
-    from kafka_s3.embedded.kafka import EmbeddedKafka
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
 
 INTERVAL_MS = 400
 app = typer.Typer()

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.dead_letters import dead_letters
 from kafka_s3.cli.verify import verify
-from kafka_s3.errors import RecordError, SinkError
+from kafka_s3.model.errors import RecordError, SinkError
 from tests.integration.support import Given, SinkProcess, document, produce
 from tests.surroundings import Surroundings
 
@@ -154,7 +154,7 @@ def test_a_null_value_that_is_reported_without_tolerance_keeps_its_key_and_heade
     config = here.config(name, **{"flush.size": "2", "behavior.on.null.values": "ignore"}, **log)
     null = Given(None, key=b"\x00k", headers=(("trace", b"\xff"),))
     produce(here.servers, name, [Given(document(n=0)), null, Given(document(n=2))])
-    logger = logging.getLogger("kafka_s3.followers")  # the product's own set-up keeps its lines from pytest
+    logger = logging.getLogger("kafka_s3.driver.followers")  # the product's own set-up keeps its lines from pytest
     monkeypatch.setattr(logger, "handlers", [caplog.handler])
     monkeypatch.setattr(logger, "propagate", False)
     here.drain(config)

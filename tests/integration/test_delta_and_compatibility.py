@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chispa import assert_df_equality
 
-from kafka_s3.embedded.tables import delta_tables_of
-from kafka_s3.errors import RecordError
+from kafka_s3.local.tables import delta_tables_of
+from kafka_s3.model.errors import RecordError
 from tests.unit.memory_world import BASE
 
 if TYPE_CHECKING:

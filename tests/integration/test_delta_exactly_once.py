@@ -18,11 +18,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from kafka_s3.config.validate import validate
-from kafka_s3.embedded.s3 import ACCESS_KEY, REGION, SECRET_KEY
-from kafka_s3.errors import Fenced
-from kafka_s3.model import Reason
-from kafka_s3.runner import run_available_now, waiting
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.driver.runner import run_available_now, waiting
+from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3.model.errors import Fenced
+from kafka_s3.model.files import Reason
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.options import store_options
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.kafka import EmbeddedKafka
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
 
 PARTITIONS, BATCH, TOPIC, BUCKET = 2, 60, "delta-crash", "delta-crash"
 PHASES = {"a": "committed", "b": "evolved", "c": "tabled"}
@@ -131,7 +131,7 @@ class Sinks:
 
     def overtaken(self, name: str) -> bool:
         """Two drivers: the second takes over, and works everything off, after the first has read the table and before it commits."""
-        settings = validate(self.configs[name]).usable().resolved()
+        settings = resolved(validate(self.configs[name]).usable())
 
         def takeover(_: str) -> None:
             self.here.drain(self.configs[name])

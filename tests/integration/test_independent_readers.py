@@ -24,9 +24,9 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.embedded.jars import resolve, spark_jars
-from kafka_s3.embedded.java import find_java
-from kafka_s3.embedded.memory import MemoryRecord
+from kafka_s3.local.jars import resolve, spark_jars
+from kafka_s3.local.java import find_java
+from kafka_s3.local.memory import MemoryRecord
 from tests.integration.duckdb_reader import duckdb_rows
 from tests.unit.memory_world import ORDERS, START_MS, World
 

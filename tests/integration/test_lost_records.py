@@ -8,8 +8,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from kafka_s3.errors import OffsetsLost, TopicRecreated
-from kafka_s3.kafka import KafkaBrokers
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from tests.integration.support import Given, document, eventually, produce
 from tests.surroundings import Surroundings
 

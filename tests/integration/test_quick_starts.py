@@ -23,7 +23,7 @@ import pytest
 
 from kafka_s3.cli.arguments import pairs
 from kafka_s3.cli.run import run_sink
-from kafka_s3.config.validate import load
+from kafka_s3.config.validate import load, resolved
 from tests.integration.support import ROOT, SinkProcess, eventually
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Reader:
             sets = [value for option, value in pairwise(words) if option == "--set"]
             assert set(words) - set(sets) <= {"--set", "--available-now", "--flush"}
             assert "--available-now" in words
-            settings = load(ROOT / config, overrides=pairs(sets)).resolved()
+            settings = resolved(load(ROOT / config, overrides=pairs(sets)))
             sink = sink_on_spark(settings, self.spark)
             run_sink(sink, settings, Event(), available_now=True, flush="--flush" in words)
         return ""
@@ -175,8 +175,8 @@ def test_the_cloud_quick_start_does_what_its_page_says(reader: Reader) -> None:
 
 def avro_tools(tool: str, file: Path) -> str:
     """What the Java tools print."""
-    from kafka_s3.embedded.jars import resolve
-    from kafka_s3.embedded.java import find_java
+    from kafka_s3.local.jars import resolve
+    from kafka_s3.local.java import find_java
 
     jars = resolve(["org.apache.avro:avro-tools:1.12.0"])[0].parent
     command = [find_java().executable, "-cp", f"{jars}/*", "org.apache.avro.tool.Main", tool, file]

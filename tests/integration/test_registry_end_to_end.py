@@ -26,13 +26,13 @@ from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.json_format import ParseDict
 
 from kafka_s3.config.read import read_config
-from kafka_s3.embedded import shipments
-from kafka_s3.embedded.orders import PARTITIONS
-from kafka_s3.embedded.registry import EmbeddedRegistry
-from kafka_s3.errors import RegistryError, RegistryUnavailable
-from kafka_s3.model import Reason
-from kafka_s3.observer import Silent
-from kafka_s3.runner import run_available_now, waiting
+from kafka_s3.driver.runner import run_available_now, waiting
+from kafka_s3.local import shipments
+from kafka_s3.local.orders import PARTITIONS
+from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.model.errors import RegistryError, RegistryUnavailable
+from kafka_s3.model.files import Reason
+from kafka_s3.model.observer import Silent
 from kafka_s3.schemas.registered import Language
 from tests.integration.support import ROOT, Bucket, Given, produce
 from tests.surroundings import Surroundings

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 
-from kafka_s3.runner import run_continuously, waiting
+from kafka_s3.driver.runner import run_continuously, waiting
 from tests.integration.support import BASE, PARTITIONER, Given, SinkProcess, document, eventually, produce
 from tests.surroundings import Surroundings
 

@@ -15,21 +15,22 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.logs import LogFormat, LogObserver, _Lines
 from kafka_s3.cli.main import app
+from kafka_s3.config.masking import masking
 from kafka_s3.config.option import Type, sensitive
-from kafka_s3.config.options import BLOCK_GZIP_OPTIONS, CLOUD_OPTIONS, OPTIONS
-from kafka_s3.config.validate import validate
-from kafka_s3.errors import StorageUnavailable
-from kafka_s3.heartbeat import Pulse, beating
-from kafka_s3.masking import masking
-from kafka_s3.model import Reason, TopicPartition
-from kafka_s3.pipeline import state_paths
-from kafka_s3.runner import run_available_now, waiting
-from kafka_s3.sink import Sink
+from kafka_s3.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD_OPTIONS, OPTIONS
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.control.heartbeat import HeartbeatWriter, beating
+from kafka_s3.driver.runner import run_available_now, waiting
+from kafka_s3.driver.sink import Sink
+from kafka_s3.model.errors import StorageUnavailable
+from kafka_s3.model.files import Reason
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.spark.launch import now_ms, sink_on_spark
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
-from kafka_s3.tasks import Assignment, Delivery
+from kafka_s3.wiring.pipeline import state_paths
 from tests.integration.support import BASE, STATE, Given, document, produce
 from tests.surroundings import Surroundings
 
@@ -107,7 +108,7 @@ def test_a_run_that_succeeds_shows_no_secret_in_log_bucket_or_spark(
 
 
 def test_spark_shows_no_secret_of_the_read_in_plans_or_events(here: Surroundings, config: dict[str, str]) -> None:
-    source = SparkSource(here.spark, validate(config).usable().resolved(), bootstrap_servers=here.servers, kafka={
+    source = SparkSource(here.spark, resolved(validate(config).usable()), bootstrap_servers=here.servers, kafka={
         "sasl.jaas.config": f'{MODULE} required username="user" password="{JAAS}";', "ssl.key.password": "canary-key-20bb",
     })  # fmt: skip
     frame = source.frame([Assignment(TopicPartition(config["topics"], 0), 0, 3, (Delivery(0, 3),))])
@@ -174,12 +175,12 @@ def test_a_configuration_with_any_secret_key_is_checked_without_showing_it(key: 
 
 
 def test_a_configuration_shows_no_secret_in_its_text_forms(config: dict[str, str]) -> None:
-    for settings in (validate(config).usable(), validate(config).usable().resolved()):
+    for settings in (validate(config).usable(), resolved(validate(config).usable())):
         assert_hidden(repr(settings) + str(settings) + str(settings.masked()))
         assert "****" in repr(settings)
-    resolved = settings.secret("aws.secret.access.key")
-    assert resolved is not None
-    assert resolved.reveal() == AWS  # the canary is really in there
+    plain = settings.secret("aws.secret.access.key")
+    assert plain is not None
+    assert plain.reveal() == AWS  # the canary is really in there
 
 
 @pytest.mark.parametrize("wrong", [{"store.url": CLOSED}, {"s3.proxy.url": CLOSED}], ids=["endpoint", "proxy"])
@@ -208,7 +209,7 @@ def test_a_task_that_cannot_reach_the_bucket_shows_no_secret(
 
 def blind(here: Surroundings, config: dict[str, str]) -> SparkSource:
     """The engine with a proxy that is not there: only the tasks meet it."""
-    settings = validate({**config, "s3.proxy.url": CLOSED}).usable().resolved()
+    settings = resolved(validate({**config, "s3.proxy.url": CLOSED}).usable())
     return SparkSource(here.spark, settings, bootstrap_servers=here.servers, kafka={})
 
 
@@ -222,12 +223,12 @@ def texts_of(sink: Sink, config: dict[str, str]) -> str:
 
 def run_with_heartbeat(here: Surroundings, config: dict[str, str]) -> Sink:
     """Works off what is there as `kafka-s3 run` does, on the Spark of this process."""
-    settings = validate(config).usable().resolved()
+    settings = resolved(validate(config).usable())
     store = S3Store(store_options(settings))
-    pulse = Pulse(
+    heartbeat_writer = HeartbeatWriter(
         store, state_paths(settings), interval_ms=1000, clock_ms=now_ms, mask=masking(settings), inner=LogObserver()
     )
-    with beating(pulse):
-        sink = sink_on_spark(settings, here.spark, observer=pulse)
+    with beating(heartbeat_writer):
+        sink = sink_on_spark(settings, here.spark, observer=heartbeat_writer)
         run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=Reason.FLUSH_NOW)
     return sink

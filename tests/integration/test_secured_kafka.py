@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
-from kafka_s3.clients import brokers_of
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.embedded.process import HOST, free_ports
-from kafka_s3.errors import SourceError
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.process import HOST, free_ports
+from kafka_s3.model.errors import SourceError
+from kafka_s3.wiring.clients import brokers_of
 from tests.integration.support import BASE, Bucket, Given, document, group_offsets, produce
 from tests.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.s3 import EmbeddedS3
 
 MODULES = "org.apache.kafka.common.security."
 PASSWORD = 'canary"\\pass'

@@ -16,18 +16,18 @@ from typer.testing import CliRunner, Result
 
 from kafka_s3.cli.doctor import doctor
 from kafka_s3.cli.sweep import sweep
-from kafka_s3.commit_entry import Kind
-from kafka_s3.commit_log import CommitLog
-from kafka_s3.embedded.registry import EmbeddedRegistry
-from kafka_s3.model import DataFile, Reason, Upload
-from kafka_s3.naming import StatePaths
+from kafka_s3.commit.entry import EntryKind
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.model.files import DataFile, Reason, Upload
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
 from tests.integration.support import BASE, Bucket
 
 if TYPE_CHECKING:
-    from kafka_s3.embedded.kafka import EmbeddedKafka
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
 
 DAY_MS = 86_400_000
 app = typer.Typer()
@@ -147,7 +147,7 @@ def test_what_is_wrong_is_found_all_at_once(place: Place, topic: Callable[..., s
         "lifecycle of incomplete uploads": "warning",
         "lifecycle of _kafka_s3/checked/": "failed",
     }
-    assert "s3.region=us-east-1" in findings[f"region of s3://{place.bucket.name}"]["way_out"]
+    assert "s3.region=us-east-1" in findings[f"region of s3://{place.bucket.name}"]["remedy"]
 
 
 def test_a_bucket_that_is_not_there_and_a_topic_that_cannot_be_made(place: Place, topic: Callable[..., str]) -> None:
@@ -195,7 +195,7 @@ def committed_upload(place: Place) -> str:
     file = DataFile(
         key, "swept", 0, 0, 0, 1, 3, None, None, "partition=0", "", "json", Reason.FLUSH_SIZE, upload
     )  # fmt: skip
-    log.append(log.new_entry(Kind.DATA, files=(file,)))
+    log.append(log.new_entry(EntryKind.DATA, files=(file,)))
     store.close()
     return upload_id
 

@@ -10,14 +10,14 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.s3 import EmbeddedS3
     from tests.spark.delta_spark_world import SparkWorld
 
 
 @pytest.fixture(scope="session")
 def objects() -> Iterator[EmbeddedS3]:
     """versitygw, whose buckets are folders."""
-    from kafka_s3.embedded.s3 import EmbeddedS3, Engine
+    from kafka_s3.local.s3 import EmbeddedS3, Engine
 
     with EmbeddedS3(engine=Engine.VERSITYGW) as server:
         yield server

@@ -14,7 +14,7 @@ from tests.unit.delta_world import TableWorld
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.s3 import EmbeddedS3
 
 ETAG: Final = "user.etag"
 

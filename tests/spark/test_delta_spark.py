@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 from delta.tables import DeltaTable, IdentityGenerator
 
-from kafka_s3.embedded.s3 import EmbeddedS3
-from kafka_s3.model import Reason, Role, TopicPartition
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.files import Reason, Role
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, Moment, raising
 from tests.spark.delta_spark_world import SparkWorld, numbered
 from tests.unit.delta_world import FIELD
@@ -218,8 +219,8 @@ def test_directories_of_any_name_and_without_a_value_are_read(world: SparkWorld)
 def test_a_spark_without_delta_says_what_it_lacks(tmp_path: Path) -> None:
     """In a process of its own: Delta's SQL cannot be taken out of a session."""
     program = """
-from kafka_s3.delta.names import TableName
-from kafka_s3.errors import TableRefused
+from kafka_s3.naming.table_names import TableName
+from kafka_s3.model.errors import TableRefused
 from kafka_s3.spark.catalog import HOW_TO_KNOW, SparkCatalog
 from kafka_s3.spark.session import local_session
 catalog = SparkCatalog(local_session(name="no Delta", cores="1"), "file:///nowhere")

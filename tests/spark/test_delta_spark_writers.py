@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kafka_s3.errors import PreconditionFailed
+from kafka_s3.model.errors import PreconditionFailed
 from kafka_s3.storage.faults import Fault
 from tests.spark.delta_spark_world import SparkWorld, numbered
 

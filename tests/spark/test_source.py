@@ -10,20 +10,21 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_s3.config.validate import validate
-from kafka_s3.errors import SinkError
-from kafka_s3.kafka import KafkaBrokers
-from kafka_s3.model import Reason, TopicPartition
-from kafka_s3.spark.border import Crossing
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.model.errors import SinkError
+from kafka_s3.model.files import Reason
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import Assignment, Delivery
+from kafka_s3.spark.rows import ReadMode
 from kafka_s3.spark.source import BATCH_BYTES, BYTES, SparkSource
-from kafka_s3.tasks import Assignment, Delivery
 from tests.integration.support import BASE, Bucket, Given, document, eventually, produce
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.kafka import EmbeddedKafka
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
 
 Engine = Callable[..., SparkSource]
 
@@ -38,7 +39,7 @@ def engine(kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, spark: SparkSessio
             **BASE, "name": "source", "topics": topics, "s3.bucket.name": bucket, "store.url": s3.endpoint_url,
             "kafka.bootstrap.servers": servers, "flush.size": "3",
         }  # fmt: skip
-        settings = validate(config).usable().resolved()
+        settings = resolved(validate(config).usable())
         return SparkSource(spark, settings, bootstrap_servers=servers, kafka=consumer)
 
     return make
@@ -138,13 +139,13 @@ def test_a_large_record_crosses_too_and_its_topic_is_read_in_full_from_then_on(
     places = [(mixed, 0, 6), (mixed, 1, 3), (small, 0, 3)]
     reports = source.read([wanted(name, partition, start=0, until=until) for name, partition, until in places])
     assert [(report.read, len(report.files)) for report in reports] == [(6, 2), (3, 1), (3, 1)]
-    assert spark.conf.get(BATCH_BYTES) == BYTES[Crossing.ALL]
+    assert spark.conf.get(BATCH_BYTES) == BYTES[ReadMode.ALL]
     uploads = boto3.client("s3", endpoint_url=s3.endpoint_url).list_multipart_uploads(Bucket=bucket).get("Uploads", [])
     assert len(uploads) == 4, "the files that the first attempt had begun are not left behind"
     source.read([wanted(small, 0, start=0, until=3)])
-    assert spark.conf.get(BATCH_BYTES) == BYTES[Crossing.PLAIN]
+    assert spark.conf.get(BATCH_BYTES) == BYTES[ReadMode.PLAIN]
     source.read([wanted(mixed, 0, start=0, until=3)])
-    assert spark.conf.get(BATCH_BYTES) == BYTES[Crossing.ALL], "now it is known what the topic holds"
+    assert spark.conf.get(BATCH_BYTES) == BYTES[ReadMode.ALL], "now it is known what the topic holds"
 
 
 def test_topic_partitions_of_many_topics_and_high_offsets_share_a_number(engine: Engine) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from kafka_s3.embedded.s3 import EmbeddedS3
+    from kafka_s3.local.s3 import EmbeddedS3
 
 numbers = itertools.count(1)
 
@@ -20,7 +20,7 @@ def objects() -> Iterator[EmbeddedS3]:
     """versitygw, started by the first test that asks: use the bucket of `own_bucket`."""
     from botocore.loaders import JSONFileLoader
 
-    from kafka_s3.embedded.s3 import EmbeddedS3, Engine
+    from kafka_s3.local.s3 import EmbeddedS3, Engine
 
     read = functools.cache(
         JSONFileLoader().load_file

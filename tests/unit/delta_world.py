@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from kafka_s3.build import build_sink
-from kafka_s3.commit_log import CommitLog
-from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
-from kafka_s3.embedded.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
-from kafka_s3.model import TopicPartition
-from kafka_s3.observer import Silent
-from kafka_s3.pipeline import make_pipeline, state_paths
-from kafka_s3.sink import Sink
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.driver.sink import Sink
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3.model.observer import Silent
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
+from kafka_s3.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.wiring.sink import build_sink
 from tests.unit.memory_world import ORDERS, START_MS, settings_of
 
 if TYPE_CHECKING:
-    from kafka_s3.delta.make import Spark
+    from kafka_s3.wiring.delta import Spark
 
 PARQUET = {
     "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",

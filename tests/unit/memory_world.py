@@ -8,17 +8,17 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kafka_s3.build import build_sink
-from kafka_s3.commit_entry import CommitEntry
-from kafka_s3.commit_log import CommitLog
+from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import validate
-from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
-from kafka_s3.model import TopicPartition
-from kafka_s3.pipeline import make_pipeline, state_paths
-from kafka_s3.sink import Sink
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.driver.sink import Sink
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.wiring.sink import build_sink
 
 START_MS = 1_705_312_800_000  # 2024-01-15T10:00:00Z
 STATE = "_kafka_s3/"
@@ -47,7 +47,7 @@ TOLERANT = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "dlq
 
 
 def settings_of(config: dict[str, str]) -> Settings:
-    return validate({**BASE, **config}).usable().resolved()
+    return resolved(validate({**BASE, **config}).usable())
 
 
 class World:

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.converters.avro import FEW, AvroPayloads
 from kafka_s3.converters.avro_columns import columns_of
 from kafka_s3.converters.payload import Payloads
+from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.schemas.arrow import arrow_table, python_rows
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.avro_values import measuring_decoder

@@ -14,14 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_world import pieces
 
-from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.converters.avro import AvroPayloads
 from kafka_s3.formats.avro_container import BLOCK_BYTES, CODECS, avro_format
 from kafka_s3.formats.format import FormatError
-from kafka_s3.records import Columns, JsonText, Objects, Plain, Run, Values
+from kafka_s3.records.avro_bodies import AvroBodies
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import JsonText, Objects, Plain, StructColumns, Values
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_types import AvroOptions
-from kafka_s3.schemas.connect import ConnectSchema, Kind, read_schema
+from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
 
 SINK = AvroOptions()
@@ -100,7 +101,7 @@ def test_the_size_grows_with_what_is_written_and_blocks_are_cut(codec: str) -> N
 
 
 def test_a_value_bigger_than_a_block_has_a_block_of_its_own() -> None:
-    schema = ConnectSchema(Kind.STRING)
+    schema = ConnectSchema(SchemaType.STRING)
     encoder = avro_format("deflate", SINK).open(schema)
     texts = ["small", "x" * (3 * BLOCK_BYTES), "y" * BLOCK_BYTES, "end"]
     for text in texts:
@@ -192,10 +193,10 @@ def test_schemaless_values_are_records_of_any_type() -> None:
 @pytest.mark.parametrize(
     ("values", "schema"),
     [
-        (Plain(pa.array(["a", "ß"])), ConnectSchema(Kind.STRING, optional=True)),
-        (Plain(pa.array([b"\xff", b""])), ConnectSchema(Kind.BYTES, optional=True)),
-        (Plain(pa.array([1, -5], pa.int32())), ConnectSchema(Kind.INT32, optional=True)),
-        (Plain(pa.array([True, False])), ConnectSchema(Kind.BOOLEAN)),
+        (Plain(pa.array(["a", "ß"])), ConnectSchema(SchemaType.STRING, optional=True)),
+        (Plain(pa.array([b"\xff", b""])), ConnectSchema(SchemaType.BYTES, optional=True)),
+        (Plain(pa.array([1, -5], pa.int32())), ConnectSchema(SchemaType.INT32, optional=True)),
+        (Plain(pa.array([True, False])), ConnectSchema(SchemaType.BOOLEAN)),
     ],
 )
 def test_values_without_fields_are_the_top_level_type(values: Values, schema: ConnectSchema) -> None:
@@ -208,7 +209,7 @@ def test_values_without_fields_are_the_top_level_type(values: Values, schema: Co
 def test_columns_are_written_as_their_rows_and_kept_for_the_partitioner() -> None:
     schema = read_schema({"type": "struct", "fields": [{"field": "n", "type": "int64"}, {"field": "t", "type": "int64",
                           "name": "org.apache.kafka.connect.data.Timestamp", "version": 1}]})  # fmt: skip
-    columns = Columns(arrow_table([{"n": 1, "t": 1_700_000_000_123}], schema))
+    columns = StructColumns(arrow_table([{"n": 1, "t": 1_700_000_000_123}], schema))
     file_format = avro_format("null", SINK)
     fitted = file_format.fit(run_of(columns, schema))
     assert isinstance(fitted, AvroBodies)

@@ -19,8 +19,8 @@ from kafka_s3.schemas.connect import (
     TIMESTAMP,
     ConnectSchema,
     Field,
-    Kind,
     SchemaError,
+    SchemaType,
     read_schema,
 )
 from kafka_s3.schemas.registered import Reference
@@ -314,7 +314,7 @@ COLOUR = {"type": "enum", "name": "Colour", "namespace": "org", "symbols": ["RED
 def test_an_enum_is_a_string_whose_parameters_keep_the_order_of_the_symbols() -> None:
     found = into(COLOUR)
     symbols = ((f"{ENUM}.RED", "RED"), (f"{ENUM}.GREEN", "GREEN"), (f"{ENUM}.BLUE", "BLUE"))
-    expected = ConnectSchema(Kind.STRING, name="org.Colour", parameters=((ENUM, "org.Colour"), *symbols))
+    expected = ConnectSchema(SchemaType.STRING, name="org.Colour", parameters=((ENUM, "org.Colour"), *symbols))
     assert found == expected
 
 
@@ -330,7 +330,7 @@ def test_an_enum_stays_an_enum_only_with_enhanced_support() -> None:
 def test_fixed_keeps_name_and_size() -> None:
     fixed = {"type": "fixed", "name": "Key", "namespace": "org", "size": 4}
     schema = into(fixed)
-    assert schema == ConnectSchema(Kind.BYTES, name="org.Key", parameters=(("connect.fixed.size", "4"),))
+    assert schema == ConnectSchema(SchemaType.BYTES, name="org.Key", parameters=(("connect.fixed.size", "4"),))
     assert avro_schema(schema, options=PLAIN) == fixed
 
 
@@ -343,18 +343,18 @@ def test_a_fixed_decimal_is_a_decimal() -> None:
 @pytest.mark.parametrize(
     ("avro", "kind", "name"),
     [
-        ({"type": "int", "logicalType": "date"}, Kind.INT32, DATE),
-        ({"type": "int", "logicalType": "time-millis"}, Kind.INT32, TIME),
-        ({"type": "long", "logicalType": "timestamp-millis"}, Kind.INT64, TIMESTAMP),
-        ({"type": "long", "logicalType": "timestamp-micros"}, Kind.INT64, None),
-        ({"type": "string", "logicalType": "uuid"}, Kind.STRING, None),
-        ({"type": "int", "connect.type": "int8"}, Kind.INT8, None),
-        ({"type": "int", "connect.type": "int16"}, Kind.INT16, None),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, Kind.BYTES, DECIMAL),
+        ({"type": "int", "logicalType": "date"}, SchemaType.INT32, DATE),
+        ({"type": "int", "logicalType": "time-millis"}, SchemaType.INT32, TIME),
+        ({"type": "long", "logicalType": "timestamp-millis"}, SchemaType.INT64, TIMESTAMP),
+        ({"type": "long", "logicalType": "timestamp-micros"}, SchemaType.INT64, None),
+        ({"type": "string", "logicalType": "uuid"}, SchemaType.STRING, None),
+        ({"type": "int", "connect.type": "int8"}, SchemaType.INT8, None),
+        ({"type": "int", "connect.type": "int16"}, SchemaType.INT16, None),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, SchemaType.BYTES, DECIMAL),
     ],
 )
 def test_logical_types_that_connect_has_are_named_and_others_keep_their_base(
-    avro: Any, kind: Kind, name: str | None
+    avro: Any, kind: SchemaType, name: str | None
 ) -> None:
     found = field_of(avro)
     assert (found.kind, found.name) == (kind, name)
@@ -417,8 +417,8 @@ def test_a_default_of_an_avro_field_is_marked_and_written_back_without_metadata(
 
 
 def test_the_field_default_of_an_optional_type_is_lost_as_in_the_original() -> None:
-    assert field_of(["null", "string"], default=None) == ConnectSchema(Kind.STRING, optional=True)
-    assert field_of(["string", "null"], default="x") == ConnectSchema(Kind.STRING, optional=True)
+    assert field_of(["null", "string"], default=None) == ConnectSchema(SchemaType.STRING, optional=True)
+    assert field_of(["string", "null"], default="x") == ConnectSchema(SchemaType.STRING, optional=True)
     assert field_of([{"type": "string", "connect.default": "x"}, "null"], default="x").default == '"x"'
 
 
@@ -604,8 +604,8 @@ def test_same_binary_ends_on_recursive_types() -> None:
 
 
 def test_a_struct_with_a_default_is_the_same_type_as_one_without() -> None:
-    inner = ConnectSchema(Kind.STRUCT, name="S", fields=(Field("x", ConnectSchema(Kind.INT32)),))
+    inner = ConnectSchema(SchemaType.STRUCT, name="S", fields=(Field("x", ConnectSchema(SchemaType.INT32)),))
     flagged = replace(inner, default='{"x": 1}', parameters=((f"{NAMESPACE}.field.default", "true"),))
-    outer = ConnectSchema(Kind.STRUCT, name="O", fields=(Field("a", inner), Field("b", flagged)))
+    outer = ConnectSchema(SchemaType.STRUCT, name="O", fields=(Field("a", inner), Field("b", flagged)))
     found = avro_schema(outer, options=SINK)
     assert found["fields"][1] == {"name": "b", "type": "S", "default": {"x": 1}}

@@ -23,8 +23,8 @@ from kafka_s3.schemas.connect import (
     TIMESTAMP,
     ConnectSchema,
     Field,
-    Kind,
     SchemaError,
+    SchemaType,
     read_schema,
 )
 
@@ -49,7 +49,7 @@ def read(avro: Any, data: bytes) -> Any:
 
 def both_ways(schema: ConnectSchema, value: Any) -> Any:
     """The value after it was written and read as a field: a plain bytes payload would be read without length."""
-    outer = ConnectSchema(Kind.STRUCT, fields=(Field("v", schema),))
+    outer = ConnectSchema(SchemaType.STRUCT, fields=(Field("v", schema),))
     avro = avro_schema(outer, options=SINK)
     return decoder(avro, outer)(encoder(outer, avro)({"v": value}))["v"]
 
@@ -100,24 +100,26 @@ def test_what_others_wrote_is_read_and_written_alike(avro: Any, datum: Any, valu
 
 
 LOGICAL_CASES = [
-    (TIMESTAMP, Kind.INT64, 1705312800123, ()),
-    (TIMESTAMP, Kind.INT64, -1, ()),
-    (DATE, Kind.INT32, 19737, ()),
-    (TIME, Kind.INT32, 3_600_000, ()),
-    (DECIMAL, Kind.BYTES, Decimal("123.45"), (("scale", "2"),)),
-    (DECIMAL, Kind.BYTES, Decimal("-0.01"), (("scale", "2"),)),
-    (DECIMAL, Kind.BYTES, Decimal("1" * 62 + ".25"), (("scale", "2"),)),
-    (DECIMAL, Kind.BYTES, Decimal("1200"), (("scale", "-2"),)),
+    (TIMESTAMP, SchemaType.INT64, 1705312800123, ()),
+    (TIMESTAMP, SchemaType.INT64, -1, ()),
+    (DATE, SchemaType.INT32, 19737, ()),
+    (TIME, SchemaType.INT32, 3_600_000, ()),
+    (DECIMAL, SchemaType.BYTES, Decimal("123.45"), (("scale", "2"),)),
+    (DECIMAL, SchemaType.BYTES, Decimal("-0.01"), (("scale", "2"),)),
+    (DECIMAL, SchemaType.BYTES, Decimal("1" * 62 + ".25"), (("scale", "2"),)),
+    (DECIMAL, SchemaType.BYTES, Decimal("1200"), (("scale", "-2"),)),
 ]
 
 
 @pytest.mark.parametrize(("name", "kind", "value", "parameters"), LOGICAL_CASES)
-def test_logical_types_keep_their_connect_form(name: str, kind: Kind, value: Any, parameters: tuple[Any, ...]) -> None:
+def test_logical_types_keep_their_connect_form(
+    name: str, kind: SchemaType, value: Any, parameters: tuple[Any, ...]
+) -> None:
     assert both_ways(ConnectSchema(kind, name=name, version=1, parameters=parameters), value) == value
 
 
 def test_decimals_are_what_other_readers_expect() -> None:
-    schema = ConnectSchema(Kind.BYTES, name=DECIMAL, version=1, parameters=(("scale", "2"),))
+    schema = ConnectSchema(SchemaType.BYTES, name=DECIMAL, version=1, parameters=(("scale", "2"),))
     avro = avro_schema(schema, options=SINK)
     data = encoder(schema, avro)(Decimal("-1.28"))
     assert data == b"\x02\x80"
@@ -145,7 +147,7 @@ def test_a_plain_bytes_payload_is_the_value_without_length() -> None:
     assert read({"type": "bytes"}, b"") == b""
     assert read(["null", "bytes"], b"\x02\x06abc") == b"abc"
     assert read({"type": "bytes", "logicalType": "decimal", "scale": 1}, b"\x0f") == Decimal("1.5")
-    assert encoder(ConnectSchema(Kind.BYTES), "bytes")(b"abc") == b"\x06abc"
+    assert encoder(ConnectSchema(SchemaType.BYTES), "bytes")(b"abc") == b"\x06abc"
 
 
 def test_bytes_after_the_datum_are_ignored_and_can_be_told_from_it() -> None:
@@ -156,7 +158,7 @@ def test_bytes_after_the_datum_are_ignored_and_can_be_told_from_it() -> None:
 
 def test_text_that_is_not_utf_8_is_read_with_replacements() -> None:
     assert read("string", b"\x04\xff!") == "�!"
-    assert encoder(ConnectSchema(Kind.STRING), "string")("\ud800") == b"\x02?"
+    assert encoder(ConnectSchema(SchemaType.STRING), "string")("\ud800") == b"\x02?"
 
 
 def test_small_integers_wrap_around() -> None:
@@ -332,17 +334,17 @@ def test_symbols_and_sizes_are_checked_when_written() -> None:
 
 
 SCALARS: list[tuple[ConnectSchema, st.SearchStrategy[Any]]] = [
-    (ConnectSchema(Kind.INT8), st.integers(-(2**7), 2**7 - 1)),
-    (ConnectSchema(Kind.INT16), st.integers(-(2**15), 2**15 - 1)),
-    (ConnectSchema(Kind.INT32), st.integers(-(2**31), 2**31 - 1)),
-    (ConnectSchema(Kind.INT64), st.integers(-(2**63), 2**63 - 1)),
-    (ConnectSchema(Kind.FLOAT32), st.floats(width=32, allow_nan=False)),
-    (ConnectSchema(Kind.FLOAT64), st.floats(allow_nan=False)),
-    (ConnectSchema(Kind.BOOLEAN), st.booleans()),
-    (ConnectSchema(Kind.STRING), st.text()),
-    (ConnectSchema(Kind.BYTES), st.binary()),
+    (ConnectSchema(SchemaType.INT8), st.integers(-(2**7), 2**7 - 1)),
+    (ConnectSchema(SchemaType.INT16), st.integers(-(2**15), 2**15 - 1)),
+    (ConnectSchema(SchemaType.INT32), st.integers(-(2**31), 2**31 - 1)),
+    (ConnectSchema(SchemaType.INT64), st.integers(-(2**63), 2**63 - 1)),
+    (ConnectSchema(SchemaType.FLOAT32), st.floats(width=32, allow_nan=False)),
+    (ConnectSchema(SchemaType.FLOAT64), st.floats(allow_nan=False)),
+    (ConnectSchema(SchemaType.BOOLEAN), st.booleans()),
+    (ConnectSchema(SchemaType.STRING), st.text()),
+    (ConnectSchema(SchemaType.BYTES), st.binary()),
     (
-        ConnectSchema(Kind.BYTES, name=DECIMAL, version=1, parameters=(("scale", "3"),)),
+        ConnectSchema(SchemaType.BYTES, name=DECIMAL, version=1, parameters=(("scale", "3"),)),
         st.decimals(places=3, allow_nan=False, allow_infinity=False, min_value=-(10**24), max_value=10**24),
     ),
 ]  # fmt: skip
@@ -358,19 +360,21 @@ def schemas_with_values(draw: st.DrawFn, depth: int = 3) -> tuple[ConnectSchema,
         members = [draw(schemas_with_values(depth - 1)) for _ in range(draw(st.integers(1, 3)))]
         fields = tuple(Field(f"f{place}", schema) for place, (schema, _) in enumerate(members))
         values = st.fixed_dictionaries({f"f{place}": value for place, (_, value) in enumerate(members)})
-        return ConnectSchema(Kind.STRUCT, fields=fields), values
+        return ConnectSchema(SchemaType.STRUCT, fields=fields), values
     schema, values = draw(schemas_with_values(depth - 1))
     if kind == "optional":
         return optional(schema), st.none() | values
     if kind == "array":
-        return ConnectSchema(Kind.ARRAY, items=schema), st.lists(values, max_size=3)
+        return ConnectSchema(SchemaType.ARRAY, items=schema), st.lists(values, max_size=3)
     # Only one map without string keys can be in a schema unless it has a name: their entries are one type.
     name = f"Map{draw(st.uuids()).hex}" if kind == "pairs" else None
     keys, key = (
-        (ConnectSchema(Kind.INT32), st.integers(0, 9)) if kind == "pairs" else (ConnectSchema(Kind.STRING), st.text())
+        (ConnectSchema(SchemaType.INT32), st.integers(0, 9))
+        if kind == "pairs"
+        else (ConnectSchema(SchemaType.STRING), st.text())
     )
     pairs = st.lists(st.tuples(key, values), max_size=3)
-    return ConnectSchema(Kind.MAP, name=name, keys=keys, values=schema), pairs
+    return ConnectSchema(SchemaType.MAP, name=name, keys=keys, values=schema), pairs
 
 
 def optional(schema: ConnectSchema) -> ConnectSchema:

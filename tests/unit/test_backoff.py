@@ -7,25 +7,25 @@ from collections.abc import Iterator
 import pytest
 from memory_world import World, settings_of
 
-from kafka_s3.backoff import Backoff
-from kafka_s3.build import build_sink
 from kafka_s3.cli.run import pauses
-from kafka_s3.embedded.memory import MemoryKafka
-from kafka_s3.errors import KafkaUnavailable, RegistryUnavailable
-from kafka_s3.runner import run_available_now, run_continuously
-from kafka_s3.sink import Sink
-from kafka_s3.tasks import Assignment, TaskReport
+from kafka_s3.driver.runner import run_available_now, run_continuously
+from kafka_s3.driver.sink import Sink
+from kafka_s3.local.memory import MemoryKafka
+from kafka_s3.model.backoff import Backoff
+from kafka_s3.model.errors import KafkaUnavailable, RegistryUnavailable
+from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.wiring.sink import build_sink
 
 
 def test_pauses_double_up_to_the_longest_one() -> None:
-    backoff = Backoff(5_000, 60_000, dice=lambda: 0.0)
+    backoff = Backoff(5_000, 60_000, jitter=lambda: 0.0)
     assert [backoff.pause_ms(failures) for failures in range(1, 7)] == [5_000, 10_000, 20_000, 40_000, 60_000, 60_000]
     assert backoff.pause_ms(10**6) == 60_000
 
 
 @pytest.mark.parametrize("failures", [1, 3, 50])
 def test_up_to_half_of_a_pause_is_taken_off_at_random(failures: int) -> None:
-    whole, least = (Backoff(100, 1_000, dice=dice).pause_ms(failures) for dice in (lambda: 0.0, lambda: 0.999999))
+    whole, least = (Backoff(100, 1_000, jitter=jitter).pause_ms(failures) for jitter in (lambda: 0.0, lambda: 0.999999))
     assert least == pytest.approx(whole / 2, abs=1)
     assert all(least <= Backoff(100, 1_000).pause_ms(failures) <= whole for _ in range(20))
 

@@ -16,15 +16,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.block_gzip import BlockGzip, Delimited, Framing, Lines, Prefixed, delimiter_bytes
-from kafka_s3.block_gzip.index import parse_index, resume_offset
 from kafka_s3.config.option import default_of
-from kafka_s3.config.options_block_gzip import OURS
+from kafka_s3.config.options.block_gzip import OURS
 from kafka_s3.config.settings import Settings
-from kafka_s3.formats.block_gzip import BlockGzipFile, block_gzip_format, block_gzip_of, unfit
+from kafka_s3.formats.block_gzip.encoder import BlockGzipFile, block_gzip_format, block_gzip_of, unfit
+from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed, delimiter_bytes
+from kafka_s3.formats.block_gzip.index import parse_index, resume_offset
 from kafka_s3.formats.format import FormatError
-from kafka_s3.model import Role
-from kafka_s3.records import JsonText, Nulls, Objects, Plain, Run, Values
+from kafka_s3.model.files import Role
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import JsonText, Nulls, Objects, Plain, Values
 
 FRAMINGS: list[Framing] = [
     Lines(), Delimited(), Delimited(b"\r\n"), Delimited(b"|", b"\t"), Delimited(b"\0", b""), Prefixed(), Prefixed(include_keys=True),
@@ -225,7 +226,7 @@ def test_the_index_is_stored_beside_the_data_object() -> None:
     encoder = form.open(None)
     encoder.append(texts("a"))
     encoder.finish()
-    (beside,) = form.beside(encoder, "p/2016-02-24/t-00000-000000000007.gz", 7)
+    (beside,) = form.sidecar_objects(encoder, "p/2016-02-24/t-00000-000000000007.gz", 7)
     assert (beside.role, beside.key) == (Role.INDEX, "p/2016-02-24/t-00000-000000000007.index.json")
     assert json.loads(beside.content)["chunks"][0]["first_record_offset"] == 7
 

@@ -15,18 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from kafka_s3.block_gzip import BlockGzip, Delimited, Framing, Lines, Prefixed
-from kafka_s3.block_gzip.index import BlockIndex, IndexDamaged, block_of, parse_index, resume_offset
-from kafka_s3.block_gzip.names import BlockNames, DataKey, Layout, UploadNames, index_key_of, parse_data_key
-from kafka_s3.block_gzip.seek import Located, SeekError, locate, records_from, split_records
 from kafka_s3.cli.seek import seek, show
-from kafka_s3.errors import ConfigError
-from kafka_s3.formats.block_gzip import BlockGzipFile
-from kafka_s3.model import TopicPartition
-from kafka_s3.naming import ObjectNames
-from kafka_s3.records import Plain
+from kafka_s3.formats.block_gzip.encoder import BlockGzipFile
+from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed
+from kafka_s3.formats.block_gzip.index import BlockIndex, IndexDamaged, block_of, parse_index, resume_offset
+from kafka_s3.model.errors import ConfigError
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.block_gzip import BlockNames, DataKey, DateLayout, UploadNames, index_key_of, parse_data_key
+from kafka_s3.naming.keys import ObjectNames
+from kafka_s3.records.values import Plain
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.tools.seek import Located, SeekError, locate, records_from, split_records
 
 EVENTS = TopicPartition("system-test", 0)
 DAY = datetime.date(2016, 2, 24)
@@ -103,7 +103,7 @@ def test_names_are_those_of_the_original() -> None:
 
 
 def test_the_later_forks_names_begin_with_the_topic() -> None:
-    names = BlockNames("p", Layout.BY_TOPIC)
+    names = BlockNames("p", DateLayout.BY_TOPIC)
     assert names.data_key(EVENTS, 7, date=DAY) == "p/system-test/2016-02-24/00000-000000000007.gz"
     assert names.pointer_key(EVENTS) == "p/system-test/last_chunk_index.00000.txt"
 
@@ -122,10 +122,10 @@ def test_wider_numbers_are_not_cut() -> None:
     offset=st.integers(0, 10**14),
     day=st.dates(datetime.date(1970, 1, 1)),
     prefix=st.sampled_from(["", "p", "p/", "a/b-00001-000000000001.gz/", "2020-01-01"]),
-    layout=st.sampled_from(list(Layout)),
+    layout=st.sampled_from(list(DateLayout)),
 )
 def test_every_data_key_says_what_it_was_made_of(
-    topic: str, partition: int, offset: int, day: datetime.date, prefix: str, layout: Layout
+    topic: str, partition: int, offset: int, day: datetime.date, prefix: str, layout: DateLayout
 ) -> None:
     key = BlockNames(prefix, layout).data_key(TopicPartition(topic, partition), offset, date=day)
     assert parse_data_key(key, prefix) == DataKey(topic, partition, offset, day)
@@ -245,7 +245,7 @@ def test_files_of_other_topics_and_partitions_are_not_looked_at(store: Watched) 
 
 def test_the_layout_by_topic_is_found_as_well() -> None:
     found = Watched()
-    put_file(found, 0, 9, names=BlockNames("systest", Layout.BY_TOPIC))
+    put_file(found, 0, 9, names=BlockNames("systest", DateLayout.BY_TOPIC))
     assert read(found, 4) == [(4, record(4))]
 
 

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.formats.byte_array import byte_array_format
-from kafka_s3.records import JsonText, Objects, Plain, Run, Values
-from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import JsonText, Objects, Plain, Values
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaType
 
-BYTES = ConnectSchema(Kind.BYTES, optional=True)
+BYTES = ConnectSchema(SchemaType.BYTES, optional=True)
 
 
 def run_of(values: Values, schema: ConnectSchema | None) -> Run:
@@ -75,8 +76,8 @@ def test_a_slice_is_written_from_where_it_begins() -> None:
     "schema",
     [
         BYTES,
-        ConnectSchema(Kind.BYTES),
-        ConnectSchema(Kind.BYTES, name="com.example.Md5", parameters=(("connect.fixed.size", "16"),)),
+        ConnectSchema(SchemaType.BYTES),
+        ConnectSchema(SchemaType.BYTES, name="com.example.Md5", parameters=(("connect.fixed.size", "16"),)),
     ],
 )
 def test_bytes_of_any_name_are_taken(schema: ConnectSchema) -> None:
@@ -91,11 +92,15 @@ def test_bytes_of_any_name_are_taken(schema: ConnectSchema) -> None:
 @pytest.mark.parametrize(
     ("values", "schema", "named"),
     [
-        (Plain(pa.array(["text"])), ConnectSchema(Kind.STRING, optional=True), "string"),
+        (Plain(pa.array(["text"])), ConnectSchema(SchemaType.STRING, optional=True), "string"),
         (JsonText(pa.array([b'"text"']), None), None, "without schema"),
-        (Objects([{"n": 1}]), ConnectSchema(Kind.STRUCT, name="com.example.Order", version=3), "com.example.Order v3"),
-        (Objects([1]), ConnectSchema(Kind.BYTES, name=DECIMAL), "Decimal"),
-        (Plain(pa.array([1])), ConnectSchema(Kind.INT64), "int64"),
+        (
+            Objects([{"n": 1}]),
+            ConnectSchema(SchemaType.STRUCT, name="com.example.Order", version=3),
+            "com.example.Order v3",
+        ),
+        (Objects([1]), ConnectSchema(SchemaType.BYTES, name=DECIMAL), "Decimal"),
+        (Plain(pa.array([1])), ConnectSchema(SchemaType.INT64), "int64"),
     ],
 )
 def test_what_is_no_bytes_is_refused_by_name(values: Values, schema: ConnectSchema | None, named: str) -> None:

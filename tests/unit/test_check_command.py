@@ -7,17 +7,18 @@ from dataclasses import replace
 import pytest
 
 from kafka_s3.cli.check import finding
-from kafka_s3.commit_log import LogState
-from kafka_s3.heartbeat import Heartbeat, Phase
-from kafka_s3.model import TopicPartition, Totals
-from kafka_s3.sink_status import GREW_OFTEN, Known
+from kafka_s3.commit.log import LogState
+from kafka_s3.control.heartbeat import Heartbeat, Phase
+from kafka_s3.control.status import GREW_OFTEN, SinkSnapshot
+from kafka_s3.model.files import Totals
+from kafka_s3.model.offsets import TopicPartition
 
 NOW = 1_000_000
 BEAT = Heartbeat(
     "orders", "run", "host", 7, "0.1.0", started_ms=0, interval_ms=10_000, phase=Phase.RUNNING, beat_ms=NOW, epoch=2,
     lag={TopicPartition("orders", 0): 70, TopicPartition("orders", 1): 30},
 )  # fmt: skip
-KNOWN = Known("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100)), heartbeat=BEAT)
+KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100)), heartbeat=BEAT)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_a_sink_is_well_or_not(changes: dict[str, object], max_lag: int | None, 
 
 
 def test_what_cannot_be_told_is_not_well() -> None:
-    assert finding(Known("orders", damage="Entry 7 is damaged."), NOW, max_lag=None) == (
+    assert finding(SinkSnapshot("orders", damage="Entry 7 is damaged."), NOW, max_lag=None) == (
         "orders UNKNOWN: Entry 7 is damaged.",
         False,
     )

@@ -13,9 +13,10 @@ from rich.console import Console
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, size_text, totals_table
 from kafka_s3.cli.logs import LogFormat, LogObserver, log_to_stderr
-from kafka_s3.commit_log import LogState
-from kafka_s3.model import TopicPartition, Totals
-from kafka_s3.observer import Round
+from kafka_s3.commit.log import LogState
+from kafka_s3.model.files import Totals
+from kafka_s3.model.observer import Round
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.store import ObjectInfo
 
 GOOD = json.loads(Path("examples/orders.json").read_text(encoding="utf-8"))

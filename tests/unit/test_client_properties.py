@@ -9,18 +9,18 @@ from threading import Thread
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kafka_s3.clients import consumer_properties
 from kafka_s3.config.jaas import Module, read_login, renamed
-from kafka_s3.config.option import Unfit
-from kafka_s3.config.validate import Checked, validate
-from kafka_s3.embedded.registry import EmbeddedRegistry
-from kafka_s3.errors import RegistryError
-from kafka_s3.kafka import client_properties
-from kafka_s3.librdkafka import pem
-from kafka_s3.masking import masking
+from kafka_s3.config.librdkafka import pem
+from kafka_s3.config.masking import masking
+from kafka_s3.config.option import InvalidValue
+from kafka_s3.config.validate import CheckedConfig, validate
+from kafka_s3.kafka.brokers import client_properties
+from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.model.errors import RegistryError
 from kafka_s3.registry.client import RegistryClient
 from kafka_s3.registry.options import RegistryOptions
 from kafka_s3.spark.consumer import KafkaClasses, kafka_classes, reading_properties
+from kafka_s3.wiring.clients import consumer_properties
 from tests.unit.memory_world import BASE
 
 SECURITY = "org.apache.kafka.common.security."
@@ -37,7 +37,9 @@ SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.c
 BEARER = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.jaas.config": OAUTH}
 
 
-def checked(client: Mapping[str, str], *, worker: Mapping[str, str] | None = None, prefix: str = "consumer") -> Checked:
+def checked(
+    client: Mapping[str, str], *, worker: Mapping[str, str] | None = None, prefix: str = "consumer"
+) -> CheckedConfig:
     mine = {f"{prefix}.override.{name}": text for name, text in client.items()}
     theirs = {f"consumer.override.{name}": text for name, text in (worker or {}).items()}
     return validate({**BASE, "flush.size": "3", **mine}, worker=theirs)
@@ -63,7 +65,7 @@ def test_a_property_outside_of_the_list_is_refused_from_either_file(name: str) -
         (problem,) = found.problems
         assert problem.key == f"consumer.override.{name}"
         assert problem.value == "com.example.Own"
-        assert "max.poll.records" in problem.suggestion
+        assert "max.poll.records" in problem.remedy
 
 
 @pytest.mark.parametrize(("name", "value", "further"), [
@@ -81,7 +83,7 @@ def test_files_addresses_and_classes_come_from_the_workers_file_only(
     (problem,) = checked({name: value, **further}).problems
     assert (problem.key, problem.value) == (f"consumer.override.{name}", value)
     assert "only the operator's worker file" in problem.rule
-    assert f"consumer.{name}" in problem.suggestion
+    assert f"consumer.{name}" in problem.remedy
     assert refused(further, worker={name: value}) == []
     # a reference hides the value, not the key
     assert refused({name: "${env:ANYTHING}", **further}) == [name]
@@ -106,7 +108,7 @@ def test_no_client_is_given_what_only_connects_consumer_reads() -> None:
 def test_producer_and_admin_properties_are_checked_though_they_have_no_effect() -> None:
     assert checked({"linger.ms": "5"}, prefix="producer").problems == ()
     (problem,) = checked({"lingr.ms": "5"}, prefix="producer").problems
-    assert problem.suggestion.startswith("Did you mean producer.override.linger.ms?")
+    assert problem.remedy.startswith("Did you mean producer.override.linger.ms?")
     jndi = 'com.sun.security.auth.module.JndiLoginModule required user.provider.url="ldap://canary";'
     (problem,) = checked({"sasl.jaas.config": jndi}, prefix="admin").problems
     assert (problem.key, problem.value) == ("admin.override.sasl.jaas.config", "****")
@@ -141,10 +143,10 @@ def test_the_three_login_modules_are_read_under_both_names(shade: str) -> None:
     ("", "semicolon"),
 ])  # fmt: skip
 def test_any_other_login_is_refused_with_what_to_do(text: str, says: str) -> None:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(InvalidValue) as unfit:
         read_login(text)
-    assert says in unfit.value.suggestion
-    assert "canary" not in unfit.value.rule + unfit.value.suggestion
+    assert says in unfit.value.remedy
+    assert "canary" not in unfit.value.rule + unfit.value.remedy
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,7 @@ def test_mechanism_and_login_go_together() -> None:
 @pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM"])
 def test_mechanisms_that_are_not_supported_are_told_apart_from_misspelt_ones(mechanism: str) -> None:
     (problem,) = checked({**SASL, "sasl.mechanism": mechanism}).problems
-    assert "use SCRAM over SASL_SSL or a client certificate" in problem.suggestion
+    assert "use SCRAM over SASL_SSL or a client certificate" in problem.remedy
 
 
 @pytest.mark.parametrize(
@@ -268,7 +270,7 @@ def test_a_store_that_librdkafka_cannot_read_is_refused_with_how_to_convert_it(
 ) -> None:
     (problem,) = checked({}, worker=worker).problems
     assert problem.key == f"consumer.override.{name}"
-    assert says in problem.suggestion
+    assert says in problem.remedy
 
 
 def test_pem_text_in_one_line_gets_the_line_ends_that_openssl_needs() -> None:

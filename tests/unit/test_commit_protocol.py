@@ -14,14 +14,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from memory_world import STATE, TIME, TOLERANT, World, rows
 
-from kafka_s3.build import build_sink
-from kafka_s3.commit_entry import Kind
-from kafka_s3.dead_letters import read_lines
-from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
-from kafka_s3.errors import CommitUnknown, Fenced, LogDamaged, OffsetsLost, StorageUnavailable
-from kafka_s3.model import Reason, Role, TopicPartition
-from kafka_s3.pipeline import make_pipeline
+from kafka_s3.commit.entry import EntryKind
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.dead_letters import read_lines
+from kafka_s3.model.errors import CommitUnknown, Fenced, LogDamaged, OffsetsLost, StorageUnavailable
+from kafka_s3.model.files import Reason, Role
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment, failure, lost_answer
+from kafka_s3.wiring.pipeline import make_pipeline
+from kafka_s3.wiring.sink import build_sink
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 CONFIG = {
@@ -205,7 +206,7 @@ class TwoDrivers(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         last = self.started()
-        last.sink.look()
+        last.sink.poll()
         last.sink.drain(close=Reason.FLUSH_NOW)
         self.everything_is_in_its_place_once()
 
@@ -267,7 +268,7 @@ def test_the_lost_answer_of_an_entry_put_is_recognised_by_its_commit_id() -> Non
     world.add(range(3))
 
     assert world.sink.cycle()
-    assert [entry.kind for entry in world.entries()] == [Kind.EPOCH, Kind.POSITION, Kind.DATA]
+    assert [entry.kind for entry in world.entries()] == [EntryKind.EPOCH, EntryKind.POSITION, EntryKind.DATA]
     assert world.numbers() == {"topics/orders/partition=0/orders+0+0000000000.json": [0, 1, 2]}
 
 
@@ -283,7 +284,7 @@ def test_an_entry_that_can_be_neither_put_nor_read_back_is_settled_by_the_next_c
     assert world.objects() == {}
     world.add([3])
     assert world.sink.cycle()
-    assert [entry.kind for entry in world.entries()] == [Kind.EPOCH, Kind.POSITION, Kind.DATA]
+    assert [entry.kind for entry in world.entries()] == [EntryKind.EPOCH, EntryKind.POSITION, EntryKind.DATA]
     assert list(world.numbers().values()) == [[0, 1, 2]]
 
 
@@ -311,7 +312,7 @@ def test_an_entry_that_the_store_did_not_take_is_put_again_before_anything_else(
 
     assert world.sink.cycle()
     assert [
-        sum(p.frontier for p in entry.progress.values()) for entry in world.entries() if entry.kind is Kind.DATA
+        sum(p.frontier for p in entry.progress.values()) for entry in world.entries() if entry.kind is EntryKind.DATA
     ] == [3, 6]
     assert sorted(world.numbers().values()) == [[0, 1, 2], [3, 4, 5]]
 

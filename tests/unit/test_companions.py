@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from memory_world import ORDERS, START_MS, World, rows
 
-from kafka_s3.embedded.memory import MemoryRecord
+from kafka_s3.local.memory import MemoryRecord
 
 FORMATS = {
     "json": "io.confluent.connect.s3.format.json.JsonFormat",

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.build import build_sink
 from kafka_s3.config.validate import validate
-from kafka_s3.control import (
+from kafka_s3.control.commands import (
     Asked,
     Control,
-    ControlDesk,
+    ControlChannel,
     ask_flush,
     ask_pause,
     ask_resume,
@@ -24,15 +23,17 @@ from kafka_s3.control import (
     store_config,
     stored_config,
 )
-from kafka_s3.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
-from kafka_s3.heartbeat import Phase, Pulse, read_heartbeat
-from kafka_s3.model import Reason, TopicPartition
-from kafka_s3.pipeline import state_paths
-from kafka_s3.runner import run_available_now, run_continuously
-from kafka_s3.sink import Sink
+from kafka_s3.control.heartbeat import HeartbeatWriter, Phase, read_heartbeat
+from kafka_s3.driver.runner import run_available_now, run_continuously
+from kafka_s3.driver.sink import Sink
+from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
+from kafka_s3.model.files import Reason
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.tasks import Assignment, TaskReport
+from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.wiring.sink import build_sink
 from tests.unit.memory_world import BASE, World, settings_of
 
 STOP = object()
@@ -45,16 +46,23 @@ class Attended:
     def __init__(self, world: World, faults: tuple[Fault, ...] = ()) -> None:
         self.world, self.paths, self.clock = world, state_paths(world.settings), lambda: world.now
         self.store = FaultyStore(world.store, faults)
-        self.pulse = Pulse(self.store, self.paths, interval_ms=10_000, clock_ms=self.clock)
-        self.pulse.remember()
-        self.desk = ControlDesk(self.store, self.paths, pulse=self.pulse, clock_ms=self.clock)
+        self.heartbeat_writer = HeartbeatWriter(self.store, self.paths, interval_ms=10_000, clock_ms=self.clock)
+        self.heartbeat_writer.remember()
+        self.channel = ControlChannel(
+            self.store, self.paths, heartbeat_writer=self.heartbeat_writer, clock_ms=self.clock
+        )
         self.asked = 0
         self.each_turn: Callable[[], None] = lambda: None
 
     def sink(self) -> Sink:
         world = self.world
         return build_sink(
-            world.settings, world.kafka, source=self, store=world.store, clock_ms=self.clock, observer=self.pulse
+            world.settings,
+            world.kafka,
+            source=self,
+            store=world.store,
+            clock_ms=self.clock,
+            observer=self.heartbeat_writer,
         )
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
@@ -67,14 +75,14 @@ class Attended:
 
         def wait(ms: int) -> bool:
             self.world.now += ms
-            self.pulse.beat()
+            self.heartbeat_writer.beat()
             return next(steps, STOP) is STOP
 
-        run_continuously(self.sink(), poll_ms=poll_ms, backoff_ms=500, wait=wait, stopped=stopped, desk=self.desk)
+        run_continuously(self.sink(), poll_ms=poll_ms, backoff_ms=500, wait=wait, stopped=stopped, channel=self.channel)
 
     def request(self) -> Asked:
         self.asked += 1
-        return Asked(f"request-{self.asked}", self.world.now, "ann@desk")
+        return Asked(f"request-{self.asked}", self.world.now, "ann@channel")
 
     @property
     def answer(self) -> tuple[Phase, str, str]:
@@ -146,9 +154,9 @@ def test_a_pause_outlives_a_restart(world: World) -> None:
 
     here.run(steps())
     here = Attended(world)
-    run_available_now(here.sink(), backoff_ms=500, wait=lambda _: True, desk=here.desk)
+    run_available_now(here.sink(), backoff_ms=500, wait=lambda _: True, channel=here.channel)
     assert counts(world) == []
-    assert here.pulse.current.phase is Phase.PAUSED
+    assert here.heartbeat_writer.current.phase is Phase.PAUSED
 
 
 def test_a_flush_closes_the_open_tail_once_per_request(world: World) -> None:
@@ -197,7 +205,7 @@ def per_turn(here: Attended, after: int, act: Callable[[], object]) -> Callable[
     """Does something when so many objects are there, in the middle of a backlog."""
 
     def check() -> None:
-        here.world.now += here.desk.every_ms
+        here.world.now += here.channel.every_ms
         if len(here.world.numbers()) == after:
             act()
 
@@ -256,13 +264,15 @@ def test_a_stop_takes_effect_within_a_backlog(world: World) -> None:
 def test_a_sink_that_only_drains_stops_and_pauses_within_the_backlog_too(world: World, close: Reason | None) -> None:
     here = backlog(world)
     here.each_turn = per_turn(here, 1, lambda: ask_pause(world.store, here.paths, here.request()))
-    run_available_now(here.sink(), backoff_ms=500, wait=lambda _: True, close=close, desk=here.desk)
-    assert (counts(world), here.pulse.current.phase) == ([3, 3], Phase.PAUSED)
+    run_available_now(here.sink(), backoff_ms=500, wait=lambda _: True, close=close, channel=here.channel)
+    assert (counts(world), here.heartbeat_writer.current.phase) == ([3, 3], Phase.PAUSED)
 
     ask_resume(world.store, here.paths, here.request())
     here = Attended(world)
     stopped = lambda: len(world.numbers()) == 3  # noqa: E731
-    run_available_now(here.sink(), backoff_ms=500, wait=lambda _: True, close=close, desk=here.desk, stopped=stopped)
+    run_available_now(
+        here.sink(), backoff_ms=500, wait=lambda _: True, close=close, channel=here.channel, stopped=stopped
+    )
     assert counts(world) == [3, 3, 3]
 
 
@@ -297,7 +307,7 @@ def test_a_bucket_that_does_not_answer_at_first_keeps_the_sink_waiting_and_later
         nonlocal away
         yield
         assert counts(world) == []
-        assert here.pulse.current.warning == "What is asked of the sink cannot be told: GetObject timed out."
+        assert here.heartbeat_writer.current.warning == "What is asked of the sink cannot be told: GetObject timed out."
         away = False
         yield
         assert here.answer[0] is Phase.PAUSED
@@ -315,12 +325,12 @@ def test_a_control_object_that_may_not_be_read_is_warned_of_once_and_the_sink_wo
 
     here = Attended(world, (Fault("get", refuse, nth=None, matches=lambda key: key.endswith("control.json")),))
     warnings: list[str] = []
-    warned = here.pulse.warned
-    here.pulse.warned = lambda text: (warnings.append(text), warned(text))[1]  # type: ignore[method-assign]
+    warned = here.heartbeat_writer.warned
+    here.heartbeat_writer.warned = lambda text: (warnings.append(text), warned(text))[1]  # type: ignore[method-assign]
     here.run(iter((None, None, None)))
     assert counts(world) == [3]
     assert len(warnings) == 1
-    assert not here.pulse.current.troubled
+    assert not here.heartbeat_writer.current.troubled
 
 
 # ------------------------------------------------------------ the stored configuration
@@ -351,7 +361,7 @@ def test_a_secret_in_clear_is_refused_and_not_repeated(key: str, text: str) -> N
     (problem,) = plain_secrets({key: text})
     assert problem.key == key
     assert "canary" not in str(problem)
-    assert "${env:NAME}" in problem.suggestion
+    assert "${env:NAME}" in problem.remedy
 
 
 @pytest.mark.parametrize(

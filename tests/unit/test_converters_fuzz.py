@@ -22,14 +22,15 @@ from kafka_s3.converters.json_columns import JsonColumns
 from kafka_s3.converters.json_envelope import JsonEnvelope
 from kafka_s3.converters.json_schema import JsonSchemaPayloads
 from kafka_s3.converters.json_values import JsonTables, JsonValues
-from kafka_s3.converters.plain import NUMBERS, ByteArrays, Numbers, Strings
+from kafka_s3.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.converters.protobuf import ProtobufPayloads
 from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.converters.whole_records import RecordConverter
-from kafka_s3.embedded.memory import HEADER
-from kafka_s3.errors import UnknownSchema
-from kafka_s3.model import Role, Stage
-from kafka_s3.records import Decoded
+from kafka_s3.local.memory import HEADER
+from kafka_s3.model.errors import UnknownSchema
+from kafka_s3.model.failures import Stage
+from kafka_s3.model.files import Role
+from kafka_s3.records.runs import Decoded
 from kafka_s3.registry.subjects import SubjectNameStrategy
 from kafka_s3.schemas.avro_types import CONVERTER_OPTIONS
 from kafka_s3.schemas.connect import read_schema
@@ -105,7 +106,7 @@ CONVERTERS: dict[str, Callable[[Role], Converter]] = {
     "json columns": lambda role: JsonColumns(KNOWN),
     "json envelope": lambda role: JsonEnvelope(),
     "string": lambda role: Strings(),
-    "bytes": lambda role: ByteArrays(),
+    "bytes": lambda role: ByteArrayConverter(),
     "avro": lambda role: with_registry(Language.AVRO, role),
     "json_schema": lambda role: with_registry(Language.JSON, role),
     "protobuf": lambda role: with_registry(Language.PROTOBUF, role),

@@ -12,15 +12,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_world import ORDERS, START_MS, TOLERANT, World
 
-from kafka_s3.cli.dead_letter_text import csv_rows, details, formula_safe, json_lines, printable, readable
-from kafka_s3.dead_letter_files import Filed, LetterFile, Selection, State, grouped, letters, read_ledger
-from kafka_s3.dead_letters import DeadLetter
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.errors import LogDamaged
-from kafka_s3.model import TopicPartition
-from kafka_s3.pipeline import state_paths
-from kafka_s3.positions import write_positions
+from kafka_s3.commit.dead_letters import (
+    FiledLetter,
+    LetterFile,
+    LetterSelection,
+    LetterState,
+    grouped,
+    letters,
+    read_ledger,
+)
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.errors import LogDamaged
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import failure
+from kafka_s3.tools.dead_letters.text import csv_rows, details, formula_safe, json_lines, printable, readable
+from kafka_s3.tools.positions import write_positions
+from kafka_s3.wiring.pipeline import state_paths
 
 OTHER = TopicPartition("orders", 1)
 BAD = b"{oops"
@@ -42,13 +50,15 @@ def world_with_letters() -> World:
     return world
 
 
-def found(world: World, selection: Selection | None = None, missing: list[LetterFile] | None = None) -> list[Filed]:
+def found(
+    world: World, selection: LetterSelection | None = None, missing: list[LetterFile] | None = None
+) -> list[FiledLetter]:
     gone = missing if missing is not None else []
     ledger = read_ledger(world.store, state_paths(world.settings))
-    return list(letters(ledger, world.store, selection=selection or Selection(), missing=gone.append))
+    return list(letters(ledger, world.store, selection=selection or LetterSelection(), missing=gone.append))
 
 
-def places(some: list[Filed]) -> list[tuple[int, int]]:
+def places(some: list[FiledLetter]) -> list[tuple[int, int]]:
     return [(filed.letter.partition, filed.letter.offset) for filed in some]
 
 
@@ -57,7 +67,7 @@ def test_every_dead_letter_is_found_as_it_was_with_entry_and_state() -> None:
     some = found(world)
 
     assert places(some) == [(0, 1), (0, 4), (0, 5), (1, 0)]
-    assert {filed.state for filed in some} == {State.OPEN}
+    assert {filed.state for filed in some} == {LetterState.OPEN}
     first = some[0]
     assert (first.letter.key, first.letter.value, first.letter.headers) == (b"key", BAD, (("h", b"\xff"),))
     assert world.entries()[first.entry].dead_letters[ORDERS].count == 3
@@ -69,7 +79,7 @@ def test_filters_choose_by_place_stage_class_time_and_entry() -> None:
     some = found(world)
 
     def chosen(**filters: object) -> list[tuple[int, int]]:
-        return places(found(world, replace(Selection(), **filters)))  # type: ignore[arg-type]
+        return places(found(world, replace(LetterSelection(), **filters)))  # type: ignore[arg-type]
 
     everything = places(some)
     assert chosen(topic="orders") == everything
@@ -84,7 +94,7 @@ def test_filters_choose_by_place_stage_class_time_and_entry() -> None:
     assert chosen(exception="org.apache.kafka.connect.errors.DataException") == everything
     assert chosen(exception="DataException", partition=1) == [(1, 0)]
     assert chosen(exception="Exception") == []
-    assert chosen(states=frozenset({State.REPLAYED})) == []
+    assert chosen(states=frozenset({LetterState.REPLAYED})) == []
 
 
 def test_groups_count_by_reason_and_place_the_largest_open_ones_first() -> None:
@@ -102,13 +112,13 @@ def test_letters_behind_a_position_that_was_moved_back_are_read_again_and_stand_
     world = world_with_letters()
     write_positions(world.log(), world.kafka, {ORDERS: 3})
 
-    assert {filed.letter.offset: filed.state for filed in found(world, Selection(partition=0))} == {
-        1: State.OPEN,
-        4: State.READ_AGAIN,
-        5: State.READ_AGAIN,
+    assert {filed.letter.offset: filed.state for filed in found(world, LetterSelection(partition=0))} == {
+        1: LetterState.OPEN,
+        4: LetterState.READ_AGAIN,
+        5: LetterState.READ_AGAIN,
     }
     world.start().cycle()
-    again = found(world, Selection(partition=0, states=frozenset({State.OPEN})))
+    again = found(world, LetterSelection(partition=0, states=frozenset({LetterState.OPEN})))
     assert places(again) == [(0, 1), (0, 4), (0, 5)]
 
 
@@ -121,7 +131,7 @@ def test_recorded_letters_ahead_of_a_position_that_moves_over_a_gap_stay_open() 
     assert world.frontier() == 0
     write_positions(world.log(), world.kafka, {ORDERS: 2})
 
-    assert [filed.state for filed in found(world)] == [State.OPEN]
+    assert [filed.state for filed in found(world)] == [LetterState.OPEN]
 
 
 def test_a_dead_letter_file_that_is_not_published_yet_is_told_and_the_others_are_read() -> None:
@@ -161,9 +171,9 @@ def test_a_long_log_is_read_in_the_order_of_its_entries() -> None:
 HOSTILE = "\x1b[2J\x07\u202eevil\u2028\x9b31m\r\n\t"
 
 
-def filed(value: bytes | None = b"\x1b]0;title\x07\xff", message: str = HOSTILE) -> Filed:
+def filed(value: bytes | None = b"\x1b]0;title\x07\xff", message: str = HOSTILE) -> FiledLetter:
     letter = DeadLetter("t", 0, 7, 1, b"=1+1", value, ((HOSTILE, HOSTILE.encode()),), "TASK_PUT", "c", "E", message)
-    return Filed(letter, 3, START_MS, State.RESOLVED, 9, HOSTILE)
+    return FiledLetter(letter, 3, START_MS, LetterState.RESOLVED, 9, HOSTILE)
 
 
 @given(st.text())
@@ -217,4 +227,4 @@ def test_a_move_of_another_partition_changes_nothing() -> None:
     write_positions(world.log(), world.kafka, {OTHER: 0})
 
     states = {(f.letter.partition, f.letter.offset): f.state for f in found(world)}
-    assert [place for place, state in states.items() if state is State.READ_AGAIN] == [(1, 0)]
+    assert [place for place, state in states.items() if state is LetterState.READ_AGAIN] == [(1, 0)]

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_world import ORDERS, START_MS, TOLERANT, World, settings_of
 
-from kafka_s3.dead_letters import DeadLetter, context_headers, read_lines, write_lines
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.errors import RecordError
-from kafka_s3.model import Reason, Role
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines, write_lines
+from kafka_s3.model.errors import RecordError
+from kafka_s3.model.files import Reason, Role
 from kafka_s3.spark.task import Task
 
 Facts: TypeAlias = dict[str, Any]
@@ -93,7 +93,7 @@ def test_a_bad_record_of_the_open_tail_is_reported_once_however_often_the_tail_i
         world.add([offset])
         world.sink.cycle()
     world.start()
-    world.sink.look()
+    world.sink.poll()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     assert list(world.numbers().values()) == [[0, 2, 3, 4]]
@@ -115,7 +115,7 @@ def test_without_tolerance_the_sink_stops_at_the_record_and_commits_nothing_of_t
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Facts]]:
     """The facts of the log lines of failed records, whatever other tests have done to the product's logger."""
-    logger = logging.getLogger("kafka_s3.followers")
+    logger = logging.getLogger("kafka_s3.driver.followers")
     monkeypatch.setattr(logger, "propagate", False)
     monkeypatch.setattr(logger, "handlers", [caplog.handler])
     return lambda: [record.facts for record in caplog.records if record.msg == "record failed"]  # type: ignore[attr-defined]
@@ -173,7 +173,7 @@ def test_the_stop_says_where_why_and_how_to_go_on() -> None:
     world = World({"flush.size": "9"})
     world.start()
     sent(world)
-    world.sink.look()
+    world.sink.poll()
     with pytest.raises(RecordError) as caught:
         world.sink.drain()
     for words in (

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import Schema
 
-from kafka_s3.delta.columns import Columns, Mode, arrow_of, file_columns, read_columns
+from kafka_s3.delta.columns import Mode, TableColumns, arrow_of, file_columns, read_columns
+from kafka_s3.delta.driver.footer import TAIL_BYTES, read_footer
 from kafka_s3.delta.fitting import fit
-from kafka_s3.delta.footer import TAIL_BYTES, read_footer
-from kafka_s3.errors import StorageError
+from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.memory import MemoryStore
 
 ARROW = pa.schema([
@@ -73,7 +73,7 @@ def test_what_delta_has_no_form_for_is_named_and_left_out() -> None:
     ],
 )  # fmt: skip
 def test_a_type_that_holds_both_or_a_conflict(table: Any, file: Any, both: str | None) -> None:
-    found = fit(Columns.of({"c": table}), Columns.of({"c": file}))
+    found = fit(TableColumns.of({"c": table}), TableColumns.of({"c": file}))
     assert found.columns.type_of("c") == (both or table)
     assert list(found.conflicts) == ([] if both else ["c"])
     assert list(found.wider) == (["c"] if both not in (None, table) else [])

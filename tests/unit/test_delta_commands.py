@@ -11,8 +11,8 @@ from memory_world import BASE
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.embedded.memory_tables import MemoryTables
-from kafka_s3.embedded.s3 import EmbeddedS3
+from kafka_s3.local.memory_tables import MemoryTables
+from kafka_s3.local.s3 import EmbeddedS3
 
 
 @pytest.fixture

@@ -11,20 +11,21 @@ import pytest
 from delta_world import PARQUET, Warnings
 from memory_world import ORDERS, START_MS, settings_of
 
-from kafka_s3.build import build_sink
-from kafka_s3.dead_letter_files import Selection
-from kafka_s3.delta.columns import Columns
-from kafka_s3.delta.copying import Append
-from kafka_s3.delta.names import TableName, TableNames, fault, place
-from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
-from kafka_s3.embedded.memory_tables import MemoryTables
-from kafka_s3.errors import ConfigError, RecordError, TableRefused, TableUnavailable
-from kafka_s3.model import Reason, TopicPartition
-from kafka_s3.pipeline import make_pipeline
-from kafka_s3.replay import make_replay
-from kafka_s3.sink import Sink
+from kafka_s3.commit.dead_letters import LetterSelection
+from kafka_s3.delta.columns import TableColumns
+from kafka_s3.delta.driver.copying import Append
+from kafka_s3.driver.sink import Sink
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.local.memory_tables import MemoryTables
+from kafka_s3.model.errors import ConfigError, RecordError, TableRefused, TableUnavailable
+from kafka_s3.model.files import Reason
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.table_names import TableName, TableNames, fault, place
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment, raising
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.tools.dead_letters.replay import make_replay
+from kafka_s3.wiring.pipeline import make_pipeline
+from kafka_s3.wiring.sink import build_sink
 
 SPARK = {"delta.writer": "spark", "delta.table.name": "main.raw.${topic}"}
 OTHER = TopicPartition("refunds", 0)
@@ -120,7 +121,7 @@ STEPS, PLACE = "followers/delta-spark/", "followers/delta-spark-"
 def test_whoever_dies_appends_nothing_twice(
     world: CopyWorld, batch: int, lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_s3.delta.entries.BATCH", batch)
+    monkeypatch.setattr("kafka_s3.delta.driver.entries.BATCH", batch)
     world.log_of_three_entries()
 
     def dying(_: Append) -> None:
@@ -232,9 +233,9 @@ def test_replayed_letters_keep_to_the_columns_that_were_noted(world: CopyWorld) 
     world.run()
     world.kafka.add(ORDERS, MemoryRecord(1, START_MS, None, b'{"n": "one"}'))
     assert world.sink.cycle()
-    rehearsal, entry = make_replay(world.settings, world.store, clock_ms=lambda: world.now).run(Selection())
+    outcome, entry = make_replay(world.settings, world.store, clock_ms=lambda: world.now).run(LetterSelection())
     assert entry is None
-    [letter] = rehearsal.failed
+    [letter] = outcome.failed
     assert letter.message == "The Delta table cannot hold the value: column n is text, in the table long."
 
 
@@ -246,7 +247,7 @@ def test_new_columns_stop_the_sink_until_the_table_has_them(world: CopyWorld) ->
     with pytest.raises(RecordError, match=r"ALTER TABLE `main`\.`raw`\.`orders` ADD COLUMNS"):
         world.sink.cycle()
     table = world.tables.tables["main.raw.orders"]
-    table.columns = Columns({**table.columns.fields, **Columns.of({"more": "string"}).fields})
+    table.columns = TableColumns({**table.columns.fields, **TableColumns.of({"more": "string"}).fields})
     world.run()
     assert [row.get("more") for row in table.rows] == [None, None, "a", "a"]
 

@@ -9,10 +9,11 @@ import pytest
 from delta_world import TableWorld
 from deltalake import Field, Schema
 
-from kafka_s3.dead_letters import DeadLetter, read_lines
-from kafka_s3.embedded.s3 import EmbeddedS3
-from kafka_s3.errors import RecordError
-from kafka_s3.model import Role, TopicPartition
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.dead_letters import DeadLetter, read_lines
+from kafka_s3.model.errors import RecordError
+from kafka_s3.model.files import Role
+from kafka_s3.model.offsets import TopicPartition
 
 MODE = "delta.schema.evolution.mode"
 OTHER = TopicPartition("orders", 1)

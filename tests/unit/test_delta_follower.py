@@ -11,12 +11,12 @@ from delta_world import FIELD, PARQUET, TableWorld
 from deltalake import write_deltalake
 from memory_world import ORDERS, settings_of
 
-from kafka_s3.delta.make import tables_of
-from kafka_s3.embedded.s3 import EmbeddedS3
-from kafka_s3.errors import TableUnavailable
-from kafka_s3.model import TopicPartition
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.errors import TableUnavailable
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, Moment, raising
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.wiring.delta import tables_of
 
 
 class Died(BaseException):

@@ -14,9 +14,9 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.job import maintain_tables
 from kafka_s3.cli.main import app
-from kafka_s3.delta.maintain import Chores, Maintenance, Step, is_original
-from kafka_s3.delta.make import layout_of, tables_of
-from kafka_s3.embedded.s3 import EmbeddedS3
+from kafka_s3.delta.driver.maintain import Chores, Maintenance, Step, is_original
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.wiring.delta import table_layout, tables_of
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def keys(world: TableWorld, prefix: str = "") -> set[str]:
 
 def maintain(world: TableWorld, *steps: Step, hours: int = 0):  # type: ignore[no-untyped-def]
     table = tables_of(world.settings, world.store)("orders")
-    work = Maintenance(world.store, world.log(), layout_of(world.settings))
+    work = Maintenance(world.store, world.log(), table_layout(world.settings))
     return work.run(table, Chores(frozenset(steps), hours), topic="orders")
 
 

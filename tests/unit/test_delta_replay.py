@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 from delta_world import TableWorld
 
-from kafka_s3.commit_entry import CommitEntry
-from kafka_s3.dead_letter_files import Selection
-from kafka_s3.embedded.s3 import EmbeddedS3
-from kafka_s3.errors import RecordError, UploadMissing
-from kafka_s3.model import TopicPartition
-from kafka_s3.rehearsal import Rehearsal
-from kafka_s3.replay import make_replay
+from kafka_s3.commit.dead_letters import LetterSelection
+from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.errors import RecordError, UploadMissing
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import FaultyStore, failure
+from kafka_s3.tools.dead_letters.dry_run import DryRunResult
+from kafka_s3.tools.dead_letters.replay import make_replay
 
 MODE = "delta.schema.evolution.mode"
-ALL = Selection()
+ALL = LetterSelection()
 
 
 ENVELOPE = {"value.converter.schemas.enable": "true", "value.schema.inference": "false"}
@@ -40,7 +40,7 @@ def refused(world: TableWorld, *values: dict[str, Any]) -> None:
     world.run()
 
 
-def replay(world: TableWorld, **config: str) -> tuple[Rehearsal, CommitEntry | None]:
+def replay(world: TableWorld, **config: str) -> tuple[DryRunResult, CommitEntry | None]:
     """The replay with the converter put right."""
     world.configure(**PLAIN, **config)
     return make_replay(world.settings, world.store, clock_ms=lambda: world.now).run(ALL)
@@ -48,27 +48,27 @@ def replay(world: TableWorld, **config: str) -> tuple[Rehearsal, CommitEntry | N
 
 def test_a_replayed_record_is_in_the_table_and_has_the_tables_types(world: TableWorld) -> None:
     refused(world, {"n": 7, "name": 8, "more": [1]})
-    rehearsal, entry = replay(world)
+    outcome, entry = replay(world)
     assert entry is not None
-    assert rehearsal.failed == ()
+    assert outcome.failed == ()
     world.start()
     assert [(row["n"], row["name"], row["more"]) for row in world.rows()] == [(0, "a", None), (7, "8", [1])]
 
 
 def test_a_replayed_record_that_conflicts_with_the_table_fails_again_with_the_reason(world: TableWorld) -> None:
     refused(world, {"n": "seven"})
-    rehearsal, entry = replay(world)
+    outcome, entry = replay(world)
     assert entry is None
-    [letter] = rehearsal.failed
+    [letter] = outcome.failed
     assert letter.message == "The Delta table cannot hold the value: column n is text, in the table long."
     assert [row["n"] for row in world.rows()] == [0]
 
 
 def test_letters_of_two_partitions_that_conflict_with_each_other_do_not_both_go_in(world: TableWorld) -> None:
     refused(world, {"n": 7, "more": {"x": 1}}, {"n": 8, "more": True})
-    rehearsal, _ = replay(world)
-    assert [letter.partition for letter in rehearsal.failed] == [1]
-    assert rehearsal.content.uploads.keys() >= {file.upload.id for file in rehearsal.files}
+    outcome, _ = replay(world)
+    assert [letter.partition for letter in outcome.failed] == [1]
+    assert outcome.content.uploads.keys() >= {file.upload.id for file in outcome.files}
     world.start()
     assert [row["n"] for row in world.rows()] == [0, 7]
 
@@ -76,8 +76,8 @@ def test_letters_of_two_partitions_that_conflict_with_each_other_do_not_both_go_
 def test_under_rescue_what_has_no_column_is_kept_as_json(world: TableWorld) -> None:
     world.configure(**{MODE: "rescue"})
     refused(world, {"n": "seven", "more": 1})
-    rehearsal, _ = replay(world)
-    assert rehearsal.failed == ()
+    outcome, _ = replay(world)
+    assert outcome.failed == ()
     world.start()
     assert [
         (row["n"], row["_rescued_data"]) for row in world.table().to_pyarrow_table().to_pylist() if row["n"] is None

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from delta_world import TableWorld
 
-from kafka_s3.delta.make import tables_of
-from kafka_s3.embedded.s3 import EmbeddedS3
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.wiring.delta import tables_of
 
 
 @pytest.fixture

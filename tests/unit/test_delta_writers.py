@@ -14,8 +14,8 @@ import pytest
 from delta_world import TableWorld
 from deltalake import DeltaTable, Field, Schema, write_deltalake
 
-from kafka_s3.embedded.s3 import EmbeddedS3
-from kafka_s3.errors import Fenced
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.errors import Fenced
 from kafka_s3.storage.faults import Fault
 
 Other = Callable[[TableWorld], object]

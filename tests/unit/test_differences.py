@@ -7,9 +7,9 @@ import json
 import pytest
 from memory_world import FIELD, ORDERS, START_MS, TIME, TOLERANT, World
 
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.errors import RecordError
-from kafka_s3.model import TopicPartition
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.errors import RecordError
+from kafka_s3.model.offsets import TopicPartition
 
 STRICT = {"compatibility.strict": "true"}
 TEXT_AS_KEY = {"key.converter": "org.apache.kafka.connect.json.JsonConverter"}

@@ -15,21 +15,21 @@ import pytest
 from memory_world import BASE, START_MS, TIME
 from rich.console import Console
 
-from kafka_s3.cli.doctor import document, show
-from kafka_s3.config.secret import Secret
-from kafka_s3.config.validate import validate
-from kafka_s3.doctor.diagnosis import Services, diagnose
-from kafka_s3.doctor.finding import Finding, Status, worst
-from kafka_s3.doctor.kafka import longest_wait_ms, patiently
-from kafka_s3.embedded.registry import EmbeddedRegistry
-from kafka_s3.errors import KafkaUnavailable, SourceError, StorageError
-from kafka_s3.source import Topic
+from kafka_s3.cli.doctor import document, print_results
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
+from kafka_s3.model.protocols import Topic
+from kafka_s3.model.secret import Secret
 from kafka_s3.storage.bucket import Answer, LifecycleRule, ListedUpload, S3Bucket
 from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.faults import FaultyStore, Verb, failure
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
+from kafka_s3.tools.doctor.finding import CheckResult, CheckStatus, worst
+from kafka_s3.tools.doctor.kafka import longest_wait_ms, patiently
 
 DAY_MS = 86_400_000
 ALL = frozenset({"READ", "WRITE", "DESCRIBE"})
@@ -87,7 +87,7 @@ class Facts:
     rules_refused: StorageError | None = None
     listing_refused: StorageError | None = None
 
-    def look(self) -> Answer:
+    def ask(self) -> Answer:
         return self.answer
 
     def lifecycle(self) -> tuple[LifecycleRule, ...]:
@@ -110,19 +110,19 @@ def diagnosed(
     cluster: Cluster | None = None,
     facts: Facts | None = None,
     store: ObjectStore | None = None,
-) -> list[Finding]:
+) -> list[CheckResult]:
     kafka, bucket, objects = cluster or Cluster(), facts or Facts(), store or MemoryStore()
-    services = Services(lambda settings: kafka, lambda options: objects, lambda options: bucket)
+    services = ClientFactories(lambda settings: kafka, lambda options: objects, lambda options: bucket)
     return list(diagnose(validate(config), services))
 
 
-def of(findings: Sequence[Finding], words: str) -> Finding:
+def of(findings: Sequence[CheckResult], words: str) -> CheckResult:
     (found,) = (finding for finding in findings if words in finding.tried)
     return found
 
 
-def bad(findings: Sequence[Finding]) -> dict[str, Status]:
-    return {finding.tried: finding.status for finding in findings if finding.status is not Status.OK}
+def bad(findings: Sequence[CheckResult]) -> dict[str, CheckStatus]:
+    return {finding.tried: finding.status for finding in findings if finding.status is not CheckStatus.OK}
 
 
 def test_a_healthy_world_is_all_ok_and_the_bucket_is_left_as_it_was() -> None:
@@ -130,7 +130,7 @@ def test_a_healthy_world_is_all_ok_and_the_bucket_is_left_as_it_was() -> None:
     store.put("topics/orders/partition=0/orders+0+0000000000.json", b"{}")
     findings = diagnosed(store=store)
     assert bad(findings) == {}
-    assert worst(findings) is Status.OK
+    assert worst(findings) is CheckStatus.OK
     assert {finding.area for finding in findings} == {"configuration", "kafka", "bucket", "rights"}
     assert list(store.objects) == ["topics/orders/partition=0/orders+0+0000000000.json"]
     assert store.uploads == {}
@@ -138,20 +138,20 @@ def test_a_healthy_world_is_all_ok_and_the_bucket_is_left_as_it_was() -> None:
 
 def test_every_problem_of_a_configuration_is_a_finding_and_nothing_else_is_asked() -> None:
     findings = diagnosed({**ROTATING, "s3.part.size": "1", "flush.size": "many"}, cluster=Cluster(down=True))
-    assert bad(findings) == {"s3.part.size": Status.FAILED, "flush.size": Status.FAILED}
+    assert bad(findings) == {"s3.part.size": CheckStatus.FAILED, "flush.size": CheckStatus.FAILED}
     assert {finding.area for finding in findings} == {"configuration"}
 
 
 def test_a_warning_of_the_configuration_does_not_end_the_check() -> None:
     findings = diagnosed({**ROTATING, "flsh.size": "3"})
-    assert bad(findings) == {"flsh.size": Status.WARNING}
-    assert of(findings, "brokers").status is Status.OK
+    assert bad(findings) == {"flsh.size": CheckStatus.WARNING}
+    assert of(findings, "brokers").status is CheckStatus.OK
 
 
 def test_a_missing_reference_is_found_before_any_service_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_SUCH_SECRET", raising=False)
     findings = diagnosed({**ROTATING, "aws.access.key.id": "A", "aws.secret.access.key": "${env:NO_SUCH_SECRET}"})
-    assert bad(findings) == {"aws.secret.access.key": Status.FAILED}
+    assert bad(findings) == {"aws.secret.access.key": CheckStatus.FAILED}
 
 
 # ---------------------------------------------------------------- Kafka
@@ -159,23 +159,23 @@ def test_a_missing_reference_is_found_before_any_service_is_asked(monkeypatch: p
 
 def test_kafka_out_of_reach_is_one_failure_and_the_bucket_is_still_looked_at() -> None:
     findings = diagnosed(cluster=Cluster(down=True))
-    assert bad(findings) == {"brokers": Status.FAILED}
+    assert bad(findings) == {"brokers": CheckStatus.FAILED}
     assert [finding.tried for finding in findings if finding.area == "kafka"] == ["brokers"]
-    assert of(findings, "GetObject").status is Status.OK
+    assert of(findings, "GetObject").status is CheckStatus.OK
 
 
 def test_a_missing_topic_is_a_failure_and_one_without_the_right_to_read_too() -> None:
     cluster = Cluster(rights={"orders": frozenset({"DESCRIBE"})})
     findings = diagnosed({**ROTATING, "topics": "orders,payments"}, cluster=cluster)
-    assert bad(findings) == {"topic orders": Status.FAILED, "topic payments": Status.FAILED}
-    assert "Grant READ on topic orders" in of(findings, "topic orders").way_out
+    assert bad(findings) == {"topic orders": CheckStatus.FAILED, "topic payments": CheckStatus.FAILED}
+    assert "Grant READ on topic orders" in of(findings, "topic orders").remedy
     assert "does not exist" in of(findings, "topic payments").detail
 
 
 def test_topics_by_pattern_may_come_later() -> None:
     by_pattern = {**{k: v for k, v in ROTATING.items() if k != "topics"}, "topics.regex": "ord.*"}
-    assert of(diagnosed(by_pattern), "topic orders").status is Status.OK
-    assert bad(diagnosed(by_pattern, cluster=Cluster({}))) == {"topics": Status.WARNING}
+    assert of(diagnosed(by_pattern), "topic orders").status is CheckStatus.OK
+    assert bad(diagnosed(by_pattern, cluster=Cluster({}))) == {"topics": CheckStatus.WARNING}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_topics_by_pattern_may_come_later() -> None:
     ],
 )
 def test_the_longest_wait_is_that_of_the_rules_that_act(config: dict[str, str], wait_ms: int) -> None:
-    assert longest_wait_ms(validate({**BASE, **config}).usable().resolved()) == wait_ms
+    assert longest_wait_ms(resolved(validate({**BASE, **config}).usable())) == wait_ms
 
 
 @pytest.mark.parametrize(("retention_ms", "status"), [("7199999", "warning"), ("7200000", "ok"), ("-1", "ok")])
@@ -198,18 +198,18 @@ def test_retention_below_twice_the_longest_rotation_interval_is_a_warning(retent
 
 
 def test_a_tail_that_no_clock_closes_is_told_with_the_key_that_closes_it() -> None:
-    assert "flush.idle.ms" in of(diagnosed({**BASE, "flush.size": "100"}), "retention").way_out
-    assert of(diagnosed(), "retention").way_out == ""
+    assert "flush.idle.ms" in of(diagnosed({**BASE, "flush.size": "100"}), "retention").remedy
+    assert of(diagnosed(), "retention").remedy == ""
 
 
 def test_settings_that_may_not_be_read_are_a_warning() -> None:
     findings = diagnosed(cluster=Cluster(settings_refused=True))
-    assert bad(findings) == {"retention of orders": Status.WARNING}
+    assert bad(findings) == {"retention of orders": CheckStatus.WARNING}
 
 
 def test_a_group_in_which_the_old_connector_still_runs_is_told() -> None:
     findings = diagnosed(cluster=Cluster(members=["connector-consumer-orders-0 at /10.0.0.7"]))
-    assert bad(findings) == {"group connect-orders": Status.WARNING}
+    assert bad(findings) == {"group connect-orders": CheckStatus.WARNING}
     assert "connector-consumer-orders-0" in of(findings, "group").detail
     unmirrored = {**ROTATING, "consumer.group.mirror.enable": "false"}
     assert not [f for f in diagnosed(unmirrored) if f.tried.startswith("group")]
@@ -218,7 +218,7 @@ def test_a_group_in_which_the_old_connector_still_runs_is_told() -> None:
 def test_a_group_that_may_not_be_committed_to_is_a_warning() -> None:
     cluster = Cluster(rights={"mine": frozenset({"DESCRIBE"})})
     findings = diagnosed({**ROTATING, "consumer.override.group.id": "mine"}, cluster=cluster)
-    assert bad(findings) == {"group mine": Status.WARNING}
+    assert bad(findings) == {"group mine": CheckStatus.WARNING}
 
 
 def test_a_coordinator_that_is_still_loading_is_asked_again() -> None:
@@ -241,17 +241,17 @@ DEAD = {**ROTATING, "errors.tolerance": "all", "errors.deadletterqueue.topic.nam
 def test_a_dead_letter_topic_that_is_missing_may_be_created_or_not() -> None:
     assert "may be created with 3 replicas" in of(diagnosed(DEAD), "dead letter topic").detail
     refused = diagnosed(DEAD, cluster=Cluster(creation=SourceError("only 1 broker(s) are registered")))
-    assert bad(refused) == {"dead letter topic dead": Status.FAILED}
-    assert "replication.factor" in of(refused, "dead letter topic").way_out
+    assert bad(refused) == {"dead letter topic dead": CheckStatus.FAILED}
+    assert "replication.factor" in of(refused, "dead letter topic").remedy
 
 
 def test_a_compacted_dead_letter_topic_is_a_failure() -> None:
     topics = Cluster().topics | {"dead": {"cleanup.policy": "compact"}}
-    assert bad(diagnosed(DEAD, cluster=Cluster(topics))) == {"dead letter topic dead": Status.FAILED}
+    assert bad(diagnosed(DEAD, cluster=Cluster(topics))) == {"dead letter topic dead": CheckStatus.FAILED}
     topics["dead"] = {"cleanup.policy": "delete"}
     assert bad(diagnosed(DEAD, cluster=Cluster(topics))) == {}
     unwritable = Cluster(topics, {"dead": frozenset({"READ"})})
-    assert bad(diagnosed(DEAD, cluster=unwritable)) == {"dead letter topic dead": Status.FAILED}
+    assert bad(diagnosed(DEAD, cluster=unwritable)) == {"dead letter topic dead": CheckStatus.FAILED}
 
 
 # ---------------------------------------------------------------- registry
@@ -271,7 +271,7 @@ def test_a_registry_that_answers_is_ok_and_one_that_does_not_know_us_names_the_c
         known = {"basic.auth.credentials.source": "USER_INFO", "basic.auth.user.info": "user:s3cr3t"}
         assert bad(diagnosed(avro(registry.url, **known))) == {}
         unknown = diagnosed(avro(registry.url, **{**known, "basic.auth.user.info": "user:wr0ng"}))
-    assert bad(unknown) == {f"value.converter at {registry.url}": Status.FAILED}
+    assert bad(unknown) == {f"value.converter at {registry.url}": CheckStatus.FAILED}
     assert "basic.auth.user.info" in str(of(unknown, "value.converter"))
     assert "wr0ng" not in document(unknown)
 
@@ -282,14 +282,14 @@ def test_a_registry_that_answers_is_ok_and_one_that_does_not_know_us_names_the_c
 def test_a_bucket_out_of_reach_is_not_asked_for_its_rights() -> None:
     facts = Facts(Answer("", None, StorageError("failed with NoSuchBucket (404). Create the bucket.")))
     findings = diagnosed(facts=facts)
-    assert bad(findings) == {"s3://bucket": Status.FAILED}
+    assert bad(findings) == {"s3://bucket": CheckStatus.FAILED}
     assert not [finding for finding in findings if finding.area == "rights"]
 
 
 def test_another_region_is_a_warning_that_names_it() -> None:
     findings = diagnosed(facts=Facts(Answer("eu-central-1", 0)))
-    assert bad(findings) == {"region of s3://bucket": Status.WARNING}
-    assert "s3.region=eu-central-1" in of(findings, "region").way_out
+    assert bad(findings) == {"region of s3://bucket": CheckStatus.WARNING}
+    assert "s3.region=eu-central-1" in of(findings, "region").remedy
 
 
 @pytest.mark.parametrize(
@@ -313,8 +313,8 @@ def test_incomplete_uploads_that_are_aborted_within_a_day_are_a_warning(days: in
 
 def test_no_rule_for_incomplete_uploads_is_advice() -> None:
     found = of(diagnosed(), "incomplete uploads")
-    assert found.status is Status.OK
-    assert "kafka-s3 sweep" in found.way_out
+    assert found.status is CheckStatus.OK
+    assert "kafka-s3 sweep" in found.remedy
 
 
 @pytest.mark.parametrize(
@@ -330,13 +330,13 @@ def test_no_rule_for_incomplete_uploads_is_advice() -> None:
 )
 def test_rules_that_remove_or_move_the_commit_log_are_failures(rule: LifecycleRule, is_bad: bool) -> None:
     found = of(diagnosed(facts=Facts(rules=(rule,))), "lifecycle of _kafka_s3/orders/")
-    assert (found.status is Status.FAILED) == is_bad
+    assert (found.status is CheckStatus.FAILED) == is_bad
 
 
 def test_rules_that_may_not_be_read_are_a_warning_that_names_the_right() -> None:
     findings = diagnosed(facts=Facts(rules_refused=StorageError("AccessDenied")))
-    assert bad(findings) == {"lifecycle rules": Status.WARNING}
-    assert "s3:GetLifecycleConfiguration" in of(findings, "lifecycle rules").way_out
+    assert bad(findings) == {"lifecycle rules": CheckStatus.WARNING}
+    assert "s3:GetLifecycleConfiguration" in of(findings, "lifecycle rules").remedy
 
 
 class Service(BaseHTTPRequestHandler):
@@ -396,14 +396,14 @@ def test_uploads_are_listed_page_by_page_with_their_start(service: S3Bucket) -> 
 
 
 def test_a_bucket_tells_its_region_and_its_clock(service: S3Bucket) -> None:
-    answer = service.look()
+    answer = service.ask()
     assert (answer.region, answer.refusal) == ("eu-central-1", None)
     assert answer.skew_ms == -59_001  # a Date has whole seconds: at the least
 
 
 def test_a_bucket_that_refuses_is_asked_why_and_still_tells_its_clock(service: S3Bucket) -> None:
     Service.refused.add("head")
-    answer = service.look()
+    answer = service.ask()
     assert answer.skew_ms == -59_001
     assert "Grant s3:ListBucket" in str(answer.refusal)
 
@@ -437,15 +437,15 @@ def test_a_missing_right_is_a_failure_that_names_its_action(verb: Verb, tried: s
     denied = failure(verb, nth=None, error=StorageError("AccessDenied (403)"))
     findings = diagnosed({**ROTATING, "s3.object.tagging": "true"}, store=FaultyStore(MemoryStore(), [denied]))
     (found,) = (finding for finding in findings if finding.tried == tried)
-    assert found.status is Status.FAILED
-    assert action in found.way_out
-    assert worst(findings) is Status.FAILED
+    assert found.status is CheckStatus.FAILED
+    assert action in found.remedy
+    assert worst(findings) is CheckStatus.FAILED
 
 
 def test_the_right_to_list_uploads_is_one_of_its_own() -> None:
     findings = diagnosed(facts=Facts(listing_refused=StorageError("AccessDenied")))
-    assert bad(findings) == {"ListMultipartUploads": Status.FAILED}
-    assert "s3:ListBucketMultipartUploads" in of(findings, "ListMultipartUploads").way_out
+    assert bad(findings) == {"ListMultipartUploads": CheckStatus.FAILED}
+    assert "s3:ListBucketMultipartUploads" in of(findings, "ListMultipartUploads").remedy
 
 
 def test_a_store_that_overwrites_in_spite_of_if_none_match_fails() -> None:
@@ -453,8 +453,8 @@ def test_a_store_that_overwrites_in_spite_of_if_none_match_fails() -> None:
         put_new = MemoryStore.put
 
     findings = diagnosed(store=Careless())
-    assert bad(findings) == {"conditional PutObject": Status.FAILED}
-    assert "exactly-once is impossible" in of(findings, "conditional").way_out
+    assert bad(findings) == {"conditional PutObject": CheckStatus.FAILED}
+    assert "exactly-once is impossible" in of(findings, "conditional").remedy
 
 
 def test_rights_below_the_data_are_tried_too_without_leaving_a_trace() -> None:
@@ -463,13 +463,13 @@ def test_rights_below_the_data_are_tried_too_without_leaving_a_trace() -> None:
         Verb.CREATE_UPLOAD, nth=None, matches=lambda key: key.startswith("topics/"), error=StorageError("AccessDenied")
     )
     findings = diagnosed(store=FaultyStore(bucket, [denied]))
-    assert bad(findings) == {"an upload below topics/orders/": Status.FAILED}
+    assert bad(findings) == {"an upload below topics/orders/": CheckStatus.FAILED}
     assert bucket.objects == {}
 
 
 def test_the_acl_is_part_of_what_is_tried() -> None:
     findings = diagnosed({**ROTATING, "s3.acl.canned": "bucket-owner-full-control"})
-    assert of(findings, "PutObject with ACL bucket-owner-full-control").status is Status.OK
+    assert of(findings, "PutObject with ACL bucket-owner-full-control").status is CheckStatus.OK
 
 
 def test_probes_that_cannot_be_deleted_are_a_warning_and_are_named() -> None:
@@ -478,14 +478,14 @@ def test_probes_that_cannot_be_deleted_are_a_warning_and_are_named() -> None:
     findings = diagnosed(store=FaultyStore(bucket, [denied]))
     (left,) = bucket.objects
     assert left.startswith("_kafka_s3/orders/doctor/")
-    assert bad(findings) == {"DeleteObject (for this check only)": Status.WARNING}
+    assert bad(findings) == {"DeleteObject (for this check only)": CheckStatus.WARNING}
     assert left in of(findings, "DeleteObject").detail
 
 
 def test_probes_are_removed_even_where_the_check_is_broken_off() -> None:
     bucket = MemoryStore()
     kafka, facts = Cluster(), Facts()
-    findings = diagnose(validate(ROTATING), Services(lambda s: kafka, lambda o: bucket, lambda o: facts))
+    findings = diagnose(validate(ROTATING), ClientFactories(lambda s: kafka, lambda o: bucket, lambda o: facts))
     for finding in findings:
         if finding.tried == "UploadPart":
             break
@@ -501,7 +501,7 @@ def test_probes_are_removed_even_where_the_check_is_broken_off() -> None:
 def test_a_report_has_a_line_for_each_finding_and_the_totals() -> None:
     findings = diagnosed(cluster=Cluster({}))
     console = Console(width=300, file=io.StringIO())
-    assert show(console, findings) == findings
+    assert print_results(console, findings) == findings
     lines = console.file.getvalue().splitlines()
     assert len(lines) == len(findings) + 1
     assert lines[-1] == f"{len(findings) - 1} ok, 0 warning, 1 failed"
@@ -509,9 +509,12 @@ def test_a_report_has_a_line_for_each_finding_and_the_totals() -> None:
 
 
 def test_the_json_form_holds_the_worst_status_and_every_finding() -> None:
-    findings = [Finding("kafka", "brokers", Status.OK), Finding("bucket", "clock", Status.WARNING, "6 s", "NTP")]
+    findings = [
+        CheckResult("kafka", "brokers", CheckStatus.OK),
+        CheckResult("bucket", "clock", CheckStatus.WARNING, "6 s", "NTP"),
+    ]
     told = json.loads(document(findings))
     assert told["status"] == "warning"
     assert told["findings"][1] == {
-        "area": "bucket", "tried": "clock", "status": "warning", "detail": "6 s", "way_out": "NTP",
+        "area": "bucket", "tried": "clock", "status": "warning", "detail": "6 s", "remedy": "NTP",
     }  # fmt: skip

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.embedded.cache import cache_folder, locked, new_folder
-from kafka_s3.embedded.certificates import trust_store_options
-from kafka_s3.embedded.errors import LocalServiceError
-from kafka_s3.embedded.jars import ivy_file, kafka_package, module_name, resolve
+from kafka_s3.local.cache import cache_folder, locked, new_folder
+from kafka_s3.local.certificates import trust_store_options
+from kafka_s3.local.errors import LocalServiceError
+from kafka_s3.local.jars import ivy_file, kafka_package, module_name, resolve
 
 COORDINATES = ["org.example:thing_2.13:1.0"]
 FAKE_JAVA = """#!/bin/sh
@@ -100,7 +100,7 @@ def test_the_artifact_of_a_jar_is_its_name_without_the_version(jar: str, module:
 def test_the_kafka_source_is_the_first_release_of_the_installed_sparks_minor_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kafka_s3.embedded.jars.version", lambda package: "4.1.3")
+    monkeypatch.setattr("kafka_s3.local.jars.version", lambda package: "4.1.3")
     assert kafka_package() == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0"
 
 
@@ -126,7 +126,7 @@ def test_the_second_to_fill_a_folder_keeps_the_first_ones(tmp_path: Path) -> Non
 
 def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
     script = (
-        "from kafka_s3.embedded.cache import locked\n"
+        "from kafka_s3.local.cache import locked\n"
         "print('waiting', flush=True)\n"
         "with locked('name'): print('entered', flush=True)\n"
     )

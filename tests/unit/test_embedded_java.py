@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.embedded import java
-from kafka_s3.embedded.errors import LocalServiceError
-from kafka_s3.embedded.java import find_java, java_environment, major_version
+from kafka_s3.local import java
+from kafka_s3.local.errors import LocalServiceError
+from kafka_s3.local.java import find_java, java_environment, major_version
 
 REPORT = """#!/bin/sh
 printf '    java.home = %s\\nopenjdk version "%s" 2025-01-01\\n' {home} {version} >&2

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_s3.embedded.orders import DAY_LENGTH, DAY_START, DemoRecord, demo_records
+from kafka_s3.local.orders import DAY_LENGTH, DAY_START, DemoRecord, demo_records
 
 COUNT = 20_000
 

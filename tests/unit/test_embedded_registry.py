@@ -21,8 +21,8 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from kafka_s3.embedded.errors import LocalServiceError
-from kafka_s3.embedded.registry import EmbeddedRegistry
+from kafka_s3.local.errors import LocalServiceError
+from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.schemas.registered import Language
 
 ORDER = '{"type": "record", "name": "Order", "namespace": "com.acme", "fields": [{"name": "id", "type": "long"}]}'

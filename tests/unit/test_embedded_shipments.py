@@ -8,9 +8,9 @@ from collections import Counter
 import fastavro
 import pytest
 
-from kafka_s3.embedded.orders import DAY_LENGTH, DAY_START, DemoRecord
-from kafka_s3.embedded.registry import EmbeddedRegistry
-from kafka_s3.embedded.shipments import CARRIERS, SUBJECT, TOPIC, VERSIONS, register_shipments, shipment_records
+from kafka_s3.local.orders import DAY_LENGTH, DAY_START, DemoRecord
+from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.local.shipments import CARRIERS, SUBJECT, TOPIC, VERSIONS, register_shipments, shipment_records
 
 COUNT = 6_000
 IDS = (11, 12)

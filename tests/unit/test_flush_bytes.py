@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.model import Reason
-from kafka_s3.rotation import SIZE_CHECK_EVERY
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.files import Reason
+from kafka_s3.task.rotation import SIZE_CHECK_EVERY
 from tests.unit.memory_world import ORDERS, World
 
 LINE = json.dumps({"n": 10_000, "pad": "x" * 80}).encode()
@@ -19,7 +19,7 @@ def filled(batch_size: int, config: dict[str, str], count: int = 1000) -> World:
     for offset in range(count):
         world.kafka.add(ORDERS, MemoryRecord(offset, 0, None, LINE))
     world.start()
-    world.sink.look()
+    world.sink.poll()
     world.sink.drain()
     return world
 

@@ -16,13 +16,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from memory_world import ORDERS, START_MS, TIME, TOLERANT, World, pieces
 
-from kafka_s3.embedded.memory import MemoryRecord
 from kafka_s3.formats.format import Format
 from kafka_s3.formats.json_lines import json_format
 from kafka_s3.formats.parquet import CODECS, parquet_format
-from kafka_s3.records import Columns, JsonText, Objects, Plain, Run, Values
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import JsonText, Objects, Plain, StructColumns, Values
 from kafka_s3.schemas.avro_types import AvroOptions
-from kafka_s3.schemas.connect import ConnectSchema, Kind, read_schema
+from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.schemas.inference import infer_table
 
 SCHEMA = read_schema({
@@ -54,7 +55,7 @@ def columns(rows: list[Any]) -> Values:
         ("s", pa.string()),
         ("l", pa.list_(pa.field("element", pa.int32(), nullable=False))),
     ]
-    return Columns(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
+    return StructColumns(pa.Table.from_pylist(rows, schema=pa.schema(kinds)))
 
 
 FORMATS = [
@@ -168,8 +169,8 @@ def run_of(values: Values, schema: ConnectSchema | None) -> Run:
     ("run", "reason"),
     [
         (run_of(JsonText(pa.array([b"5"]), None), None), "schemaless"),
-        (run_of(Plain(pa.array(["x"])), ConnectSchema(Kind.STRING)), "struct"),
-        (run_of(Objects([{}]), ConnectSchema(Kind.STRUCT)), "without fields"),
+        (run_of(Plain(pa.array(["x"])), ConnectSchema(SchemaType.STRING)), "struct"),
+        (run_of(Objects([{}]), ConnectSchema(SchemaType.STRUCT)), "without fields"),
         (run_of(Objects([{"n": 1, "s": "\ud800"}]), SCHEMA), "surrogates"),
         (run_of(Objects([{"n": 1}]), SCHEMA), None),
     ],

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from kafka_s3.converters.header_converters import header_reader
-from kafka_s3.embedded.memory import MemoryRecord
+from kafka_s3.local.memory import MemoryRecord
 from tests.unit.memory_world import ORDERS, START_MS, TOLERANT, World
 
 FORMAT = "io.confluent.connect.s3.format.json.JsonFormat"

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
-from kafka_s3.heartbeat import Heartbeat, Phase, Pulse, beating, may_replace, read_heartbeat
-from kafka_s3.masking import masking
-from kafka_s3.model import Reason, TopicPartition, Totals
-from kafka_s3.naming import StatePaths
-from kafka_s3.observer import Round, Silent, Start
+from kafka_s3.config.masking import masking
+from kafka_s3.control.heartbeat import Heartbeat, HeartbeatWriter, Phase, beating, may_replace, read_heartbeat
+from kafka_s3.model.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
+from kafka_s3.model.files import Reason, Totals
+from kafka_s3.model.observer import Round, Silent, Start
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
 from tests.unit.memory_world import ORDERS, World, settings_of
@@ -45,8 +46,8 @@ def store() -> MemoryStore:
     return MemoryStore()
 
 
-def pulse_of(store: Any, clock: Callable[[], int], **more: Any) -> Pulse:
-    return Pulse(store, PATHS, interval_ms=1000, clock_ms=clock, **more)
+def pulse_of(store: Any, clock: Callable[[], int], **more: Any) -> HeartbeatWriter:
+    return HeartbeatWriter(store, PATHS, interval_ms=1000, clock_ms=clock, **more)
 
 
 def said(store: MemoryStore) -> Heartbeat:
@@ -105,15 +106,15 @@ def test_a_successor_is_not_written_over(existing: Heartbeat | None, epoch: int,
 
 
 def test_the_loop_is_mirrored(store: MemoryStore, clock: Clock) -> None:
-    pulse = pulse_of(store, clock)
-    pulse.beat()
+    heartbeat_writer = pulse_of(store, clock)
+    heartbeat_writer.beat()
     assert (said(store).phase, said(store).version, said(store).epoch) == (Phase.STARTING, -1, 0)
-    pulse.started(Start("orders", 4, 2, Totals(), 1, 10))
-    pulse.claimed("host/abc")
-    pulse.doing(Phase.RUNNING, "request-1")
-    pulse.round_done(done(6))
+    heartbeat_writer.started(Start("orders", 4, 2, Totals(), 1, 10))
+    heartbeat_writer.claimed("host/abc")
+    heartbeat_writer.doing(Phase.RUNNING, "request-1")
+    heartbeat_writer.round_done(done(6))
     clock.now = 2_000
-    pulse.beat()
+    heartbeat_writer.beat()
     beat = said(store)
     assert (beat.phase, beat.epoch, beat.version, beat.driver, beat.request) == (
         Phase.RUNNING,
@@ -126,12 +127,12 @@ def test_the_loop_is_mirrored(store: MemoryStore, clock: Clock) -> None:
 
 
 def test_a_heartbeat_says_when_lag_was_measured_and_an_older_one_may_lack_it(store: MemoryStore, clock: Clock) -> None:
-    pulse = pulse_of(store, clock)
-    assert pulse.current.looked_ms is None
-    pulse.round_done(replace(done(6), looked_ms=800))
-    assert pulse.current.looked_ms == 800
-    pulse.worked({ORDERS: 0}, 950)
-    pulse.beat()
+    heartbeat_writer = pulse_of(store, clock)
+    assert heartbeat_writer.current.looked_ms is None
+    heartbeat_writer.round_done(replace(done(6), looked_ms=800))
+    assert heartbeat_writer.current.looked_ms == 800
+    heartbeat_writer.worked({ORDERS: 0}, 950)
+    heartbeat_writer.beat()
     assert said(store).looked_ms == 950
     older = {name: value for name, value in json.loads(WHOLE.to_json()).items() if name != "looked_ms"}
     store.put(PATHS.heartbeat(), json.dumps(older).encode())
@@ -158,26 +159,30 @@ def test_the_loop_says_when_it_last_looked() -> None:
 
 
 def test_trouble_lasts_until_a_look_without_warnings(store: MemoryStore, clock: Clock) -> None:
-    pulse = pulse_of(store, clock)
-    pulse.warned("Kafka is away.")
-    assert (pulse.current.troubled, pulse.current.warning, pulse.current.warned_ms) == (True, "Kafka is away.", 1_000)
-    pulse.worked({ORDERS: 0})  # the warning came in this look: a follower's
-    assert pulse.current.troubled
-    pulse.worked({ORDERS: 0})
-    assert (pulse.current.troubled, pulse.current.warning) == (False, "Kafka is away.")
+    heartbeat_writer = pulse_of(store, clock)
+    heartbeat_writer.warned("Kafka is away.")
+    assert (
+        heartbeat_writer.current.troubled,
+        heartbeat_writer.current.warning,
+        heartbeat_writer.current.warned_ms,
+    ) == (True, "Kafka is away.", 1_000)
+    heartbeat_writer.worked({ORDERS: 0})  # the warning came in this look: a follower's
+    assert heartbeat_writer.current.troubled
+    heartbeat_writer.worked({ORDERS: 0})
+    assert (heartbeat_writer.current.troubled, heartbeat_writer.current.warning) == (False, "Kafka is away.")
 
 
 def test_lag_counts_as_growing_only_over_heartbeats_that_follow_a_commit(store: MemoryStore, clock: Clock) -> None:
-    pulse = pulse_of(store, clock)
+    heartbeat_writer = pulse_of(store, clock)
     grew = []
     for lag in (5, 6, 7, 8, 2):
-        pulse.round_done(done(lag))
-        pulse.beat()
+        heartbeat_writer.round_done(done(lag))
+        heartbeat_writer.beat()
         grew.append(said(store).lag_grew)
     assert grew == [0, 1, 2, 3, 0]
     for lag in (10, 20, 30):  # the open tail of a sink that closes files by the hour
-        pulse.worked({ORDERS: lag})
-        pulse.beat()
+        heartbeat_writer.worked({ORDERS: lag})
+        heartbeat_writer.beat()
     assert (said(store).lag_grew, said(store).lag) == (0, {ORDERS: 30})
 
 
@@ -187,9 +192,9 @@ def test_a_bucket_that_refuses_heartbeats_is_told_once_and_stops_nothing(
     def refuse(_: str) -> None:
         raise StorageUnavailable("PutObject failed: SlowDown.")
 
-    pulse = pulse_of(FaultyStore(store, [Fault("put", refuse, nth=None)]), clock)
-    pulse.beat()
-    pulse.beat()
+    heartbeat_writer = pulse_of(FaultyStore(store, [Fault("put", refuse, nth=None)]), clock)
+    heartbeat_writer.beat()
+    heartbeat_writer.beat()
     assert [record.message for record in caplog.records] == [
         "The heartbeat could not be written; the sink goes on: StorageUnavailable: PutObject failed: SlowDown."
     ]
@@ -229,16 +234,16 @@ def test_a_fenced_driver_without_a_successor_that_beats_ends_in_silence(store: M
 
 def test_a_restart_knows_which_flush_was_done(store: MemoryStore, clock: Clock) -> None:
     store.put(PATHS.heartbeat(), replace(WHOLE, phase=Phase.STOPPED).to_json())
-    with beating(pulse_of(store, clock)) as pulse:
-        assert pulse.current.flushed == "x"
+    with beating(pulse_of(store, clock)) as heartbeat_writer:
+        assert heartbeat_writer.current.flushed == "x"
 
 
 def test_no_secret_and_no_foreign_text_gets_into_the_bucket(store: MemoryStore, clock: Clock) -> None:
     settings = settings_of({"flush.size": "3", "aws.access.key.id": "AKIA", "aws.secret.access.key": "canary-3f2a"})
-    pulse = pulse_of(store, clock, mask=masking(settings))
-    pulse.warned("refused: canary-3f2a")
-    pulse.ended(ValueError("record 5 holds canary-77"))
-    pulse.beat()
+    heartbeat_writer = pulse_of(store, clock, mask=masking(settings))
+    heartbeat_writer.warned("refused: canary-3f2a")
+    heartbeat_writer.ended(ValueError("record 5 holds canary-77"))
+    heartbeat_writer.beat()
     stored = store.get(PATHS.heartbeat())
     assert b"canary" not in stored
     assert said(store).warning == "refused: ****"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.joda import (
+from kafka_s3.naming.joda import (
     BucketNames,
     Pattern,
     bucket_start,
@@ -20,8 +20,8 @@ from kafka_s3.joda import (
     parse_timestamp,
     zone,
 )
-from kafka_s3.joda.calendar import date_of, days_of, fields
-from kafka_s3.joda.zones import offset_ms
+from kafka_s3.naming.joda.calendar import date_of, days_of, fields
+from kafka_s3.naming.joda.zones import offset_ms
 
 ZONES = [
     "UTC",
@@ -102,11 +102,11 @@ def test_zones_that_joda_knows_are_known(id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "way_out"),
+    ("id", "remedy"),
     [("PST", "America/Los_Angeles"), ("Europe/Pariss", "Europe/Paris"), ("", "UTC"), ("+25:00", "23:59")],
 )
-def test_zones_that_joda_does_not_know_are_refused_with_a_way_out(id: str, way_out: str) -> None:
-    with pytest.raises(ValueError, match=way_out):
+def test_zones_that_joda_does_not_know_are_refused_with_a_way_out(id: str, remedy: str) -> None:
+    with pytest.raises(ValueError, match=remedy):
         zone(id)
 
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.joda import BucketNames, Pattern, bucket_start, check_pattern, parse_instant, parse_timestamp, zone
-from kafka_s3.joda.distinct import distinct, first_rows
-from kafka_s3.joda.texts import texts
-from kafka_s3.joda.zones import offset_ms
+from kafka_s3.naming.joda import BucketNames, Pattern, bucket_start, check_pattern, parse_instant, parse_timestamp, zone
+from kafka_s3.naming.joda.distinct import distinct, first_rows
+from kafka_s3.naming.joda.texts import texts
+from kafka_s3.naming.joda.zones import offset_ms
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -196,7 +196,7 @@ def test_texts_are_those_of_java_17(locale: str, wanted: str) -> None:
 
 
 def test_the_texts_of_a_language_do_not_depend_on_what_was_asked_before() -> None:
-    code = "from kafka_s3.joda.texts import texts; [texts(one) for one in ('root', 'nds', 'yi', 'ii')]; print(ascii(texts('ja')))"
+    code = "from kafka_s3.naming.joda.texts import texts; [texts(one) for one in ('root', 'nds', 'yi', 'ii')]; print(ascii(texts('ja')))"
     told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert told.strip() == ascii(texts("ja"))
 

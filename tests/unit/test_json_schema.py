@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.converters.json_schema import JsonSchemaPayloads
-from kafka_s3.records import Objects
-from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, Kind, SchemaError
+from kafka_s3.records.values import Objects
+from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, SchemaError, SchemaType
 from kafka_s3.schemas.json_schema import ENUM, ONE_OF, JsonSchemaOptions, connect_schema, to_connect
 from kafka_s3.schemas.registered import Language, Reference, RegisteredSchema
 
 OPTIONS = JsonSchemaOptions()
-STRING, LONG = ConnectSchema(Kind.STRING), ConnectSchema(Kind.INT64)
-OPTIONAL_STRING = ConnectSchema(Kind.STRING, optional=True)
+STRING, LONG = ConnectSchema(SchemaType.STRING), ConnectSchema(SchemaType.INT64)
+OPTIONAL_STRING = ConnectSchema(SchemaType.STRING, optional=True)
 
 
 def read(document: Any, **more: Any) -> ConnectSchema:
@@ -51,24 +51,24 @@ def decimal(scale: int = 2) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("document", "kind"),
     [
-        ({"type": "boolean"}, Kind.BOOLEAN),
-        ({"type": "integer"}, Kind.INT64),
-        ({"type": "number"}, Kind.FLOAT64),
-        ({"type": "string"}, Kind.STRING),
-        ({"type": "string", "format": "date-time"}, Kind.STRING),
-        ({"type": "string", "connect.type": "bytes"}, Kind.BYTES),
-        ({"type": "integer", "connect.type": "int8"}, Kind.INT8),
-        ({"type": "integer", "connect.type": "int16"}, Kind.INT16),
-        ({"type": "integer", "connect.type": "int32"}, Kind.INT32),
-        ({"type": "number", "connect.type": "float32"}, Kind.FLOAT32),
-        ({"minimum": 3}, Kind.FLOAT64),
-        ({"maxLength": 3}, Kind.STRING),
-        ({"type": "integer", "enum": [1, 2]}, Kind.INT64),
-        ({"type": "string", "const": "x"}, Kind.STRING),
-        ({"allOf": [{"type": "string"}, {"maxLength": 3}]}, Kind.STRING),
+        ({"type": "boolean"}, SchemaType.BOOLEAN),
+        ({"type": "integer"}, SchemaType.INT64),
+        ({"type": "number"}, SchemaType.FLOAT64),
+        ({"type": "string"}, SchemaType.STRING),
+        ({"type": "string", "format": "date-time"}, SchemaType.STRING),
+        ({"type": "string", "connect.type": "bytes"}, SchemaType.BYTES),
+        ({"type": "integer", "connect.type": "int8"}, SchemaType.INT8),
+        ({"type": "integer", "connect.type": "int16"}, SchemaType.INT16),
+        ({"type": "integer", "connect.type": "int32"}, SchemaType.INT32),
+        ({"type": "number", "connect.type": "float32"}, SchemaType.FLOAT32),
+        ({"minimum": 3}, SchemaType.FLOAT64),
+        ({"maxLength": 3}, SchemaType.STRING),
+        ({"type": "integer", "enum": [1, 2]}, SchemaType.INT64),
+        ({"type": "string", "const": "x"}, SchemaType.STRING),
+        ({"allOf": [{"type": "string"}, {"maxLength": 3}]}, SchemaType.STRING),
     ],
 )
-def test_types_become_those_of_connect(document: Any, kind: Kind) -> None:
+def test_types_become_those_of_connect(document: Any, kind: SchemaType) -> None:
     assert read(document) == ConnectSchema(kind)
 
 
@@ -78,7 +78,7 @@ def test_a_schema_has_its_title_version_description_parameters_and_default() -> 
         "connect.parameters": {"unit": "cent"}, "connect.version": 3,
     }  # fmt: skip
     expected = ConnectSchema(
-        Kind.INT64, name="amount", doc="in cents", default="5", version=3, parameters=(("unit", "cent"),)
+        SchemaType.INT64, name="amount", doc="in cents", default="5", version=3, parameters=(("unit", "cent"),)
     )
     assert read(document, version=9) == expected
     del document["connect.version"]
@@ -87,7 +87,7 @@ def test_a_schema_has_its_title_version_description_parameters_and_default() -> 
 
 def test_the_version_is_that_of_the_whole_schema_and_not_of_its_fields() -> None:
     schema = read({"type": "object", "properties": {"a": {"type": "string"}}}, version=4)
-    assert schema == ConnectSchema(Kind.STRUCT, version=4, fields=(Field("a", STRING),))
+    assert schema == ConnectSchema(SchemaType.STRUCT, version=4, fields=(Field("a", STRING),))
 
 
 def test_fields_stand_in_the_order_of_connect_index_else_as_in_the_document() -> None:
@@ -120,13 +120,13 @@ def test_a_type_or_null_is_optional(document: Any) -> None:
 def test_other_unions_are_structs_with_a_field_per_branch() -> None:
     branches = (
         Field(f"{ONE_OF}.field.0", OPTIONAL_STRING),
-        Field(f"{ONE_OF}.field.1", ConnectSchema(Kind.INT64, optional=True)),
+        Field(f"{ONE_OF}.field.1", ConnectSchema(SchemaType.INT64, optional=True)),
     )
-    expected = ConnectSchema(Kind.STRUCT, name=ONE_OF, fields=branches)
+    expected = ConnectSchema(SchemaType.STRUCT, name=ONE_OF, fields=branches)
     assert read({"oneOf": [{"type": "string"}, {"type": "integer"}], "title": "lost"}) == expected
     assert read({"type": ["string", "integer"]}) == expected
     with_null = read({"anyOf": [{"type": "string"}, {"type": "null"}, {"type": "integer"}]})
-    assert with_null == ConnectSchema(Kind.STRUCT, name=ONE_OF, optional=True, fields=branches)
+    assert with_null == ConnectSchema(SchemaType.STRUCT, name=ONE_OF, optional=True, fields=branches)
 
 
 def test_all_of_joins_the_properties_of_its_parts() -> None:
@@ -141,18 +141,18 @@ def test_all_of_joins_the_properties_of_its_parts() -> None:
 
 
 def test_an_enum_is_a_string_with_its_symbols_as_parameters() -> None:
-    expected = ConnectSchema(Kind.STRING, parameters=((ENUM, ""), (f"{ENUM}.A", "A"), (f"{ENUM}.B", "B")))
+    expected = ConnectSchema(SchemaType.STRING, parameters=((ENUM, ""), (f"{ENUM}.A", "A"), (f"{ENUM}.B", "B")))
     assert read({"type": "string", "enum": ["A", "B"]}) == expected
     assert read({"enum": ["A", "B"]}) == expected
 
 
 def test_maps_are_objects_of_additional_properties_or_lists_of_entries() -> None:
-    string_map = ConnectSchema(Kind.MAP, keys=STRING, values=LONG)
+    string_map = ConnectSchema(SchemaType.MAP, keys=STRING, values=LONG)
     assert read({"type": "object", "additionalProperties": {"type": "integer"}}) == string_map
     assert read({"type": "object", "connect.type": "map", "additionalProperties": {"type": "integer"}}) == string_map
     entry = {"type": "object", "properties": {"key": {"type": "integer"}, "value": {"type": "string"}}}
     assert read({"type": "array", "connect.type": "map", "items": entry}) == ConnectSchema(
-        Kind.MAP, keys=LONG, values=STRING
+        SchemaType.MAP, keys=LONG, values=STRING
     )
 
 
@@ -183,7 +183,7 @@ def test_references_to_other_schemas_are_found_by_name_by_id_and_relative_to_the
             "type": "object", "properties": {"street": {"$ref": "#/$defs/street"}}, "$defs": {"street": {"type": "string"}},
         },
     }  # fmt: skip
-    address = ConnectSchema(Kind.STRUCT, fields=(Field("street", STRING),))
+    address = ConnectSchema(SchemaType.STRUCT, fields=(Field("street", STRING),))
     assert fields(read(document, references=references)) == {"name": LONG, "id": STRING, "relative": address}
 
 
@@ -448,4 +448,4 @@ SCHEMAS = st.recursive(
 @given(SCHEMAS)
 def test_any_document_is_a_schema_or_an_error(document: Any) -> None:
     with contextlib.suppress(SchemaError):
-        assert isinstance(read(document).kind, Kind)
+        assert isinstance(read(document).kind, SchemaType)

@@ -17,8 +17,9 @@ from kafka_s3.converters.json_columns import JsonColumns
 from kafka_s3.converters.json_envelope import JsonEnvelope
 from kafka_s3.converters.json_values import JsonTables, JsonValues
 from kafka_s3.formats.json_lines import json_format
-from kafka_s3.model import Stage
-from kafka_s3.records import MISSING, Decoded, JsonText
+from kafka_s3.model.failures import Stage
+from kafka_s3.records.runs import Decoded
+from kafka_s3.records.values import MISSING, JsonText
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.schemas.inference import unify
 

@@ -12,7 +12,7 @@ import pytest
 from memory_world import ORDERS, START_MS, TOLERANT, World
 from memory_world import rows as lines
 
-from kafka_s3.embedded.memory import MemoryRecord
+from kafka_s3.local.memory import MemoryRecord
 
 PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat"}
 INFERRED = {**PARQUET, "value.schema.inference": "true"}

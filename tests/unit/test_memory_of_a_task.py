@@ -17,10 +17,10 @@ import json, resource, sys
 from pathlib import Path
 import pyarrow as pa
 from memory_world import ORDERS, settings_of
-from kafka_s3.model import Reason
-from kafka_s3.pipeline import make_pipeline
+from kafka_s3.model.files import Reason
+from kafka_s3.wiring.pipeline import make_pipeline
 from kafka_s3.storage.etag import etag_of_bytes
-from kafka_s3.tasks import Assignment, Delivery
+from kafka_s3.model.tasks import Assignment, Delivery
 
 class Bucket:
     sent = uploads = 0

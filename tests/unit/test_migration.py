@@ -19,22 +19,22 @@ from hypothesis import strategies as st
 from memory_world import FIELD, ORDERS, TIME, World, settings_of
 from rich.console import Console
 
-from kafka_s3.block_gzip.index import Block, index_bytes
-from kafka_s3.block_gzip.names import BlockNames, index_key_of
 from kafka_s3.cli.migrate import offsets_given, show_plan
-from kafka_s3.commit_entry import Kind
+from kafka_s3.commit.entry import EntryKind
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import validate
-from kafka_s3.errors import ConfigError
-from kafka_s3.migration.counts import record_count
-from kafka_s3.migration.decision import Evidence, Found, Split, Verdict, decide
-from kafka_s3.migration.keys import KeyReader, ObjectKey
-from kafka_s3.migration.survey import split_of, survey
-from kafka_s3.migration.takeover import MigrationRefused, Takeover, apply, check_decided, check_stopped, takeover
-from kafka_s3.model import TopicPartition
-from kafka_s3.naming import Naming
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.formats.block_gzip.index import Block, index_bytes
+from kafka_s3.model.errors import ConfigError
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.block_gzip import BlockNames, index_key_of
+from kafka_s3.naming.keys import Naming
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.tools.migration.counts import record_count
+from kafka_s3.tools.migration.decision import FoundObject, PartitionSurvey, Split, TakeoverVerdict, decide
+from kafka_s3.tools.migration.keys import KeyReader, ObjectKey
+from kafka_s3.tools.migration.survey import split_of, survey
+from kafka_s3.tools.migration.takeover import MigrationRefused, Takeover, apply, check_decided, check_stopped, takeover
 
 SAME = Split("", side_by_side=False, flush_size=5)
 SAME_BESIDE = Split("", side_by_side=True)
@@ -52,65 +52,75 @@ JSON_FORMAT = "io.confluent.connect.s3.format.json.JsonFormat"
 
 def evidence(
     committed: int | None, *objects: tuple[Any, ...], start: int = 0, head: int = 100, more: int = 0
-) -> Evidence:
+) -> PartitionSurvey:
     """Objects are (first offset, records) or (first offset, records, directory)."""
-    found = tuple(Found(f"key-{o[0]}", o[2] if len(o) > 2 else "d", o[0], o[1]) for o in objects)
-    return Evidence(ORDERS, committed, found, len(found) + more, start, head)
+    found = tuple(FoundObject(f"key-{o[0]}", o[2] if len(o) > 2 else "d", o[0], o[1]) for o in objects)
+    return PartitionSurvey(ORDERS, committed, found, len(found) + more, start, head)
 
 
 TABLE = [
     # a clean stop, and what may lie before the group offset
-    (evidence(10, (0, 5), (5, 5)), SAME, Verdict.EQUAL, 10),
-    (evidence(10, (0, 5), (5, 5)), CLOCK, Verdict.EQUAL, 10),
-    (evidence(10, (0, 5), (5, 3)), SAME, Verdict.OBJECTS_END_BEFORE, 10),
-    (evidence(10, (0, 4, "a"), (4, 3, "b"), (5, 3, "c")), SAME_BESIDE, Verdict.EQUAL, 10),
-    (evidence(10, (5, None)), SAME, Verdict.NOT_COUNTED, 10),
-    (evidence(10, (0, 5), (5, None)), SAME, Verdict.NOT_COUNTED, 10),
-    (evidence(10), SAME, Verdict.NO_OBJECTS, 10),
-    (evidence(None), SAME, Verdict.NOTHING, None),
+    (evidence(10, (0, 5), (5, 5)), SAME, TakeoverVerdict.EQUAL, 10),
+    (evidence(10, (0, 5), (5, 5)), CLOCK, TakeoverVerdict.EQUAL, 10),
+    (evidence(10, (0, 5), (5, 3)), SAME, TakeoverVerdict.OBJECTS_END_BEFORE, 10),
+    (evidence(10, (0, 4, "a"), (4, 3, "b"), (5, 3, "c")), SAME_BESIDE, TakeoverVerdict.EQUAL, 10),
+    (evidence(10, (5, None)), SAME, TakeoverVerdict.NOT_COUNTED, 10),
+    (evidence(10, (0, 5), (5, None)), SAME, TakeoverVerdict.NOT_COUNTED, 10),
+    (evidence(10), SAME, TakeoverVerdict.NO_OBJECTS, 10),
+    (evidence(None), SAME, TakeoverVerdict.NOTHING, None),
     # killed between upload and commit
-    (evidence(10, (5, 5), (10, 5), (15, 5)), SAME, Verdict.OVERWRITE, 10),
-    (evidence(10, (5, 5), (10, None)), SAME, Verdict.OVERWRITE, 10),
-    (evidence(10, (5, 5), (10, 3, "a"), (11, 2, "b")), SAME_BESIDE, Verdict.OVERWRITE, 10),
-    (evidence(0, (0, 5)), SAME, Verdict.OVERWRITE, 0),
-    (evidence(10, (5, 5), (10, 8)), SAME, Verdict.BEHIND_OBJECTS, 18),  # more than flush.size: it was another one
-    (evidence(10, (5, 5), (10, 8), (18, 3)), CLOCK, Verdict.BEHIND_OBJECTS, 21),
-    (evidence(10, (5, 5), (10, 8, "h=1"), (18, 3, "h=2")), ARRIVAL, Verdict.BEHIND_OBJECTS, 21),
-    (evidence(10, (5, 5), (10, None)), CLOCK, Verdict.OVERWRITE, 10),  # the only one of its directory
-    (evidence(10, (5, 5), (10, 8), (18, None)), CLOCK, Verdict.UNDECIDED, None),
-    (evidence(10, (5, 5), (10, None, "h=1")), ARRIVAL, Verdict.UNDECIDED, None),
-    (evidence(10, (5, 5), (10, 3), (15, 3)), CLOCK, Verdict.UNDECIDED, None),  # offsets have gaps: the end is not known
-    (evidence(10, (4, 5), (10, 3)), CLOCK, Verdict.OVERWRITE, 10),
-    (evidence(10, (5, 5), (10, 3, "a"), (11, 2, "b")), CLOCK_BESIDE, Verdict.OVERWRITE, 10),
-    (evidence(10, (5, 5), (10, 3, "a"), (13, 2, "a")), CLOCK_BESIDE, Verdict.UNDECIDED, None),
-    (evidence(10, (10, 3, "a")), UNSTABLE, Verdict.UNDECIDED, None),
+    (evidence(10, (5, 5), (10, 5), (15, 5)), SAME, TakeoverVerdict.OVERWRITE, 10),
+    (evidence(10, (5, 5), (10, None)), SAME, TakeoverVerdict.OVERWRITE, 10),
+    (evidence(10, (5, 5), (10, 3, "a"), (11, 2, "b")), SAME_BESIDE, TakeoverVerdict.OVERWRITE, 10),
+    (evidence(0, (0, 5)), SAME, TakeoverVerdict.OVERWRITE, 0),
+    (
+        evidence(10, (5, 5), (10, 8)),
+        SAME,
+        TakeoverVerdict.BEHIND_OBJECTS,
+        18,
+    ),  # more than flush.size: it was another one
+    (evidence(10, (5, 5), (10, 8), (18, 3)), CLOCK, TakeoverVerdict.BEHIND_OBJECTS, 21),
+    (evidence(10, (5, 5), (10, 8, "h=1"), (18, 3, "h=2")), ARRIVAL, TakeoverVerdict.BEHIND_OBJECTS, 21),
+    (evidence(10, (5, 5), (10, None)), CLOCK, TakeoverVerdict.OVERWRITE, 10),  # the only one of its directory
+    (evidence(10, (5, 5), (10, 8), (18, None)), CLOCK, TakeoverVerdict.UNDECIDED, None),
+    (evidence(10, (5, 5), (10, None, "h=1")), ARRIVAL, TakeoverVerdict.UNDECIDED, None),
+    (
+        evidence(10, (5, 5), (10, 3), (15, 3)),
+        CLOCK,
+        TakeoverVerdict.UNDECIDED,
+        None,
+    ),  # offsets have gaps: the end is not known
+    (evidence(10, (4, 5), (10, 3)), CLOCK, TakeoverVerdict.OVERWRITE, 10),
+    (evidence(10, (5, 5), (10, 3, "a"), (11, 2, "b")), CLOCK_BESIDE, TakeoverVerdict.OVERWRITE, 10),
+    (evidence(10, (5, 5), (10, 3, "a"), (13, 2, "a")), CLOCK_BESIDE, TakeoverVerdict.UNDECIDED, None),
+    (evidence(10, (10, 3, "a")), UNSTABLE, TakeoverVerdict.UNDECIDED, None),
     # an object across the group offset
-    (evidence(7, (0, 5), (5, 5)), SAME, Verdict.BEHIND_OBJECTS, 10),
-    (evidence(7, (0, 5), (5, 5), (10, 5)), SAME, Verdict.BEHIND_OBJECTS, 15),
-    (evidence(7, (0, 5), (5, 5)), SAME_BESIDE, Verdict.UNDECIDED, None),
+    (evidence(7, (0, 5), (5, 5)), SAME, TakeoverVerdict.BEHIND_OBJECTS, 10),
+    (evidence(7, (0, 5), (5, 5), (10, 5)), SAME, TakeoverVerdict.BEHIND_OBJECTS, 15),
+    (evidence(7, (0, 5), (5, 5)), SAME_BESIDE, TakeoverVerdict.UNDECIDED, None),
     # no group offset
-    (evidence(None, (0, 5), (5, 5)), SAME, Verdict.BEHIND_OBJECTS, 10),
-    (evidence(None, (0, 5), (5, 5)), CLOCK, Verdict.BEHIND_OBJECTS, 10),
-    (evidence(None, (0, 3, "a"), (1, 2, "b")), SAME_BESIDE, Verdict.OVERWRITE, 0),
-    (evidence(None, (3, None), start=3), SAME, Verdict.OVERWRITE, 3),
-    (evidence(None, (3, 2, "a"), start=4), SAME_BESIDE, Verdict.UNDECIDED, None),
-    (evidence(None, (0, 3, "a"), (1, 2, "b")), CLOCK_BESIDE, Verdict.UNDECIDED, None),
+    (evidence(None, (0, 5), (5, 5)), SAME, TakeoverVerdict.BEHIND_OBJECTS, 10),
+    (evidence(None, (0, 5), (5, 5)), CLOCK, TakeoverVerdict.BEHIND_OBJECTS, 10),
+    (evidence(None, (0, 3, "a"), (1, 2, "b")), SAME_BESIDE, TakeoverVerdict.OVERWRITE, 0),
+    (evidence(None, (3, None), start=3), SAME, TakeoverVerdict.OVERWRITE, 3),
+    (evidence(None, (3, 2, "a"), start=4), SAME_BESIDE, TakeoverVerdict.UNDECIDED, None),
+    (evidence(None, (0, 3, "a"), (1, 2, "b")), CLOCK_BESIDE, TakeoverVerdict.UNDECIDED, None),
     # what Kafka has
-    (evidence(10, (5, 5), (10, 5), start=12), SAME, Verdict.BEHIND_OBJECTS, 15),
-    (evidence(10, (5, 5), (10, 5), start=20), SAME, Verdict.LOST, 15),
-    (evidence(10, (5, 5), start=12), SAME, Verdict.LOST, 10),
-    (evidence(10, (10, 3, "a"), start=12), SAME_BESIDE, Verdict.UNDECIDED, None),
-    (evidence(10, (5, 5), head=9), SAME, Verdict.UNDECIDED, None),
-    (evidence(10, (5, 5), (10, 5), head=12), CLOCK, Verdict.UNDECIDED, None),
+    (evidence(10, (5, 5), (10, 5), start=12), SAME, TakeoverVerdict.BEHIND_OBJECTS, 15),
+    (evidence(10, (5, 5), (10, 5), start=20), SAME, TakeoverVerdict.LOST, 15),
+    (evidence(10, (5, 5), start=12), SAME, TakeoverVerdict.LOST, 10),
+    (evidence(10, (10, 3, "a"), start=12), SAME_BESIDE, TakeoverVerdict.UNDECIDED, None),
+    (evidence(10, (5, 5), head=9), SAME, TakeoverVerdict.UNDECIDED, None),
+    (evidence(10, (5, 5), (10, 5), head=12), CLOCK, TakeoverVerdict.UNDECIDED, None),
 ]
 
 
 @pytest.mark.parametrize(("found", "split", "verdict", "offset"), TABLE)
-def test_the_decision(found: Evidence, split: Split, verdict: Verdict, offset: int | None) -> None:
+def test_the_decision(found: PartitionSurvey, split: Split, verdict: TakeoverVerdict, offset: int | None) -> None:
     decision = decide(found, split)
     assert (decision.verdict, decision.offset) == (verdict, offset), decision.why
     assert decision.why.endswith(".")
-    assert ("--offset orders-0=OFFSET" in decision.why) == (verdict is Verdict.UNDECIDED)
+    assert ("--offset orders-0=OFFSET" in decision.why) == (verdict is TakeoverVerdict.UNDECIDED)
 
 
 def test_deleting_is_advised_only_where_the_records_can_be_written_again() -> None:
@@ -316,24 +326,24 @@ def test_a_clean_stop_goes_on_at_the_group_offset() -> None:
     world = left(group=10, objects={naming_key(0): range(5), naming_key(5): range(5, 10)})
     (decision,) = looked(world).decisions
 
-    assert (decision.verdict, decision.offset) == (Verdict.EQUAL, 10)
+    assert (decision.verdict, decision.offset) == (TakeoverVerdict.EQUAL, 10)
     assert gone_on(world) == list(range(20))
     first, second = world.entries()[:2]
-    assert (first.kind, second.kind) == (Kind.EPOCH, Kind.POSITION)
+    assert (first.kind, second.kind) == (EntryKind.EPOCH, EntryKind.POSITION)
     assert (second.gaps, second.topic_ids) == ((), {"orders": "id-orders"})
     assert world.kafka.groups[GROUP] == {ORDERS: 20}
 
 
 def test_a_crash_between_upload_and_commit_is_written_over_where_files_split_the_same_way() -> None:
     world = left(group=5, objects={naming_key(0): range(5), naming_key(5): range(5, 10), naming_key(10): range(10, 15)})
-    assert looked(world).decisions[0].verdict is Verdict.OVERWRITE
+    assert looked(world).decisions[0].verdict is TakeoverVerdict.OVERWRITE
     assert gone_on(world) == list(range(20))
     assert [naming_key(at) for at in (0, 5, 10, 15)] == sorted(world.numbers())
 
 
 def test_a_crash_under_a_schedule_goes_on_behind_the_objects() -> None:
     world = left(group=5, objects={naming_key(0): range(5), naming_key(5): range(5, 8)}, **SCHEDULE)
-    assert looked(world).decisions[0].verdict is Verdict.BEHIND_OBJECTS
+    assert looked(world).decisions[0].verdict is TakeoverVerdict.BEHIND_OBJECTS
     assert gone_on(world) == list(range(18))  # the tail waits for the schedule
     assert naming_key(8) in world.numbers()
 
@@ -362,7 +372,7 @@ def test_objects_of_keys_stand_for_files_of_tombstones() -> None:
     (decision,) = looked(world).decisions
 
     assert decision.evidence.total == 2
-    assert (decision.verdict, decision.offset) == (Verdict.EQUAL, 5)
+    assert (decision.verdict, decision.offset) == (TakeoverVerdict.EQUAL, 5)
 
 
 def test_nothing_is_applied_while_the_connector_runs_or_something_is_undecided() -> None:
@@ -378,7 +388,7 @@ def test_nothing_is_applied_while_the_connector_runs_or_something_is_undecided()
     assert world.entries() == []
 
     by_hand = looked(world, by_hand=10)
-    assert by_hand.decisions[0].verdict is Verdict.GIVEN
+    assert by_hand.decisions[0].verdict is TakeoverVerdict.GIVEN
     apply(by_hand, world.log(), world.kafka)
     assert world.frontier() == 10
 
@@ -430,7 +440,7 @@ def block_settings(connector: str) -> Settings:
         "kafka.bootstrap.servers": "memory:9092", "s3.prefix": "lake",
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     }  # fmt: skip
-    return validate(config).usable().resolved()
+    return resolved(validate(config).usable())
 
 
 ORIGINAL = "com.deviantart.kafka_connect_s3.S3SinkConnector"
@@ -459,17 +469,17 @@ def block_world(
 @pytest.mark.parametrize(
     ("connector", "pointer", "group", "indexed", "verdict", "offset"),
     [
-        (ORIGINAL, 5, 3, True, Verdict.EQUAL, 10),  # the pointer counts, whatever the group says
-        (ORIGINAL, 0, 10, True, Verdict.BEHIND_OBJECTS, 10),  # killed before the pointer was written
-        (ORIGINAL, 0, 10, False, Verdict.BEHIND_OBJECTS, 10),  # killed before the index was written
-        (ORIGINAL, None, 10, True, Verdict.BEHIND_OBJECTS, 10),
-        (SUCCESSOR, 0, 10, True, Verdict.EQUAL, 10),  # the group counts, whatever the pointer says
-        (SUCCESSOR, 5, 5, True, Verdict.BEHIND_OBJECTS, 10),
-        (SUCCESSOR, 5, 12, True, Verdict.OBJECTS_END_BEFORE, 12),
+        (ORIGINAL, 5, 3, True, TakeoverVerdict.EQUAL, 10),  # the pointer counts, whatever the group says
+        (ORIGINAL, 0, 10, True, TakeoverVerdict.BEHIND_OBJECTS, 10),  # killed before the pointer was written
+        (ORIGINAL, 0, 10, False, TakeoverVerdict.BEHIND_OBJECTS, 10),  # killed before the index was written
+        (ORIGINAL, None, 10, True, TakeoverVerdict.BEHIND_OBJECTS, 10),
+        (SUCCESSOR, 0, 10, True, TakeoverVerdict.EQUAL, 10),  # the group counts, whatever the pointer says
+        (SUCCESSOR, 5, 5, True, TakeoverVerdict.BEHIND_OBJECTS, 10),
+        (SUCCESSOR, 5, 12, True, TakeoverVerdict.OBJECTS_END_BEFORE, 12),
     ],
 )
 def test_a_block_gzip_bucket(
-    connector: str, pointer: int | None, group: int, indexed: bool, verdict: Verdict, offset: int
+    connector: str, pointer: int | None, group: int, indexed: bool, verdict: TakeoverVerdict, offset: int
 ) -> None:
     world = block_world(block_settings(connector), pointer=pointer, group=group, files={0: 5, 5: 5}, indexed=indexed)
     (decision,) = looked(world).decisions

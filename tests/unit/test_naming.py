@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.model import TopicPartition
-from kafka_s3.naming import Naming, StatePaths
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.keys import Naming
+from kafka_s3.naming.state_paths import StatePaths
 
 EVENTS = TopicPartition("events", 0)
 

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.converters.converter import KafkaBatch
-from kafka_s3.converters.plain import BYTES, NUMBERS, STRING, ByteArrays, Numbers, Strings
+from kafka_s3.converters.plain import BYTES, NUMBERS, STRING, ByteArrayConverter, Numbers, Strings
 from kafka_s3.formats.json_lines import json_format
-from kafka_s3.model import Stage
+from kafka_s3.model.failures import Stage
 
 CODES = {"short": ">h", "integer": ">i", "long": ">q", "float": ">f", "double": ">d"}
 
@@ -123,7 +123,7 @@ def test_the_string_converter_takes_any_bytes(values: list[bytes | None]) -> Non
 
 @given(st.lists(st.none() | st.binary(max_size=6), max_size=12))
 def test_the_byte_array_converter_leaves_bytes_as_they_are(values: list[bytes | None]) -> None:
-    decoded = ByteArrays().decode(batch(values))
+    decoded = ByteArrayConverter().decode(batch(values))
 
     assert [raw for run in decoded.runs for raw in run.values.objects()] == [v for v in values if v is not None]
     assert all(run.schema == BYTES for run in decoded.runs)

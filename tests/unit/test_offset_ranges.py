@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.offset_ranges import OffsetSet
+from kafka_s3.model.offset_sets import OffsetSet
 
 OFFSETS = st.sets(st.integers(0, 60))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.config.validate import validate
-from kafka_s3.embedded.memory import MemoryRecord
+from kafka_s3.local.memory import MemoryRecord
 from tests.unit.memory_world import BASE, ORDERS, START_MS, World
 
 MODULE = """

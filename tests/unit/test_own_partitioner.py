@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from kafka_s3.config.validate import validate
-from kafka_s3.model import TopicPartition
-from kafka_s3.partitioners import custom
-from kafka_s3.pipeline import make_pipeline
-from kafka_s3.records import JsonText, Run
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import JsonText
+from kafka_s3.task.partitioners import custom
+from kafka_s3.wiring.pipeline import make_pipeline
 
 MODULE = """
 import numpy as np
-from kafka_s3.partitioners import Encoded
+from kafka_s3.task.partitioners import Encoded
 
 class EvenOdd:
     uses_time = False

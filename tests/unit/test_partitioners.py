@@ -8,12 +8,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_s3.errors import ConfigError
-from kafka_s3.joda import BucketNames, Pattern, zone
-from kafka_s3.model import TopicPartition
-from kafka_s3.partitioners import DefaultPartitioner, FieldPartitioner, Partitioner, Schemaless, TimePartitioner, custom
-from kafka_s3.records import JsonText, Objects, Plain, Run
-from kafka_s3.schemas.connect import ConnectSchema, Kind, read_schema
+from kafka_s3.model.errors import ConfigError
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.joda import BucketNames, Pattern, zone
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import JsonText, Objects, Plain
+from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
+from kafka_s3.task.partitioners import (
+    DefaultPartitioner,
+    FieldPartitioner,
+    Partitioner,
+    Schemaless,
+    TimePartitioner,
+    custom,
+)
 
 ORDERS = TopicPartition("orders", 3)
 FIELDS = [
@@ -82,7 +90,7 @@ def test_a_field_outside_the_schema_and_a_date_kill_the_original(name: str) -> N
 
 
 def test_values_without_fields_are_not_encodable() -> None:
-    assert directories(by("s"), run_of(Plain(pa.array(["x"])), ConnectSchema(Kind.STRING))) == [None]
+    assert directories(by("s"), run_of(Plain(pa.array(["x"])), ConnectSchema(SchemaType.STRING))) == [None]
     assert directories(by("s"), run_of(JsonText(pa.array([b'{"s":"x"}']), None), None)) == [None]
 
 

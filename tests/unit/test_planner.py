@@ -7,10 +7,20 @@ from datetime import UTC
 
 import pytest
 
-from kafka_s3.model import Reason, TopicPartition
-from kafka_s3.planner import FIRST_LIMIT, Readiness, Standing, assignment, committed, delivered, in_turns, plan
-from kafka_s3.rotation import OFF, RotationRules
-from kafka_s3.tasks import Assignment, Delivery, Tail, TaskReport
+from kafka_s3.driver.planner import (
+    FIRST_LIMIT,
+    PartitionState,
+    Readiness,
+    assignment,
+    committed,
+    delivered,
+    in_turns,
+    plan,
+)
+from kafka_s3.model.files import Reason
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import Assignment, Delivery, Tail, TaskReport
+from kafka_s3.task.rotation import OFF, RotationRules
 
 TP = TopicPartition("orders", 0)
 HOUR = 3_600_000
@@ -29,10 +39,10 @@ TIME = ready(RotationRules(interval_ms=HOUR), by_record_time=True)
 SCHEDULE = ready(RotationRules(schedule_ms=HOUR, zone=UTC))
 
 
-def standing(
+def partition_state(
     head: int, *, frontier: int = 0, examined: int = 0, examined_ms: int | None = None, tail: Tail = NO_TAIL
-) -> Standing:
-    return Standing(
+) -> PartitionState:
+    return PartitionState(
         TP, frontier, None, deliveries=(Delivery(0, head),), examined=examined, examined_ms=examined_ms, tail=tail
     )
 
@@ -42,47 +52,47 @@ def report(start: int, until: int, frontier: int, *, tail: Tail = NO_TAIL) -> Ta
 
 
 def test_nothing_new_is_no_reason_to_read() -> None:
-    assert plan(standing(0), NEVER_MS * 2, COUNT) is None
-    assert plan(standing(5, frontier=5), NEVER_MS * 2, COUNT) is None
+    assert plan(partition_state(0), NEVER_MS * 2, COUNT) is None
+    assert plan(partition_state(5, frontier=5), NEVER_MS * 2, COUNT) is None
 
 
 @pytest.mark.parametrize(
     ("state", "due"),
     [
-        (standing(9), False),
-        (standing(10), True),
-        (standing(109, frontier=100), False),
-        (standing(12, examined=9, examined_ms=0, tail=Tail(records=6)), False),  # compacted: 6 of 9 were records
-        (standing(13, examined=9, examined_ms=0, tail=Tail(records=6)), True),
-        (standing(9, examined=9, examined_ms=0, tail=Tail(records=9)), False),
+        (partition_state(9), False),
+        (partition_state(10), True),
+        (partition_state(109, frontier=100), False),
+        (partition_state(12, examined=9, examined_ms=0, tail=Tail(records=6)), False),  # compacted: 6 of 9 were records
+        (partition_state(13, examined=9, examined_ms=0, tail=Tail(records=6)), True),
+        (partition_state(9, examined=9, examined_ms=0, tail=Tail(records=9)), False),
     ],
 )
-def test_a_count_that_can_be_complete_is_due(state: Standing, due: bool) -> None:
+def test_a_count_that_can_be_complete_is_due(state: PartitionState, due: bool) -> None:
     assert (plan(state, 1, COUNT) is not None) is due
 
 
 def test_an_open_tail_is_looked_at_after_the_check_interval() -> None:
     patient = replace(COUNT, check_ms=60_000)
 
-    assert plan(standing(3), 59_999, patient) is None
-    assert plan(standing(3), 60_000, patient) is not None
-    assert plan(standing(3, examined=3, examined_ms=0), NEVER_MS, patient) is None
-    assert plan(standing(3, examined=2, examined_ms=30_000), 89_999, patient) is None
-    assert plan(standing(3, examined=2, examined_ms=30_000), 90_000, patient) is not None
+    assert plan(partition_state(3), 59_999, patient) is None
+    assert plan(partition_state(3), 60_000, patient) is not None
+    assert plan(partition_state(3, examined=3, examined_ms=0), NEVER_MS, patient) is None
+    assert plan(partition_state(3, examined=2, examined_ms=30_000), 89_999, patient) is None
+    assert plan(partition_state(3, examined=2, examined_ms=30_000), 90_000, patient) is not None
 
 
 def test_record_time_is_judged_by_growth_a_part_of_the_interval_and_the_time_index() -> None:
-    assert plan(standing(1), 0, TIME) is not None  # never read
-    grown = standing(15, examined=10, examined_ms=0)
+    assert plan(partition_state(1), 0, TIME) is not None  # never read
+    grown = partition_state(15, examined=10, examined_ms=0)
     assert plan(grown, 1, TIME) is None
-    assert plan(standing(20, examined=10, examined_ms=0), 1, TIME) is not None  # doubled
+    assert plan(partition_state(20, examined=10, examined_ms=0), 1, TIME) is not None  # doubled
     assert plan(grown, HOUR // 4, TIME) is not None
     assert plan(grown, 1, TIME, interval_reached=True) is not None
-    assert plan(standing(10, examined=10, examined_ms=0), HOUR, TIME) is None
+    assert plan(partition_state(10, examined=10, examined_ms=0), HOUR, TIME) is None
 
 
 def test_the_schedule_is_due_when_a_look_has_passed_its_mark() -> None:
-    early = replace(standing(3, examined=3, examined_ms=0), rotation_ms=HOUR)
+    early = replace(partition_state(3, examined=3, examined_ms=0), rotation_ms=HOUR)
     assert plan(early, HOUR - 1, SCHEDULE) is None
     late = delivered(early, HOUR, 3, SCHEDULE)
     assert [d.now_ms for d in late.deliveries] == [0, HOUR]
@@ -90,13 +100,13 @@ def test_the_schedule_is_due_when_a_look_has_passed_its_mark() -> None:
 
 
 def test_a_mark_between_look_and_plan_is_left_to_the_next_look() -> None:
-    early = replace(standing(3, examined=3, examined_ms=0), rotation_ms=HOUR)
+    early = replace(partition_state(3, examined=3, examined_ms=0), rotation_ms=HOUR)
 
     assert plan(early, HOUR + 1, SCHEDULE) is None  # reading now would close nothing, again and again
 
 
 def test_a_mark_passes_without_reading_where_nothing_is_pending() -> None:
-    state = delivered(replace(standing(3, frontier=3), rotation_ms=HOUR), HOUR + 5, 3, SCHEDULE)
+    state = delivered(replace(partition_state(3, frontier=3), rotation_ms=HOUR), HOUR + 5, 3, SCHEDULE)
 
     assert state.rotation_ms == 2 * HOUR
     assert plan(state, HOUR + 5, SCHEDULE) is None
@@ -104,7 +114,7 @@ def test_a_mark_passes_without_reading_where_nothing_is_pending() -> None:
 
 def test_idle_files_are_closed_once_no_record_has_come_for_long() -> None:
     idle = ready(RotationRules(idle_ms=1000))
-    state = delivered(Standing(TP, 0, None), 500, 3, idle)
+    state = delivered(PartitionState(TP, 0, None), 500, 3, idle)
     state = delivered(state, 1400, 3, idle)
     assert plan(state, 1499, idle) is None
     planned = plan(state, 1500, idle)
@@ -115,7 +125,7 @@ def test_idle_files_are_closed_once_no_record_has_come_for_long() -> None:
 
 def test_deliveries_are_told_apart_only_where_a_rule_can() -> None:
     def looks(readiness: Readiness) -> list[Delivery]:
-        state = Standing(TP, 0, readiness.rules.next_rotation(0))
+        state = PartitionState(TP, 0, readiness.rules.next_rotation(0))
         for now, head in [(1, 1), (2, 2), (3, 2), (HOUR + 1, 2), (HOUR + 2, 5)]:
             state = delivered(state, now, head, readiness)
         return list(state.deliveries)
@@ -127,7 +137,7 @@ def test_deliveries_are_told_apart_only_where_a_rule_can() -> None:
 
 
 def test_a_task_reads_to_its_limit_and_doubles_it_where_nothing_could_close() -> None:
-    big = standing(5 * FIRST_LIMIT)
+    big = partition_state(5 * FIRST_LIMIT)
     first = assignment(big, close=Reason.FLUSH_NOW)
     assert (first.start, first.until, first.close) == (0, FIRST_LIMIT, None)
     stuck = committed(big, report(0, FIRST_LIMIT, 0), 1)
@@ -140,7 +150,7 @@ def test_a_task_reads_to_its_limit_and_doubles_it_where_nothing_could_close() ->
 
 
 def test_a_commit_keeps_the_deliveries_of_what_is_still_open() -> None:
-    state = replace(standing(0), deliveries=(Delivery(1, 4), Delivery(2, 8), Delivery(3, 9)))
+    state = replace(partition_state(0), deliveries=(Delivery(1, 4), Delivery(2, 8), Delivery(3, 9)))
 
     assert committed(state, report(0, 9, 4), 5).deliveries == (Delivery(2, 8), Delivery(3, 9))
     assert committed(state, report(0, 9, 9), 5).deliveries == (Delivery(3, 9),)
@@ -157,4 +167,4 @@ def test_turns_hold_at_most_so_many_tasks_the_largest_backlogs_together(tasks: i
 
 
 def test_no_rule_no_count() -> None:
-    assert plan(standing(10**5), 1, ready(RotationRules(flush_size=OFF))) is None
+    assert plan(partition_state(10**5), 1, ready(RotationRules(flush_size=OFF))) is None

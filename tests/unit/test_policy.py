@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.model import Stage, TopicPartition
-from kafka_s3.policy import NULL_FAILS, NULL_SKIPPED, ErrorPolicy, Verdict
-from kafka_s3.records import Failure
+from kafka_s3.model.failures import Failure, Stage
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
 
-BURY, SKIP, STOP = Verdict.DEAD_LETTER, Verdict.SKIP, Verdict.STOP
+BURY, SKIP, STOP = ErrorAction.DEAD_LETTER, ErrorAction.SKIP, ErrorAction.STOP
 
 
 def policy(
@@ -43,7 +43,7 @@ def test_under_tolerance_no_bad_record_stops_the_stream(stage: Stage, reporter: 
     ],
 )
 def test_strict_stops_where_the_original_does(
-    stage: Stage, reporter: bool, stops_original: bool, verdict: Verdict
+    stage: Stage, reporter: bool, stops_original: bool, verdict: ErrorAction
 ) -> None:
     assert policy(strict=True, reporter=reporter).failure(failure(stage, stops_original=stops_original)) is verdict
 
@@ -60,7 +60,7 @@ def test_strict_stops_where_the_original_does(
         (policy(tolerant=False, strict=True, reporter=False), SKIP),
     ],
 )
-def test_null_values_stop_are_skipped_or_reported(kind: ErrorPolicy, verdict: Verdict) -> None:
+def test_null_values_stop_are_skipped_or_reported(kind: ErrorPolicy, verdict: ErrorAction) -> None:
     assert kind.null() is verdict
 
 
@@ -88,12 +88,12 @@ def test_only_what_the_original_reports_before_it_stops_is_reported() -> None:
 def test_the_way_out_is_a_command_under_which_such_a_record_does_not_stop_the_sink(
     kind: ErrorPolicy, failed: Failure, words: str
 ) -> None:
-    assert f"kafka-s3 run CONFIG {words}" in kind.way_out(failed, TopicPartition("orders", 3), start=7)
+    assert f"kafka-s3 run CONFIG {words}" in kind.remedy(failed, TopicPartition("orders", 3), start=7)
 
 
 def test_the_way_out_names_the_position_behind_the_record_and_what_else_that_gives_up() -> None:
     strict, orders = policy(tolerant=False), TopicPartition("orders", 3)
-    alone = strict.way_out(failure(Stage.TASK_PUT), orders, start=7)
+    alone = strict.remedy(failure(Stage.TASK_PUT), orders, start=7)
     assert alone.endswith("kafka-s3 position set CONFIG orders 3 8.")
-    more = strict.way_out(failure(Stage.TASK_PUT), orders, start=4)
+    more = strict.remedy(failure(Stage.TASK_PUT), orders, start=4)
     assert more.endswith("position set CONFIG orders 3 8, and with it offsets 4 to 6, in no object yet.")

@@ -9,15 +9,15 @@ from memory_world import ORDERS, START_MS, TOLERANT, World
 from rich.console import Console
 
 from kafka_s3.cli.position import chosen, confirm, places_table, show_moves, standing_text
-from kafka_s3.commit_entry import Kind, Progress
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.errors import CommitError, ConfigError, Fenced, SourceError, TopicRecreated
-from kafka_s3.model import Gap, TopicPartition
-from kafka_s3.offset_ranges import OffsetSet
-from kafka_s3.positions import (
+from kafka_s3.commit.entry import EntryKind, Progress
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.errors import CommitError, ConfigError, Fenced, SourceError, TopicRecreated
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.tools.positions import (
     DriverAtWork,
     Move,
-    Place,
+    PartitionPosition,
     check_idle,
     epoch_ms,
     group_of,
@@ -40,7 +40,7 @@ def world_of(records: int = 7, **config: str) -> World:
     return world
 
 
-def rows_of(world: World) -> dict[TopicPartition, Place]:
+def rows_of(world: World) -> dict[TopicPartition, PartitionPosition]:
     return places(
         world.log().load(), world.kafka, topics=topics_of(world.settings, world.kafka), group=group_of(world.settings)
     )
@@ -57,9 +57,9 @@ def test_a_place_says_what_log_kafka_and_group_know() -> None:
     world.kafka.create(SECOND, start=5)
     rows = rows_of(world)
 
-    assert rows[ORDERS] == Place(ORDERS, Progress(6, 6), 0, 7, 6)
+    assert rows[ORDERS] == PartitionPosition(ORDERS, Progress(6, 6), 0, 7, 6)
     assert (rows[ORDERS].lag, rows[ORDERS].remark) == (1, "")
-    assert rows[SECOND] == Place(SECOND, None, 5, 5, None)
+    assert rows[SECOND] == PartitionPosition(SECOND, None, 5, 5, None)
     assert "first start" in rows[SECOND].remark
     table = shown(places_table(rows.values(), group="connect-orders"))
     assert "connect-orders" in table
@@ -67,9 +67,9 @@ def test_a_place_says_what_log_kafka_and_group_know() -> None:
 
 
 def test_what_stops_a_sink_is_remarked() -> None:
-    assert "3 offsets are no longer in Kafka" in Place(ORDERS, Progress(2), 5, 9, None).remark
-    assert "beyond Kafka's head" in Place(ORDERS, Progress(12), 5, 9, None).remark
-    gone = Place(ORDERS, Progress(12), None, None, None)
+    assert "3 offsets are no longer in Kafka" in PartitionPosition(ORDERS, Progress(2), 5, 9, None).remark
+    assert "beyond Kafka's head" in PartitionPosition(ORDERS, Progress(12), 5, 9, None).remark
+    gone = PartitionPosition(ORDERS, Progress(12), None, None, None)
     assert (gone.remark, gone.lag) == ("not in Kafka", None)
 
 
@@ -91,7 +91,7 @@ def test_going_ahead_is_a_gap_and_the_sink_goes_on_there() -> None:
     entry = write_positions(world.log(), world.kafka, {ORDERS: 10})
 
     assert entry is not None
-    assert entry.kind is Kind.POSITION
+    assert entry.kind is EntryKind.POSITION
     assert entry.gaps == (Gap("orders", 0, 6, 9, "position"),)
     assert entry.progress == {ORDERS: Progress(10, 6)}
     world.start().cycle()
@@ -163,18 +163,18 @@ def test_a_driver_that_committed_lately_is_not_fenced_by_accident() -> None:
 
 @pytest.mark.parametrize(("text", "offset"), [("earliest", 3), ("latest", 9), ("3", 3), ("9", 9)])
 def test_offsets_have_names(text: str, offset: int) -> None:
-    assert offset_named(text, Place(ORDERS, None, 3, 9, None)) == offset
+    assert offset_named(text, PartitionPosition(ORDERS, None, 3, 9, None)) == offset
 
 
 @pytest.mark.parametrize("text", ["2", "10", "-1", "soon", "٣"])
 def test_an_offset_that_kafka_does_not_have_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=r"from 3 to 9|is no offset"):
-        offset_named(text, Place(ORDERS, None, 3, 9, None))
+        offset_named(text, PartitionPosition(ORDERS, None, 3, 9, None))
 
 
 def test_an_unknown_partition_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"orders-1.*no topic-partition"):
-        offset_named("3", Place(SECOND, None, None, None, None))
+        offset_named("3", PartitionPosition(SECOND, None, None, None, None))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.converters.protobuf import ProtobufPayloads
-from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.protobuf import ProtobufOptions, connect_schema
 from kafka_s3.schemas.protobuf_descriptors import message_type
 from kafka_s3.schemas.registered import Language, Reference, RegisteredSchema
@@ -81,14 +81,14 @@ def test_every_scalar_type_has_its_connect_type_and_tag() -> None:
     schema = schema_of(proto3(SCALARS))
     kinds = {f.name: f.schema.kind for f in schema.fields}
     assert kinds == {
-        **dict.fromkeys(["i32", "s32", "sf32"], Kind.INT32),
-        **dict.fromkeys(["u32", "f32", "i64", "s64", "sf64", "u64", "f64"], Kind.INT64),
-        "fl": Kind.FLOAT32, "d": Kind.FLOAT64, "b": Kind.BOOLEAN, "s": Kind.STRING, "raw": Kind.BYTES,
+        **dict.fromkeys(["i32", "s32", "sf32"], SchemaType.INT32),
+        **dict.fromkeys(["u32", "f32", "i64", "s64", "sf64", "u64", "f64"], SchemaType.INT64),
+        "fl": SchemaType.FLOAT32, "d": SchemaType.FLOAT64, "b": SchemaType.BOOLEAN, "s": SchemaType.STRING, "raw": SchemaType.BYTES,
     }  # fmt: skip
     assert field(schema, "i32").parameters == ((TAG, "1"),)
     assert field(schema, "u32").parameters == ((TAG, "4"), (TYPE, "uint32"))
     assert all(f.schema.optional for f in schema.fields)
-    assert (schema.kind, schema.name, schema.optional, schema.version) == (Kind.STRUCT, "M", False, None)
+    assert (schema.kind, schema.name, schema.optional, schema.version) == (SchemaType.STRUCT, "M", False, None)
 
 
 def test_scalars_round_trip_and_unsigned_numbers_wrap_as_in_java() -> None:
@@ -156,7 +156,11 @@ def test_a_oneof_is_a_struct_in_front_of_the_other_fields() -> None:
     schema = schema_of(descriptor)
     assert [f.name for f in schema.fields] == ["choice_0", "a"]
     union = field(schema, "choice_0")
-    assert (union.kind, union.optional, union.name) == (Kind.STRUCT, True, "io.confluent.connect.protobuf.Union.choice")
+    assert (union.kind, union.optional, union.name) == (
+        SchemaType.STRUCT,
+        True,
+        "io.confluent.connect.protobuf.Union.choice",
+    )
     assert [(f.name, f.schema.optional, f.schema.parameters) for f in union.fields] == [
         ("text", True, ((TAG, "2"),)),
         ("number", True, ((TAG, "3"),)),
@@ -179,9 +183,9 @@ def test_maps_are_sorted_pairs_named_after_their_field() -> None:
         "message M { map<string, int32> word_count = 1; map<int64, N> by_id = 2; } message N { bool b = 1; }"
     )
     schema = field(schema_of(descriptor), "word_count")
-    assert (schema.kind, schema.name, schema.parameters) == (Kind.MAP, "word_count", ((TAG, "1"),))
-    assert schema.keys == ConnectSchema(Kind.STRING, optional=True, parameters=((TAG, "1"),))
-    assert schema.values == ConnectSchema(Kind.INT32, optional=True, parameters=((TAG, "2"),))
+    assert (schema.kind, schema.name, schema.parameters) == (SchemaType.MAP, "word_count", ((TAG, "1"),))
+    assert schema.keys == ConnectSchema(SchemaType.STRING, optional=True, parameters=((TAG, "1"),))
+    assert schema.values == ConnectSchema(SchemaType.INT32, optional=True, parameters=((TAG, "2"),))
     payload = made(descriptor, word_count={"b": 2, "a": 1}, by_id={7: {"b": True}, -1: {}})
     assert read(descriptor, payload) == {
         "word_count": [("a", 1), ("b", 2)],
@@ -193,7 +197,7 @@ def test_entries_spelled_out_are_a_map_of_which_the_last_entry_wins() -> None:
     body = "message M { repeated TagsEntry tags = 1; message TagsEntry { %s string key = 1; string value = 2; } message N {} }"
     for option in ("", "option map_entry = true;"):
         descriptor = proto3(body % option)
-        assert field(schema_of(descriptor), "tags").kind is Kind.MAP
+        assert field(schema_of(descriptor), "tags").kind is SchemaType.MAP
         payload = made(descriptor, tags=[{"key": "a", "value": "1"}, {"key": "a", "value": "2"}])
         assert read(descriptor, payload) == {"tags": [("a", "2")]}
         assert proto3(body % option, 0, 1).name == "N"
@@ -202,13 +206,13 @@ def test_entries_spelled_out_are_a_map_of_which_the_last_entry_wins() -> None:
 def test_an_enum_is_its_symbol_with_all_symbols_as_parameters() -> None:
     descriptor = proto3("message M { Color c = 1; repeated Color cs = 2; } enum Color { RED = 0; BLUE = 4; }")
     schema = field(schema_of(descriptor), "c")
-    assert (schema.kind, schema.name) == (Kind.STRING, "Color")
+    assert (schema.kind, schema.name) == (SchemaType.STRING, "Color")
     enum = "io.confluent.connect.protobuf.Enum"
     assert dict(schema.parameters) == {enum: "Color", f"{enum}.RED": "0", f"{enum}.BLUE": "4", TAG: "1"}
     assert read(descriptor, made(descriptor, c=4, cs=[0, 4])) == {"c": "BLUE", "cs": ["RED", "BLUE"]}
     assert read(descriptor, b"\x08\x09")["c"] == "UNKNOWN_ENUM_VALUE_Color_9"
     assert read(descriptor, made(descriptor, c=4), int_for_enums=True)["c"] == 4
-    assert field(schema_of(descriptor, int_for_enums=True), "c").kind is Kind.INT32
+    assert field(schema_of(descriptor, int_for_enums=True), "c").kind is SchemaType.INT32
 
 
 def test_names_are_full_only_with_enhanced_support() -> None:
@@ -225,7 +229,7 @@ def test_nested_messages_and_lists_of_them() -> None:
     schema = schema_of(descriptor)
     items = field(schema, "lines").items
     assert items is not None
-    assert (items.kind, items.name, items.optional, items.parameters) == (Kind.STRUCT, "Line", True, ())
+    assert (items.kind, items.name, items.optional, items.parameters) == (SchemaType.STRUCT, "Line", True, ())
     assert items.fields == field(schema, "last").fields
     payload = made(descriptor, lines=[{"sku": "a", "n": {"t": "x"}}, {}], last={"sku": "z"})
     assert read(descriptor, payload) == {
@@ -275,14 +279,14 @@ message M {
 
 def test_dates_times_and_decimals_are_connects_logical_types() -> None:
     schema = schema_of(proto3(WELL_KNOWN))
-    assert field(schema, "at") == ConnectSchema(Kind.INT64, True, TIMESTAMP, 1, parameters=((TAG, "1"),))
-    assert field(schema, "day") == ConnectSchema(Kind.INT32, True, DATE, 1, parameters=((TAG, "2"),))
-    assert field(schema, "time") == ConnectSchema(Kind.INT32, True, TIME, 1, parameters=((TAG, "3"),))
+    assert field(schema, "at") == ConnectSchema(SchemaType.INT64, True, TIMESTAMP, 1, parameters=((TAG, "1"),))
+    assert field(schema, "day") == ConnectSchema(SchemaType.INT32, True, DATE, 1, parameters=((TAG, "2"),))
+    assert field(schema, "time") == ConnectSchema(SchemaType.INT32, True, TIME, 1, parameters=((TAG, "3"),))
     price = field(schema, "price")
-    assert (price.kind, price.name, price.version) == (Kind.BYTES, DECIMAL, 1)
+    assert (price.kind, price.name, price.version) == (SchemaType.BYTES, DECIMAL, 1)
     assert dict(price.parameters) == {"connect.decimal.precision": "10", "scale": "2", TAG: "4"}
     assert dict(field(schema, "plain").parameters) == {"scale": "0", TAG: "5"}
-    assert field(schema, "small").kind is Kind.INT8
+    assert field(schema, "small").kind is SchemaType.INT8
 
 
 def test_dates_times_and_decimals_have_connects_values() -> None:
@@ -324,19 +328,19 @@ WRAPPED = 'import "google/protobuf/wrappers.proto"; message M { google.protobuf.
 def test_wrappers_are_structs_by_default_and_primitives_on_demand() -> None:
     descriptor = proto3(WRAPPED)
     payload = made(descriptor, s={"value": "x"}, u={"value": 2**64 - 1})
-    assert field(schema_of(descriptor), "s").kind is Kind.STRUCT
+    assert field(schema_of(descriptor), "s").kind is SchemaType.STRUCT
     assert read(descriptor, payload) == {"s": {"value": "x"}, "u": {"value": -1}}
     unwrapped = schema_of(descriptor, wrapper_for_nullables=True)
-    assert field(unwrapped, "s") == ConnectSchema(Kind.STRING, True, parameters=((TAG, "1"),))
+    assert field(unwrapped, "s") == ConnectSchema(SchemaType.STRING, True, parameters=((TAG, "1"),))
     assert read(descriptor, payload, wrapper_for_nullables=True) == {"s": "x", "u": -1}
     assert read(descriptor, b"", wrapper_for_nullables=True) == {"s": None, "u": None}
 
 
 def test_a_record_that_is_a_wrapper_is_the_primitive_in_it() -> None:
     descriptor = proto3(WRAPPED).fields_by_name["s"].message_type
-    assert schema_of(descriptor) == ConnectSchema(Kind.STRING)
+    assert schema_of(descriptor) == ConnectSchema(SchemaType.STRING)
     assert read(descriptor, made(descriptor, value="x")) == "x"
-    assert schema_of(descriptor, wrapper_for_raw_primitives=False).kind is Kind.STRUCT
+    assert schema_of(descriptor, wrapper_for_raw_primitives=False).kind is SchemaType.STRUCT
 
 
 def test_the_version_is_the_top_level_schemas_only() -> None:

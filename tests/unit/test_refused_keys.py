@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.config.validate import validate
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.model import TopicPartition
-from kafka_s3.object_keys import LONGEST_KEY, refusal
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.refused_keys import LONGEST_KEY, refusal
 from tests.unit.memory_world import BASE, FIELD, ORDERS, START_MS, STATE, TOLERANT, World
 
 STAGE = "TASK_PUT"
@@ -75,7 +75,7 @@ def test_the_reason_names_the_key_and_the_way_out() -> None:
 
 
 def test_without_tolerance_such_a_record_stops_the_sink_before_anything_is_written() -> None:
-    from kafka_s3.errors import SinkError
+    from kafka_s3.model.errors import SinkError
 
     world = World({"flush.size": "1", **FIELD})
     world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, b'{"d": "a/../../b"}'))
@@ -101,7 +101,7 @@ def test_the_older_name_of_percent_means_the_same() -> None:
         settings = validate({**BASE, "flush.size": "1", "partition.value.encoding": text}).usable()
         assert settings.text("partition.value.encoding") == "percent"
     (problem,) = validate({**BASE, "flush.size": "1", "partition.value.encoding": "percnt"}).problems
-    assert problem.suggestion == "Did you mean percent?"
+    assert problem.remedy == "Did you mean percent?"
 
 
 @settings(deadline=None, max_examples=25)
@@ -136,7 +136,7 @@ def test_a_schemas_name_is_data_as_well() -> None:
 
 MODULE = """
 import numpy as np
-from kafka_s3.partitioners import Encoded
+from kafka_s3.task.partitioners import Encoded
 
 class Anywhere:
     uses_time = False
@@ -206,7 +206,7 @@ def test_a_configuration_that_would_write_there_is_refused_before_it_runs(
 ) -> None:
     found = validate({**BASE, "flush.size": "1", **changes})
     assert sorted(p.key for p in found.problems) == sorted(keys)
-    assert all(p.suggestion for p in found.problems)
+    assert all(p.remedy for p in found.problems)
 
 
 @pytest.mark.parametrize("prefix", ["../other", "_kafka_s3/x", "a/_delta_log"])

@@ -18,9 +18,9 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2
 
-from kafka_s3.config.secret import Secret
-from kafka_s3.embedded.registry import EmbeddedRegistry, ServerTls
-from kafka_s3.errors import RegistryError, RegistryUnavailable, UnknownSchema
+from kafka_s3.local.registry import EmbeddedRegistry, ServerTls
+from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
+from kafka_s3.model.secret import Secret
 from kafka_s3.registry.cache import BoundedCache
 from kafka_s3.registry.client import RegistryClient
 from kafka_s3.registry.options import RegistryOptions

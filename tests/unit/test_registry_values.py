@@ -18,10 +18,11 @@ from kafka_s3.converters.avro import AvroPayloads
 from kafka_s3.converters.converter import KafkaBatch
 from kafka_s3.converters.json_schema import JsonSchemaPayloads
 from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
-from kafka_s3.embedded.memory import HEADER
-from kafka_s3.errors import RegistryError, RegistryUnavailable, UnknownSchema
-from kafka_s3.model import Role, Stage
-from kafka_s3.records import Decoded
+from kafka_s3.local.memory import HEADER
+from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
+from kafka_s3.model.failures import Stage
+from kafka_s3.model.files import Role
+from kafka_s3.records.runs import Decoded
 from kafka_s3.registry.subjects import SubjectNameStrategy
 from kafka_s3.registry.wire_format import UNKNOWN_MAGIC
 from kafka_s3.schemas.avro_types import CONVERTER_OPTIONS

@@ -7,18 +7,20 @@ import json
 import pytest
 from memory_world import BASE, ORDERS, START_MS, TIME, TOLERANT, World, settings_of
 
-from kafka_s3.build import tagging_of
 from kafka_s3.cli.display import totals_table
-from kafka_s3.commit_entry import CommitEntry, Kind, read_entry
-from kafka_s3.dead_letter_files import Filed, Selection, State, letters, read_ledger
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.errors import CommitError, CommitUnknown, ConfigError, Fenced, RecordError, StorageUnavailable
-from kafka_s3.model import Reason, Role, TopicPartition, Totals
-from kafka_s3.pipeline import state_paths
-from kafka_s3.positions import DriverAtWork, check_idle, write_positions
-from kafka_s3.replay import Replay, make_replay
+from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection, LetterState, letters, read_ledger
+from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.config.validate import resolved
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.errors import CommitError, CommitUnknown, ConfigError, Fenced, RecordError, StorageUnavailable
+from kafka_s3.model.files import Reason, Role, Totals
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment, any_key, failure, lost_answer
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.dead_letters.replay import Replay, make_replay
+from kafka_s3.tools.positions import DriverAtWork, check_idle, write_positions
+from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.wiring.sink import tagging_of
 
 OTHER = TopicPartition("orders", 1)
 CONFIG = {"flush.size": "3", **TOLERANT, "behavior.on.null.values": "ignore"}
@@ -27,7 +29,7 @@ FIXED = {
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
 }
-ALL = Selection()
+ALL = LetterSelection()
 
 
 def key(offset: int, partition: int = 0) -> str:
@@ -48,7 +50,7 @@ def broken(config: dict[str, str] = CONFIG) -> World:
 
 
 def work_off(world: World) -> None:
-    world.sink.look()
+    world.sink.poll()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
 
@@ -56,11 +58,11 @@ def at(world: World, config: dict[str, str] = FIXED, store: ObjectStore | None =
     return make_replay(settings_of(config), store or world.store, clock_ms=lambda: world.now)
 
 
-def states(world: World) -> dict[tuple[int, int], State]:
+def states(world: World) -> dict[tuple[int, int], LetterState]:
     return {(f.letter.partition, f.letter.offset): f.state for f in filed(world)}
 
 
-def filed(world: World) -> list[Filed]:
+def filed(world: World) -> list[FiledLetter]:
     paths = state_paths(world.settings)
     return list(letters(read_ledger(world.store, paths), world.store, selection=ALL, missing=pytest.fail))
 
@@ -76,7 +78,7 @@ def test_replayed_letters_are_in_one_file_per_partition_named_by_its_first_offse
     assert totals(world) == Totals(20, 13, 7, 0, totals(world).files, totals(world).bytes)
     before = world.objects()
 
-    rehearsal, entry = at(world).run(ALL)
+    outcome, entry = at(world).run(ALL)
 
     assert entry is not None
     assert {name: found for name, found in world.objects().items() if name not in before} == {
@@ -84,8 +86,8 @@ def test_replayed_letters_are_in_one_file_per_partition_named_by_its_first_offse
         key(2, 1): ["text 2", "text 3", "text 7"],
     }
     assert {name: world.objects()[name] for name in before} == before
-    assert [(letter.offset, letter.message) for letter in rehearsal.failed] == [(9, "Skipping null value record.")]
-    assert {place for place, state in states(world).items() if state is State.OPEN} == {(0, 9)}
+    assert [(letter.offset, letter.message) for letter in outcome.failed] == [(9, "Skipping null value record.")]
+    assert {place for place, state in states(world).items() if state is LetterState.OPEN} == {(0, 9)}
     assert (totals(world).written, totals(world).dead_letters, totals(world).read) == (19, 1, 20)
     assert totals(world).files == len(world.objects())
     assert totals(world).bytes == sum(
@@ -100,7 +102,7 @@ def test_the_entry_says_what_it_resolves_and_reads_back_as_it_was() -> None:
     stored = world.entries()[-1]
 
     assert stored == entry
-    assert stored.kind is Kind.REPLAY
+    assert stored.kind is EntryKind.REPLAY
     assert {tp: found.ranges for tp, found in stored.resolved.items()} == {
         ORDERS: ((2, 3), (7, 7)),
         OTHER: ((2, 3), (7, 7)),
@@ -127,9 +129,9 @@ def test_what_is_resolved_is_never_replayed_again() -> None:
     at(world).run(ALL)
     before, entries = world.objects(), len(world.entries())
 
-    rehearsal, entry = at(world).run(ALL)
+    outcome, entry = at(world).run(ALL)
 
-    assert (entry, rehearsal.done, len(rehearsal.failed)) == (None, (), 1)
+    assert (entry, outcome.done, len(outcome.failed)) == (None, (), 1)
     assert world.objects() == before
     assert len(world.entries()) == entries, "a replay without success does not even fence the driver"
 
@@ -138,10 +140,10 @@ def test_with_the_same_configuration_every_letter_fails_again_and_nothing_is_wri
     world = broken()
     before = dict(world.store.objects)
 
-    rehearsal, entry = at(world, CONFIG).run(ALL)
+    outcome, entry = at(world, CONFIG).run(ALL)
 
-    assert (entry, len(rehearsal.failed)) == (None, 7)
-    assert {letter.stage for letter in rehearsal.failed} == {"VALUE_CONVERTER", "TASK_PUT"}
+    assert (entry, len(outcome.failed)) == (None, 7)
+    assert {letter.stage for letter in outcome.failed} == {"VALUE_CONVERTER", "TASK_PUT"}
     assert world.store.objects == before
     assert world.store.uploads == {}
 
@@ -149,34 +151,34 @@ def test_with_the_same_configuration_every_letter_fails_again_and_nothing_is_wri
 def test_a_letter_fails_again_for_its_reason_even_where_the_configuration_tolerates_no_error() -> None:
     world = broken()
     strict = {name: value for name, value in CONFIG.items() if name not in TOLERANT} | {"errors.tolerance": "none"}
-    rehearsal = at(world, {**strict, "behavior.on.null.values": "fail", "compatibility.strict": "true"}).rehearse(ALL)
+    outcome = at(world, {**strict, "behavior.on.null.values": "fail", "compatibility.strict": "true"}).dry_run(ALL)
 
-    assert len(rehearsal.failed) == 7
+    assert len(outcome.failed) == 7
 
 
-def test_a_rehearsal_names_the_objects_and_touches_nothing() -> None:
+def test_a_dry_run_names_the_objects_and_touches_nothing() -> None:
     world = broken()
     before = dict(world.store.objects)
     store = FaultyStore(world.store)
 
-    rehearsal = at(world, store=store).rehearse(ALL)
+    outcome = at(world, store=store).dry_run(ALL)
 
-    assert [(file.key, file.records) for file in rehearsal.files] == [(key(2), 3), (key(2, 1), 3)]
-    assert (len(rehearsal.done), len(rehearsal.failed)) == (6, 1)
+    assert [(file.key, file.records) for file in outcome.files] == [(key(2), 3), (key(2, 1), 3)]
+    assert (len(outcome.done), len(outcome.failed)) == (6, 1)
     assert {verb for verb, _ in store.calls} == {"list", "get"}
     assert world.store.objects == before
 
 
 def test_filters_and_limit_choose_what_is_replayed_the_rest_follows_later() -> None:
     world = broken()
-    at(world).run(Selection(partition=1, offset=3))
+    at(world).run(LetterSelection(partition=1, offset=3))
     assert world.objects()[key(3, 1)] == ["text 3"]
-    at(world).run(Selection(stage="VALUE_CONVERTER"), limit=2)
+    at(world).run(LetterSelection(stage="VALUE_CONVERTER"), limit=2)
     assert world.objects()[key(2)] == ["text 2", "text 3"]
-    at(world).run(Selection(partition=1))
+    at(world).run(LetterSelection(partition=1))
 
     assert world.objects()[key(2, 1)] == ["text 2", "text 7"]
-    assert {place for place, state in states(world).items() if state is State.OPEN} == {(0, 7), (0, 9)}
+    assert {place for place, state in states(world).items() if state is LetterState.OPEN} == {(0, 7), (0, 9)}
     assert (totals(world).written, totals(world).dead_letters) == (18, 2)
 
 
@@ -268,7 +270,7 @@ def dies(verb: str, moment: Moment, nth: int = 1) -> Fault:
 
 
 def replayed(world: World) -> bool:
-    return any(entry.kind is Kind.REPLAY for entry in world.entries())
+    return any(entry.kind is EntryKind.REPLAY for entry in world.entries())
 
 
 STEPS = {"create_upload": 2, "upload_part": 2, "put_new": 2, "complete_upload": 2}
@@ -290,7 +292,7 @@ def test_wherever_a_replay_dies_the_next_start_leaves_every_record_in_one_object
     rows = [row for name, found in world.objects().items() for row in found]
     assert sorted(row for row in rows if isinstance(row, str)) == sorted(f"text {n}" for n in (2, 2, 3, 3, 7, 7))
     assert (totals(world).written, totals(world).dead_letters) == (19, 1)
-    assert sum(entry.kind is Kind.REPLAY for entry in world.entries()) == 1
+    assert sum(entry.kind is EntryKind.REPLAY for entry in world.entries()) == 1
 
 
 def test_a_crash_between_entry_and_publication_is_made_good_by_the_next_sink() -> None:
@@ -369,7 +371,7 @@ def test_another_driver_that_takes_over_meanwhile_fences_the_replay_which_leaves
 
     assert world.store.uploads == {}
     assert key(2) not in world.objects()
-    assert State.REPLAYED not in states(world).values()
+    assert LetterState.REPLAYED not in states(world).values()
 
 
 def test_a_replay_fences_the_running_sink() -> None:
@@ -389,9 +391,9 @@ def test_letters_that_come_to_light_with_the_claim_are_replayed_too() -> None:
     world.sink.cycle()
     assert world.objects() == {}
 
-    rehearsal, _ = at(world).run(ALL)
+    outcome, _ = at(world).run(ALL)
 
-    assert [letter.offset for letter in rehearsal.done] == [0]
+    assert [letter.offset for letter in outcome.done] == [0]
     assert world.objects() == {key(0): ["text 0"], key(1): [{"n": 1}, {"n": 2}, {"n": 3}]}
 
 
@@ -401,9 +403,9 @@ def test_a_letter_whose_record_was_read_again_and_failed_again_is_replayed_once(
     world.start()
     work_off(world)
 
-    rehearsal, _ = at(world).run(Selection(partition=0))
+    outcome, _ = at(world).run(LetterSelection(partition=0))
 
-    assert [letter.offset for letter in rehearsal.done] == [2, 3, 7]
+    assert [letter.offset for letter in outcome.done] == [2, 3, 7]
     assert totals(world).dead_letters == 7 + 4 - 3
 
 
@@ -412,16 +414,16 @@ def test_a_letter_whose_record_was_read_again_and_failed_again_is_replayed_once(
 
 def test_resolved_letters_are_skipped_records_and_are_never_replayed() -> None:
     world = broken()
-    entry = at(world).resolve(Selection(partition=0), reason="test data")
+    entry = at(world).resolve(LetterSelection(partition=0), reason="test data")
 
     assert entry is not None
-    assert (entry.kind, entry.reason, entry.files, entry.skipped) == (Kind.REPLAY, "test data", (), {ORDERS: 4})
+    assert (entry.kind, entry.reason, entry.files, entry.skipped) == (EntryKind.REPLAY, "test data", (), {ORDERS: 4})
     assert entry == world.entries()[-1]
     assert (totals(world).dead_letters, totals(world).skipped, totals(world).written) == (3, 4, 13)
     at(world).run(ALL)
     assert key(2) not in world.objects()
     assert [(f.state, f.reason, f.settled) for f in filed(world) if f.letter.partition == 0] == [
-        (State.RESOLVED, "test data", entry.version)
+        (LetterState.RESOLVED, "test data", entry.version)
     ] * 4
     assert at(world).resolve(ALL, reason="again") is None
 
@@ -437,7 +439,7 @@ def test_letters_that_come_to_light_with_the_claim_are_not_resolved_unseen() -> 
 
     assert entry is not None
     assert entry.totals.dead_letters == -7
-    assert states(world)[0, 10] is State.OPEN
+    assert states(world)[0, 10] is LetterState.OPEN
 
 
 def test_totals_add_up_over_a_checkpoint_that_falls_on_a_replay() -> None:
@@ -464,7 +466,7 @@ def test_a_log_that_a_driver_has_just_written_is_refused_one_that_was_written_by
         check_idle(world.entries()[-1], now_ms=world.now + 119_000, within_ms=120_000)
     check_idle(world.entries()[-1], now_ms=world.now + 120_000, within_ms=120_000)
 
-    at(world).run(Selection(partition=0))
+    at(world).run(LetterSelection(partition=0))
     check_idle(world.entries()[-1], now_ms=world.now, within_ms=120_000)
 
 
@@ -476,9 +478,9 @@ def test_block_gzip_is_refused_with_the_way_out() -> None:
     from kafka_s3.config.validate import validate
 
     world = World(CONFIG)
-    replay = make_replay(validate(config).usable().resolved(), world.store, clock_ms=lambda: world.now)
+    replay = make_replay(resolved(validate(config).usable()), world.store, clock_ms=lambda: world.now)
     with pytest.raises(ConfigError, match="dead-letters export"):
-        replay.rehearse(ALL)
+        replay.dry_run(ALL)
 
 
 # ---------------------------------------------------------------- the ceiling

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_dead_letters import LETTERS
 
-from kafka_s3.commit_entry import CommitEntry, Progress, read_entry
-from kafka_s3.model import DataFile, DeadLetterCount, Gap, TopicPartition, Upload
-from kafka_s3.offset_ranges import OffsetSet
-from kafka_s3.report_form import report_of, report_text
-from kafka_s3.tasks import Tail, TaskReport
+from kafka_s3.commit.entry import CommitEntry, Progress, read_entry
+from kafka_s3.commit.report_form import report_of, report_text
+from kafka_s3.model.files import DataFile, DeadLetterCount, Upload
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.tasks import Tail, TaskReport
 
 NAMES = st.text(max_size=8)
 OFFSETS = st.sets(st.integers(0, 2**62), max_size=5).map(OffsetSet.of)

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from memory_world import FIELD, ORDERS, START_MS, TIME, World
 
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.model import Reason
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.files import Reason
 
 MINUTE = 60_000
 DAY = 86_400_000

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.joda import zone
-from kafka_s3.schedule import next_rotation
+from kafka_s3.naming.joda import zone
+from kafka_s3.naming.schedule import next_rotation
 
 HOUR = 3_600_000
 ZONES = [

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_world import FIELD, ORDERS, START_MS, STATE, TIME, TOLERANT, World, rows
 
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.model import Reason, Role
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.files import Reason, Role
 from kafka_s3.storage.faults import Fault, Moment
 
 FORMATS = {

@@ -12,35 +12,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.schemas.arrow import arrow_field, arrow_table, python_rows
-from kafka_s3.schemas.compatibility import Compatibility, Decision, decide, project, project_table, unified
-from kafka_s3.schemas.connect import DATE, DECIMAL, TIMESTAMP, ConnectSchema, Field, Kind, SchemaError
+from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, decide, project, project_table, unified
+from kafka_s3.schemas.connect import DATE, DECIMAL, TIMESTAMP, ConnectSchema, Field, SchemaError, SchemaType
 
 NONE, BACKWARD, FORWARD, FULL = Compatibility
-WRITE, ROLL, PROJECT, REJECT = Decision
+WRITE, ROLL, PROJECT, REJECT = SchemaDecision
 ENUM = "io.confluent.connect.avro.Enum"
 
 
-def of(kind: Kind, **more: Any) -> ConnectSchema:
+def of(kind: SchemaType, **more: Any) -> ConnectSchema:
     return ConnectSchema(kind, **more)
 
 
-INT, LONG, STRING = of(Kind.INT32), of(Kind.INT64), of(Kind.STRING)
+INT, LONG, STRING = of(SchemaType.INT32), of(SchemaType.INT64), of(SchemaType.STRING)
 
 
 def record(
     version: int | None = 1, /, *, schema: dict[str, Any] | None = None, **fields: ConnectSchema
 ) -> ConnectSchema:
     members = tuple(Field(name, field) for name, field in fields.items())
-    return ConnectSchema(Kind.STRUCT, version=version, fields=members, **({"name": "record"} | (schema or {})))
+    return ConnectSchema(SchemaType.STRUCT, version=version, fields=members, **({"name": "record"} | (schema or {})))
 
 
 def enum(*names: str) -> ConnectSchema:
-    return of(Kind.STRING, name="color", parameters=((ENUM, "color"), *((f"{ENUM}.{n}", n) for n in names)))
+    return of(SchemaType.STRING, name="color", parameters=((ENUM, "color"), *((f"{ENUM}.{n}", n) for n in names)))
 
 
 V1 = record(1, int=INT, long=LONG)
-V2 = record(2, int=INT, long=LONG, string=of(Kind.STRING, default='"abc"'))
-V2_OPTIONAL = record(2, int=INT, long=LONG, extra=of(Kind.STRING, optional=True))
+V2 = record(2, int=INT, long=LONG, string=of(SchemaType.STRING, default='"abc"'))
+V2_OPTIONAL = record(2, int=INT, long=LONG, extra=of(SchemaType.STRING, optional=True))
 V2_REQUIRED = record(2, int=INT, long=LONG, extra=STRING)
 
 
@@ -87,24 +87,24 @@ def test_a_schema_without_version_is_rejected_unless_nothing_is_compared() -> No
         (V1, record(1, int=STRING, long=LONG), ROLL, ROLL, ROLL),
         (record(2, int=LONG, long=LONG), V1, ROLL, PROJECT, ROLL),
         (V1, record(2, int=LONG, long=LONG), ROLL, ROLL, ROLL),  # numbers only ever widen
-        (of(Kind.STRING, name="record", version=1), V1, ROLL, ROLL, ROLL),
+        (of(SchemaType.STRING, name="record", version=1), V1, ROLL, ROLL, ROLL),
         (record(1, color=enum("RED", "BLUE")), record(1, color=enum("RED")), ROLL, PROJECT, PROJECT),
         (record(1, color=enum("RED")), record(1, color=enum("RED", "BLUE")), ROLL, ROLL, ROLL),
         (
-            of(Kind.ARRAY, version=1, items=LONG), of(Kind.ARRAY, version=1, items=INT), ROLL, PROJECT, PROJECT,
+            of(SchemaType.ARRAY, version=1, items=LONG), of(SchemaType.ARRAY, version=1, items=INT), ROLL, PROJECT, PROJECT,
         ),
-        (of(Kind.ARRAY, version=1, items=INT), of(Kind.ARRAY, version=1, items=STRING), ROLL, ROLL, ROLL),
+        (of(SchemaType.ARRAY, version=1, items=INT), of(SchemaType.ARRAY, version=1, items=STRING), ROLL, ROLL, ROLL),
         (
-            of(Kind.MAP, version=1, keys=STRING, values=V1), of(Kind.MAP, version=1, keys=STRING, values=replace(V1, name="x")),
+            of(SchemaType.MAP, version=1, keys=STRING, values=V1), of(SchemaType.MAP, version=1, keys=STRING, values=replace(V1, name="x")),
             ROLL, ROLL, ROLL,
         ),
-        (of(Kind.MAP, version=1, keys=INT, values=INT), of(Kind.MAP, version=1, keys=LONG, values=INT), ROLL, ROLL, ROLL),
+        (of(SchemaType.MAP, version=1, keys=INT, values=INT), of(SchemaType.MAP, version=1, keys=LONG, values=INT), ROLL, ROLL, ROLL),
         (record(1, inner=V2_REQUIRED), record(1, inner=V1), ROLL, ROLL, ROLL),
         (record(1, inner=record(1, deep=INT)), record(1, inner=record(1, deep=replace(INT, optional=True))), ROLL, ROLL, ROLL),
     ],
 )  # fmt: skip
 def test_a_change_of_schema_rolls_the_file_or_projects_the_record(
-    file: ConnectSchema, value: ConnectSchema, none: Decision, backward: Decision, forward: Decision
+    file: ConnectSchema, value: ConnectSchema, none: SchemaDecision, backward: SchemaDecision, forward: SchemaDecision
 ) -> None:
     assert decide(value, file, NONE) is none
     assert decide(value, file, BACKWARD) is backward
@@ -117,13 +117,13 @@ def test_an_unknown_compatibility_acts_as_none() -> None:
 
 
 def test_projection_widens_numbers_fills_in_what_is_missing_and_drops_the_rest() -> None:
-    old = record(1, n=INT, gone=STRING, nulled=of(Kind.STRING, optional=True))
+    old = record(1, n=INT, gone=STRING, nulled=of(SchemaType.STRING, optional=True))
     new = record(
         2,
-        added=of(Kind.STRING, default='"abc"'),
-        n=of(Kind.FLOAT64),
+        added=of(SchemaType.STRING, default='"abc"'),
+        n=of(SchemaType.FLOAT64),
         absent=replace(STRING, optional=True),
-        nulled=of(Kind.STRING, default='"filled"'),
+        nulled=of(SchemaType.STRING, default='"filled"'),
     )
     found = project({"n": 7, "gone": "x", "nulled": None}, old, new)
     assert found == {"added": "abc", "n": 7.0, "absent": None, "nulled": "filled"}
@@ -132,15 +132,19 @@ def test_projection_widens_numbers_fills_in_what_is_missing_and_drops_the_rest()
 
 
 def test_projection_reaches_into_lists_maps_and_structs() -> None:
-    inner, wide = record(1, n=INT), record(1, n=LONG, s=of(Kind.STRING, optional=True))
-    old = record(1, list=of(Kind.ARRAY, items=inner), map=of(Kind.MAP, keys=STRING, values=inner))
-    new = record(2, list=of(Kind.ARRAY, items=wide), map=of(Kind.MAP, keys=STRING, values=replace(wide, optional=True)))
+    inner, wide = record(1, n=INT), record(1, n=LONG, s=of(SchemaType.STRING, optional=True))
+    old = record(1, list=of(SchemaType.ARRAY, items=inner), map=of(SchemaType.MAP, keys=STRING, values=inner))
+    new = record(
+        2,
+        list=of(SchemaType.ARRAY, items=wide),
+        map=of(SchemaType.MAP, keys=STRING, values=replace(wide, optional=True)),
+    )
     found = project({"list": [{"n": 1}], "map": [("k", {"n": 2})]}, old, new)
     assert found == {"list": [{"n": 1, "s": None}], "map": [("k", {"n": 2, "s": None})]}
 
 
 def test_an_integer_becomes_the_nearest_float_of_java() -> None:
-    assert project(16777217, INT, of(Kind.FLOAT32)) == 16777216.0
+    assert project(16777217, INT, of(SchemaType.FLOAT32)) == 16777216.0
 
 
 def test_what_cannot_be_projected_is_an_error_that_names_the_place() -> None:
@@ -158,15 +162,17 @@ def table(items: list[Any], schema: ConnectSchema) -> pa.Table:
 
 def test_columns_are_projected_by_casts_and_added_columns() -> None:
     inner = record(1, n=INT, drop=STRING)
-    wide = record(1, m=of(Kind.STRING, default='"d"'), n=LONG, when=of(Kind.INT64, name=TIMESTAMP, optional=True))
-    old = record(1, a=of(Kind.INT8), inner=replace(inner, optional=True), tags=of(Kind.ARRAY, items=STRING))
+    wide = record(
+        1, m=of(SchemaType.STRING, default='"d"'), n=LONG, when=of(SchemaType.INT64, name=TIMESTAMP, optional=True)
+    )
+    old = record(1, a=of(SchemaType.INT8), inner=replace(inner, optional=True), tags=of(SchemaType.ARRAY, items=STRING))
     new = record(
         2,
         inner=replace(wide, optional=True),
-        a=of(Kind.FLOAT32),
-        day=of(Kind.INT32, name=DATE, default="3"),
-        price=of(Kind.BYTES, name=DECIMAL, parameters=(("scale", "2"),), default='"MDk="'),
-        tags=of(Kind.ARRAY, items=STRING),
+        a=of(SchemaType.FLOAT32),
+        day=of(SchemaType.INT32, name=DATE, default="3"),
+        price=of(SchemaType.BYTES, name=DECIMAL, parameters=(("scale", "2"),), default='"MDk="'),
+        tags=of(SchemaType.ARRAY, items=STRING),
     )
     rows = [{"a": 1, "inner": {"n": 5, "drop": "x"}, "tags": ["t"]}, {"a": 2, "inner": None, "tags": []}]
     found = project_table(table(rows, old), old, new)
@@ -183,17 +189,17 @@ def test_columns_that_need_a_look_at_each_value_are_left_to_the_slow_path() -> N
     old, new = record(1, n=replace(INT, optional=True)), record(2, n=replace(INT, default="5"))
     assert project_table(table([{"n": None}], old), old, new) is None
     assert project_table(table([{"n": 1}], old), old, new) is not None
-    lists = record(1, n=of(Kind.ARRAY, items=INT)), record(2, n=of(Kind.ARRAY, items=LONG))
+    lists = record(1, n=of(SchemaType.ARRAY, items=INT)), record(2, n=of(SchemaType.ARRAY, items=LONG))
     assert project_table(table([{"n": [1]}], lists[0]), *lists) is None
     assert project_table(table([{"int": 1, "long": 1}], V1), V1, V2_REQUIRED) is None
 
 
 def test_a_unified_schema_has_the_fields_of_both() -> None:
-    left = record(3, a=INT, b=STRING, c=of(Kind.STRING, default='"x"'))
-    right = record(5, d=STRING, a=LONG, e=of(Kind.INT32, default="1"))
+    left = record(3, a=INT, b=STRING, c=of(SchemaType.STRING, default='"x"'))
+    right = record(5, d=STRING, a=LONG, e=of(SchemaType.INT32, default="1"))
     assert unified(left, right) == record(
-        5, a=LONG, b=replace(STRING, optional=True), c=of(Kind.STRING, default='"x"'),
-        d=replace(STRING, optional=True), e=of(Kind.INT32, default="1"),
+        5, a=LONG, b=replace(STRING, optional=True), c=of(SchemaType.STRING, default='"x"'),
+        d=replace(STRING, optional=True), e=of(SchemaType.INT32, default="1"),
     )  # fmt: skip
 
 
@@ -202,15 +208,15 @@ def test_a_unified_schema_has_the_fields_of_both() -> None:
     [
         (record(1, a=INT), record(2, a=STRING)),
         (record(1, a=INT), replace(record(2, a=INT), name="other")),
-        (record(1, a=LONG), record(2, a=of(Kind.FLOAT64))),  # a double cannot hold every long
-        (record(1, a=of(Kind.INT64, name="id")), record(2, a=of(Kind.INT32, name="id"))),
-        (record(1, a=of(Kind.INT64, name=TIMESTAMP)), record(2, a=LONG)),
+        (record(1, a=LONG), record(2, a=of(SchemaType.FLOAT64))),  # a double cannot hold every long
+        (record(1, a=of(SchemaType.INT64, name="id")), record(2, a=of(SchemaType.INT32, name="id"))),
+        (record(1, a=of(SchemaType.INT64, name=TIMESTAMP)), record(2, a=LONG)),
         (
             record(1, a=replace(INT, parameters=(("unit", "m"),))),
             record(2, a=replace(INT, parameters=(("unit", "s"),))),
         ),
-        (record(1, a=of(Kind.ARRAY, items=INT)), record(2, a=of(Kind.ARRAY, items=STRING))),
-        (record(1, a=of(Kind.ARRAY, items=INT)), record(2, a=of(Kind.MAP, keys=STRING, values=INT))),
+        (record(1, a=of(SchemaType.ARRAY, items=INT)), record(2, a=of(SchemaType.ARRAY, items=STRING))),
+        (record(1, a=of(SchemaType.ARRAY, items=INT)), record(2, a=of(SchemaType.MAP, keys=STRING, values=INT))),
     ],
 )
 def test_schemas_in_conflict_have_no_unified_one(left: ConnectSchema, right: ConnectSchema) -> None:
@@ -219,7 +225,9 @@ def test_schemas_in_conflict_have_no_unified_one(left: ConnectSchema, right: Con
 
 
 def test_integers_and_floats_meet_in_the_type_that_holds_both_exactly() -> None:
-    short, integer, single, double = (of(kind) for kind in (Kind.INT16, Kind.INT32, Kind.FLOAT32, Kind.FLOAT64))
+    short, integer, single, double = (
+        of(kind) for kind in (SchemaType.INT16, SchemaType.INT32, SchemaType.FLOAT32, SchemaType.FLOAT64)
+    )
     assert unified(short, single) == single
     assert unified(integer, single) == double
     assert unified(double, integer) == double
@@ -240,15 +248,15 @@ def test_a_default_that_only_one_schema_has_makes_the_field_optional_so_that_a_t
 
 
 SCALARS = {
-    Kind.INT8: st.integers(-128, 127),
-    Kind.INT16: st.integers(-(2**15), 2**15 - 1),
-    Kind.INT32: st.integers(-(2**31), 2**31 - 1),
-    Kind.INT64: st.integers(-(2**63), 2**63 - 1),
-    Kind.FLOAT32: st.floats(width=32, allow_nan=False),
-    Kind.FLOAT64: st.floats(allow_nan=False),
-    Kind.BOOLEAN: st.booleans(),
-    Kind.STRING: st.text(max_size=3),
-    Kind.BYTES: st.binary(max_size=3),
+    SchemaType.INT8: st.integers(-128, 127),
+    SchemaType.INT16: st.integers(-(2**15), 2**15 - 1),
+    SchemaType.INT32: st.integers(-(2**31), 2**31 - 1),
+    SchemaType.INT64: st.integers(-(2**63), 2**63 - 1),
+    SchemaType.FLOAT32: st.floats(width=32, allow_nan=False),
+    SchemaType.FLOAT64: st.floats(allow_nan=False),
+    SchemaType.BOOLEAN: st.booleans(),
+    SchemaType.STRING: st.text(max_size=3),
+    SchemaType.BYTES: st.binary(max_size=3),
 }
 
 
@@ -259,7 +267,7 @@ def structs(inner: st.SearchStrategy[ConnectSchema]) -> st.SearchStrategy[Connec
 
 
 DEFAULTED = st.tuples(
-    st.sampled_from([Kind.INT8, Kind.INT32, Kind.FLOAT64]), st.sampled_from(["1", "2"]), st.booleans()
+    st.sampled_from([SchemaType.INT8, SchemaType.INT32, SchemaType.FLOAT64]), st.sampled_from(["1", "2"]), st.booleans()
 )
 SCALAR = st.tuples(st.sampled_from(list(SCALARS)), st.booleans()).map(lambda pair: of(pair[0], optional=pair[1]))
 LEAVES = SCALAR | DEFAULTED.map(lambda found: of(found[0], default=found[1], optional=found[2]))
@@ -267,8 +275,8 @@ INNER = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
         structs(inner),
-        SCALAR.map(lambda item: of(Kind.ARRAY, items=item)),
-        SCALAR.map(lambda value: of(Kind.MAP, keys=STRING, values=value)),
+        SCALAR.map(lambda item: of(SchemaType.ARRAY, items=item)),
+        SCALAR.map(lambda value: of(SchemaType.MAP, keys=STRING, values=value)),
     ),
     max_leaves=4,
 )
@@ -277,12 +285,12 @@ ROWS = st.dictionaries(st.sampled_from("abcd"), INNER, min_size=1, max_size=4).m
 
 def values(schema: ConnectSchema) -> st.SearchStrategy[Any]:
     match schema.kind:
-        case Kind.STRUCT:
+        case SchemaType.STRUCT:
             found: st.SearchStrategy[Any] = st.fixed_dictionaries({f.name: values(f.schema) for f in schema.fields})
-        case Kind.ARRAY:
+        case SchemaType.ARRAY:
             assert schema.items is not None
             found = st.lists(values(schema.items), max_size=2)
-        case Kind.MAP:
+        case SchemaType.MAP:
             assert schema.values is not None
             found = st.lists(
                 st.tuples(st.text(max_size=2), values(schema.values)), max_size=2, unique_by=lambda p: p[0]

@@ -32,7 +32,9 @@ def actions(policy: dict[str, list[dict[str, list[str]]]], ending: str = "") -> 
 
 def test_the_sink_may_do_what_the_doctor_tries_and_delete_nothing() -> None:
     sink, _, _ = POLICIES
-    tried = set(re.findall(r"s3:[A-Za-z]+", (ROOT / "bundle/kafka_s3/doctor/rights.py").read_text(encoding="utf-8")))
+    tried = set(
+        re.findall(r"s3:[A-Za-z]+", (ROOT / "bundle/kafka_s3/tools/doctor/rights.py").read_text(encoding="utf-8"))
+    )
     assert tried - actions(sink) == {"s3:PutObjectAcl", "s3:DeleteObject"}
     assert not actions(sink) & {*NEVER, "s3:DeleteObject"}
 

@@ -6,15 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.commit_entry import Progress
-from kafka_s3.commit_log import CommitLog, LogState
-from kafka_s3.control import Asked, Control, ask_pause
-from kafka_s3.heartbeat import Heartbeat, Phase
-from kafka_s3.model import TopicPartition, Totals
-from kafka_s3.naming import StatePaths
-from kafka_s3.offset_ranges import OffsetSet
-from kafka_s3.sink_status import GREW_OFTEN, Known, Standpoint, State, age, sink_id, standpoints, verdict
-from kafka_s3.sinks_in_bucket import all_known, known_of, sink_names
+from kafka_s3.commit.entry import Progress
+from kafka_s3.commit.log import CommitLog, LogState
+from kafka_s3.control.commands import Asked, Control, ask_pause
+from kafka_s3.control.heartbeat import Heartbeat, Phase
+from kafka_s3.control.sinks import all_known, known_of, sink_names
+from kafka_s3.control.status import GREW_OFTEN, SinkSnapshot, SinkState, Standpoint, age, health, sink_id, standpoints
+from kafka_s3.model.files import Totals
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.memory import MemoryStore
 from tests.unit.memory_world import ORDERS, World
 
@@ -24,43 +25,43 @@ BEAT = Heartbeat(
     epoch=2, version=5,
 )  # fmt: skip
 LOG = LogState(version=5, epoch=2, totals=Totals(10, 10, 0, 0, 1, 100))
-KNOWN = Known("orders", LOG, "2024-01-15T10:00:00.000Z", BEAT, None, True)
-PAUSE = Control(True, "r", "", "2024-01-15T10:00:00.000Z", "ann@desk")
+KNOWN = SinkSnapshot("orders", LOG, "2024-01-15T10:00:00.000Z", BEAT, None, True)
+PAUSE = Control(True, "r", "", "2024-01-15T10:00:00.000Z", "ann@channel")
 
 
-def beat(**changes: object) -> Known:
+def beat(**changes: object) -> SinkSnapshot:
     return replace(KNOWN, heartbeat=replace(BEAT, **changes))
 
 
 @pytest.mark.parametrize(
     ("known", "state", "words"),
     [
-        (KNOWN, State.RUNNING, "works."),
-        (Known("orders", configured=True), State.PROVISIONING, "created, not started"),
-        (Known("orders"), State.PROVISIONING, "no heartbeat"),
-        (replace(KNOWN, log=None), State.PROVISIONING, "started, nothing committed"),
-        (replace(KNOWN, log=LogState(1, 2)), State.PROVISIONING, "started, nothing committed"),
-        (beat(phase=Phase.STARTING, epoch=0), State.PROVISIONING, "starting"),
-        (beat(troubled=True, warning="Kafka is away."), State.DEGRADED, "Kafka is away."),
-        (beat(lag_grew=GREW_OFTEN), State.DEGRADED, "falls behind"),
-        (beat(lag_grew=GREW_OFTEN - 1), State.RUNNING, "works."),
-        (beat(epoch=1), State.DEGRADED, "another driver"),
-        (beat(phase=Phase.FAILED, failure="RecordError: bad", beat_ms=0), State.FAILED, "RecordError: bad"),
-        (beat(phase=Phase.STOPPED, beat_ms=0), State.STOPPED, "16 min ago"),
-        (replace(beat(phase=Phase.STOPPED), control=PAUSE), State.STOPPED, "will be paused"),
-        (replace(beat(phase=Phase.PAUSED, request="r"), control=PAUSE), State.PAUSED, "paused by ann@desk"),
-        (replace(beat(phase=Phase.PAUSED), control=Control()), State.PAUSED, "asked to go on"),
-        (replace(KNOWN, control=PAUSE), State.RUNNING, "asked to pause"),
-        (beat(beat_ms=NOW - 30_000), State.RUNNING, "works."),
-        (beat(beat_ms=NOW - 30_001), State.STALE, "pid 7 on host"),
-        (beat(phase=Phase.PAUSED, beat_ms=NOW - 30_001), State.STALE, "30 s ago"),
-        (beat(epoch=1, beat_ms=0), State.STALE, "another driver, without heartbeat"),
-        (replace(KNOWN, heartbeat=None), State.UNKNOWN, "no heartbeat"),
-        (Known("orders", damage="Commit entry x is damaged."), State.UNKNOWN, "damaged"),
+        (KNOWN, SinkState.RUNNING, "works."),
+        (SinkSnapshot("orders", configured=True), SinkState.PROVISIONING, "created, not started"),
+        (SinkSnapshot("orders"), SinkState.PROVISIONING, "no heartbeat"),
+        (replace(KNOWN, log=None), SinkState.PROVISIONING, "started, nothing committed"),
+        (replace(KNOWN, log=LogState(1, 2)), SinkState.PROVISIONING, "started, nothing committed"),
+        (beat(phase=Phase.STARTING, epoch=0), SinkState.PROVISIONING, "starting"),
+        (beat(troubled=True, warning="Kafka is away."), SinkState.DEGRADED, "Kafka is away."),
+        (beat(lag_grew=GREW_OFTEN), SinkState.DEGRADED, "falls behind"),
+        (beat(lag_grew=GREW_OFTEN - 1), SinkState.RUNNING, "works."),
+        (beat(epoch=1), SinkState.DEGRADED, "another driver"),
+        (beat(phase=Phase.FAILED, failure="RecordError: bad", beat_ms=0), SinkState.FAILED, "RecordError: bad"),
+        (beat(phase=Phase.STOPPED, beat_ms=0), SinkState.STOPPED, "16 min ago"),
+        (replace(beat(phase=Phase.STOPPED), control=PAUSE), SinkState.STOPPED, "will be paused"),
+        (replace(beat(phase=Phase.PAUSED, request="r"), control=PAUSE), SinkState.PAUSED, "paused by ann@channel"),
+        (replace(beat(phase=Phase.PAUSED), control=Control()), SinkState.PAUSED, "asked to go on"),
+        (replace(KNOWN, control=PAUSE), SinkState.RUNNING, "asked to pause"),
+        (beat(beat_ms=NOW - 30_000), SinkState.RUNNING, "works."),
+        (beat(beat_ms=NOW - 30_001), SinkState.STALE, "pid 7 on host"),
+        (beat(phase=Phase.PAUSED, beat_ms=NOW - 30_001), SinkState.STALE, "30 s ago"),
+        (beat(epoch=1, beat_ms=0), SinkState.STALE, "another driver, without heartbeat"),
+        (replace(KNOWN, heartbeat=None), SinkState.UNKNOWN, "no heartbeat"),
+        (SinkSnapshot("orders", damage="Commit entry x is damaged."), SinkState.UNKNOWN, "damaged"),
     ],
 )
-def test_the_state_follows_from_log_heartbeat_and_control(known: Known, state: State, words: str) -> None:
-    found = verdict(known, NOW)
+def test_the_state_follows_from_log_heartbeat_and_control(known: SinkSnapshot, state: SinkState, words: str) -> None:
+    found = health(known, NOW)
     assert found.state is state
     assert words in found.reason
 
@@ -106,7 +107,7 @@ def test_the_bucket_tells_everything_of_a_sink_that_ran() -> None:
     world.start()  # a restart writes an epoch entry, which is no commit of data
     known = known_of(world.store, StatePaths("_kafka_s3", "orders"))
     assert (known.last_commit, known.log) == (committed.committed_at, world.log().load())
-    assert verdict(known, world.now).state is State.UNKNOWN
+    assert health(known, world.now).state is SinkState.UNKNOWN
     ask_pause(world.store, StatePaths("_kafka_s3", "orders"), Asked("r", 0, "ann"))
     assert known_of(world.store, StatePaths("_kafka_s3", "orders")).control == Control(
         True, "r", "", "1970-01-01T00:00:00.000Z", "ann"

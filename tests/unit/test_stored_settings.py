@@ -8,10 +8,10 @@ from collections.abc import Mapping
 import pytest
 from memory_world import BASE
 
-from kafka_s3.cli.control_target import Place, Target, place_words, stored_settings
-from kafka_s3.config.validate import validate
-from kafka_s3.control import replace_config, stored_config
-from kafka_s3.errors import ConfigError
+from kafka_s3.cli.control_target import SinkFolder, Target, place_words, stored_settings
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.control.commands import replace_config, stored_config
+from kafka_s3.model.errors import ConfigError
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.options import StoreOptions
 
@@ -20,7 +20,7 @@ SECRET = {"flush.size": "3", "aws.access.key.id": "AK", "aws.secret.access.key":
 
 @pytest.fixture
 def target() -> Target:
-    return Target(Place("bucket", "_kafka_s3", MemoryStore()), "orders")
+    return Target(SinkFolder("bucket", "_kafka_s3", MemoryStore()), "orders")
 
 
 def store(target: Target, config: Mapping[str, str], *, worker: Mapping[str, str] | None = None) -> None:
@@ -33,12 +33,12 @@ def test_references_of_a_stored_configuration_are_looked_up_where_it_runs(
 ) -> None:
     store(target, SECRET)
     monkeypatch.setenv("STORED_SECRET", "hidden")
-    secret = stored_settings(target, None).resolved().secret("aws.secret.access.key")
+    secret = resolved(stored_settings(target, None)).secret("aws.secret.access.key")
     assert secret is not None
     assert secret.reveal() == "hidden"
     monkeypatch.delenv("STORED_SECRET")
     with pytest.raises(ConfigError, match=r"STORED_SECRET is not set\. Set the variable for the process"):
-        stored_settings(target, None).resolved()
+        resolved(stored_settings(target, None))
 
 
 def test_a_stored_configuration_has_its_workers_settings_and_takes_overrides(target: Target) -> None:
@@ -60,7 +60,7 @@ def test_a_masked_secret_is_refused_with_the_way_to_give_it(target: Target, monk
     ):
         stored_settings(target, None)
     monkeypatch.setenv("STORED_SECRET", "hidden")
-    given = stored_settings(target, ["aws.secret.access.key=${env:STORED_SECRET}"]).resolved()
+    given = resolved(stored_settings(target, ["aws.secret.access.key=${env:STORED_SECRET}"]))
     assert given.secret("aws.secret.access.key") is not None
 
 
@@ -79,9 +79,9 @@ def test_a_configuration_that_belongs_elsewhere_is_refused(target: Target, moved
 
 
 def test_the_words_for_a_place_hold_what_is_not_the_default() -> None:
-    place = Place("lake", "_kafka_s3", MemoryStore())
+    place = SinkFolder("lake", "_kafka_s3", MemoryStore())
     assert place_words(place, StoreOptions("lake")) == "--bucket lake"
     there = StoreOptions("lake", region="eu-central-1", endpoint_url="http://minio:9000")
-    assert place_words(Place("lake", "a b", MemoryStore()), there) == (
+    assert place_words(SinkFolder("lake", "a b", MemoryStore()), there) == (
         "--bucket lake --store-url http://minio:9000 --region eu-central-1 --state-prefix 'a b'"
     )

@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from memory_world import START_MS, World, settings_of
 
-from kafka_s3.block_gzip.names import BlockNames, Layout, UploadNames
 from kafka_s3.cli.sweep import age_text, duration_ms, summary
-from kafka_s3.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
-from kafka_s3.model import TopicPartition
-from kafka_s3.naming import Naming
+from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
+from kafka_s3.naming.keys import Naming
 from kafka_s3.storage.bucket import ListedUpload
 from kafka_s3.storage.faults import FaultyStore, Verb, failure
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.sweep import BlockKeys, Judged, PartitionedKeys, Sweeper, Verdict, judge, sweeper_of
+from kafka_s3.tools.sweep import BlockKeys, JudgedUpload, PartitionedKeys, Sweeper, UploadState, judge, sweeper_of
 
 DAY_MS = 86_400_000
 
@@ -57,7 +57,7 @@ def test_what_crashed_tasks_left_below_data_and_state_is_aborted() -> None:
         bucket.create_upload(key)
     swept = sweeper(CONFIG, Listing(bucket))
     judged = swept.judged(older_than_ms=DAY_MS)
-    assert [one.verdict for one in judged] == [Verdict.ABANDONED] * 3
+    assert [one.verdict for one in judged] == [UploadState.ABANDONED] * 3
     assert swept.abort(judged) == 3
     assert bucket.uploads == {}
 
@@ -91,7 +91,7 @@ def test_a_topic_that_only_the_log_knows_is_this_sinks_too() -> None:
     world.store.create_upload("topics/orders/partition=0/orders+0+0000000009.json")
     later = {**CONFIG, "topics": "nothing-any-more"}
     judged = sweeper(later, Listing(world.store)).judged(older_than_ms=DAY_MS)
-    assert [one.verdict for one in judged] == [Verdict.ABANDONED]
+    assert [one.verdict for one in judged] == [UploadState.ABANDONED]
 
 
 def test_young_uploads_stay_for_a_running_sink_may_commit_them() -> None:
@@ -102,7 +102,7 @@ def test_young_uploads_stay_for_a_running_sink_may_commit_them() -> None:
     listing.starts = {young: START_MS - DAY_MS + 1, old: START_MS - DAY_MS}
     swept = sweeper(CONFIG, listing)
     judged = swept.judged(older_than_ms=DAY_MS)
-    assert {one.upload.id: one.verdict for one in judged} == {old: Verdict.ABANDONED, young: Verdict.YOUNG}
+    assert {one.upload.id: one.verdict for one in judged} == {old: UploadState.ABANDONED, young: UploadState.YOUNG}
     swept.abort(judged)
     assert list(bucket.uploads) == [young]
 
@@ -111,7 +111,7 @@ def crashed_before_completing(world: World) -> list[str]:
     """Runs a sink that dies between commit and publication; gives the uploads that wait."""
     sink = world.start([failure(Verb.COMPLETE_UPLOAD, nth=None)])
     world.add(range(2))
-    sink.look()
+    sink.poll()
     with pytest.raises(StorageUnavailable):
         sink.step()
     return list(world.store.uploads)
@@ -124,7 +124,7 @@ def test_the_uploads_of_the_last_commit_entry_stay_however_old() -> None:
     world.store.create_upload("topics/orders/partition=0/orders+0+0000000900.json")
     swept = sweeper(CONFIG, Listing(world.store))
     judged = swept.judged(older_than_ms=DAY_MS)
-    assert {one.upload.id for one in judged if one.verdict is Verdict.COMMITTED} == set(waiting)
+    assert {one.upload.id for one in judged if one.verdict is UploadState.COMMITTED} == set(waiting)
     swept.abort(judged)
     assert list(world.store.uploads) == waiting
     world.start()
@@ -142,7 +142,7 @@ def test_an_upload_that_is_committed_while_the_sweep_lists_stays() -> None:
             return super().pending(prefix)
 
     judged = sweeper(CONFIG, Slow(world.store)).judged(older_than_ms=DAY_MS)
-    assert [one.verdict for one in judged] == [Verdict.COMMITTED]
+    assert [one.verdict for one in judged] == [UploadState.COMMITTED]
 
 
 def test_another_upload_of_a_committed_key_is_abandoned() -> None:
@@ -151,14 +151,17 @@ def test_another_upload_of_a_committed_key_is_abandoned() -> None:
     key = world.store.uploads[waiting].key
     twin = world.store.create_upload(key)
     judged = sweeper(CONFIG, Listing(world.store)).judged(older_than_ms=DAY_MS)
-    assert {one.upload.id: one.verdict for one in judged} == {waiting: Verdict.COMMITTED, twin: Verdict.ABANDONED}
+    assert {one.upload.id: one.verdict for one in judged} == {
+        waiting: UploadState.COMMITTED,
+        twin: UploadState.ABANDONED,
+    }
 
 
 def test_without_a_log_only_age_keeps_an_upload() -> None:
     upload = ListedUpload("k", "u", START_MS - 10)
     (kept,) = judge([upload], None, younger_than_ms=11, now_ms=START_MS)
     (abandoned,) = judge([upload], None, younger_than_ms=10, now_ms=START_MS)
-    assert (kept.verdict, abandoned.verdict) == (Verdict.YOUNG, Verdict.ABANDONED)
+    assert (kept.verdict, abandoned.verdict) == (UploadState.YOUNG, UploadState.ABANDONED)
 
 
 def test_without_the_right_to_list_the_error_names_it_and_nothing_is_aborted() -> None:
@@ -210,14 +213,14 @@ def test_every_key_that_a_sink_gives_is_known_as_its_own_and_as_no_other_topics(
     assert not keys.is_of(key, [f"{topic}x", f"x{topic}"])
 
 
-@pytest.mark.parametrize("layout", Layout)
+@pytest.mark.parametrize("layout", DateLayout)
 @pytest.mark.parametrize("prefix", ["", "logs", "logs/"])
-def test_the_objects_of_a_block_gzip_sink_are_known_by_its_own_layout(layout: Layout, prefix: str) -> None:
+def test_the_objects_of_a_block_gzip_sink_are_known_by_its_own_layout(layout: DateLayout, prefix: str) -> None:
     names = BlockNames(prefix, layout)
     keys, place = BlockKeys(names), TopicPartition("orders-eu", 3)
     uploads = UploadNames(names, now_ms=START_MS)
     made = [uploads.key(place, "", offset=7, extension=e) for e in (".gz", ".index.json")] + [names.pointer_key(place)]
-    other = UploadNames(BlockNames(prefix, next(one for one in Layout if one is not layout)), now_ms=START_MS)
+    other = UploadNames(BlockNames(prefix, next(one for one in DateLayout if one is not layout)), now_ms=START_MS)
     for key in made:
         assert key.startswith(keys.prefixes(["orders-eu"]))
         assert keys.is_of(key, ["orders-eu", "orders"])
@@ -239,6 +242,6 @@ def test_an_age_that_cannot_be_read_is_refused(text: str) -> None:
 
 
 def test_the_totals_say_what_was_and_what_would_be_aborted() -> None:
-    judged = [Judged(ListedUpload("k", str(n), 0), verdict) for n, verdict in enumerate(Verdict)]
+    judged = [JudgedUpload(ListedUpload("k", str(n), 0), verdict) for n, verdict in enumerate(UploadState)]
     assert summary(judged, 1) == "3 pending uploads of this sink: 1 aborted, 1 young and kept, 1 committed and kept"
     assert "1 would be aborted (--dry-run)" in summary(judged, 0)

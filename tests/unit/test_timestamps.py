@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_s3.records import NO_TIMESTAMP, JsonText, Objects, Plain, Run
-from kafka_s3.schemas.connect import ConnectSchema, Kind, read_schema
-from kafka_s3.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import NO_TIMESTAMP, JsonText, Objects, Plain
+from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
+from kafka_s3.task.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
 
 NOW = 1_700_000_000_000
 
@@ -123,7 +124,7 @@ def test_nested_missing_and_fieldless_values() -> None:
         None,
         None,
     ]
-    assert times(field(), run_of(Plain(pa.array(["x"])), ConnectSchema(Kind.STRING))) == [None]
+    assert times(field(), run_of(Plain(pa.array(["x"])), ConnectSchema(SchemaType.STRING))) == [None]
 
 
 def test_a_field_without_a_time_kills_the_original() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from memory_world import ORDERS, START_MS, TOLERANT, World
 
-from kafka_s3.commit_entry import Progress
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.errors import OffsetsLost, SourceError, TopicRecreated
-from kafka_s3.model import Gap, Role, TopicPartition
-from kafka_s3.observer import Silent
-from kafka_s3.offset_ranges import OffsetSet
+from kafka_s3.commit.entry import Progress
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.errors import OffsetsLost, SourceError, TopicRecreated
+from kafka_s3.model.files import Role
+from kafka_s3.model.observer import Silent
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import Gap, TopicPartition
 
 SECOND = TopicPartition("orders", 1)
 RESET = "consumer.override.auto.offset.reset"
@@ -129,7 +130,7 @@ def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(r
         world.kafka.add(
             ORDERS, MemoryRecord(offset, START_MS, None, b"{" if offset in (13, 18) else b'{"n":%d}' % offset)
         )
-    world.sink.look()
+    world.sink.poll()
     world.sink.drain()
     assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([13, 18])
     world.kafka.trim(ORDERS, start=16)
@@ -138,7 +139,7 @@ def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(r
         world.start()
     world.sink.cycle()
     assert world.log().load().progress[ORDERS] == Progress(16, 12, OffsetSet.of([18]))
-    assert world.sink.standings[ORDERS].recorded == OffsetSet.of([18])
+    assert world.sink.partition_states[ORDERS].recorded == OffsetSet.of([18])
     world.sink.cycle()
 
     assert world.numbers()[key(16)] == [16, 17, *range(19, 27)]

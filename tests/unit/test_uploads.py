@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.errors import LocalDiskError
+from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.uploads import FileUpload, spill_folder
+from kafka_s3.task.uploads import FileUpload, spill_folder
 
 STEPS = st.lists(st.binary(max_size=40) | st.none(), max_size=20)  # bytes to add, or None to spill
 

@@ -15,20 +15,20 @@ import pytest
 from memory_world import FIELD, ORDERS, START_MS, STATE, TIME, TOLERANT, World
 from rich.console import Console
 
-from kafka_s3.cli.verify import show
-from kafka_s3.commit_entry import CommitEntry, Progress, read_entry
-from kafka_s3.commit_entry import Kind as EntryKind
-from kafka_s3.embedded.memory import MemoryKafka, MemoryRecord
-from kafka_s3.model import DeadLetterCount, Gap, Reason, Role, TopicPartition, Totals, Upload
-from kafka_s3.offset_ranges import OffsetSet
-from kafka_s3.pipeline import state_paths
+from kafka_s3.cli.verify import print_report
+from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress, read_entry
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.storage.faults import Fault, Moment
-from kafka_s3.verify.audit import Audit
-from kafka_s3.verify.findings import Kind, Report
-from kafka_s3.verify.form import form_of
-from kafka_s3.verify.layout import layout_of
-from kafka_s3.verify.objects import avro_records
-from kafka_s3.verify.segments import Selection
+from kafka_s3.tools.verify.audit import Audit
+from kafka_s3.tools.verify.findings import FindingKind, Report
+from kafka_s3.tools.verify.form import form_of
+from kafka_s3.tools.verify.layout import object_layout
+from kafka_s3.tools.verify.objects import avro_records
+from kafka_s3.tools.verify.segments import SegmentSelection
+from kafka_s3.wiring.pipeline import state_paths
 
 HOUR = 3_600_000
 PREFIX = "topics/orders/partition=0/"
@@ -72,11 +72,16 @@ class MemoryCluster:
 def audited(world: World, *, kafka: bool = True, compact: tuple[str, ...] = (), **more: Any) -> Report:
     cluster = MemoryCluster(world.kafka, set(compact)) if kafka else None
     return Audit(
-        world.store, state_paths(world.settings), layout_of(world.settings), form_of(world.settings), cluster, **more
+        world.store,
+        state_paths(world.settings),
+        object_layout(world.settings),
+        form_of(world.settings),
+        cluster,
+        **more,
     ).run()
 
 
-def kinds(report: Report) -> list[Kind]:
+def kinds(report: Report) -> list[FindingKind]:
     return sorted({finding.kind for finding in report.findings})
 
 
@@ -148,7 +153,7 @@ def test_a_healthy_sink_of_every_mode_is_clean(mode: str, kafka: bool) -> None:
 def test_a_table_and_json_show_what_was_looked_at() -> None:
     report = audited(healthy())
     out = io.StringIO()
-    show(report, Console(file=out, width=200))
+    print_report(report, Console(file=out, width=200))
     assert "orders-0" in out.getvalue()
     assert "[0, 11)" in out.getvalue()
     assert "exactly once" in out.getvalue()
@@ -181,23 +186,25 @@ def second_value(content: bytes) -> bytes:
     return content.replace(b'"n": 1', b'"n": 7')
 
 
-DAMAGES: dict[str, tuple[Callable[[World], object], Kind, str]] = {
-    "an object is gone": (lambda w: w.store.delete(FIRST), Kind.MISSING_OBJECT, FIRST),
-    "an object is cut": (lambda w: changed(w, FIRST, lambda c: c[:-9]), Kind.WRONG_SIZE, FIRST),
-    "an object is no JSON": (lambda w: changed(w, FIRST, lambda c: b"x" * len(c)), Kind.UNREADABLE, FIRST),
-    "a record is gone": (lambda w: changed(w, FIRST, lambda c: c.partition(b"\n")[2]), Kind.WRONG_COUNT, FIRST),
-    "a record is there twice": (lambda w: changed(w, FIRST, lambda c: c + c.partition(b"\n")[0] + b"\n"), Kind.WRONG_COUNT, FIRST),
-    "a value is another": (lambda w: changed(w, FIRST, second_value), Kind.WRONG_CONTENT, FIRST),
-    "the same bytes were put by hand": (lambda w: changed(w, FIRST, bytes), Kind.WRONG_ETAG, FIRST),
-    "a copy lies beside": (lambda w: w.store.put(PREFIX + "orders+0+0000000001.json", w.store.get(FIRST)), Kind.ORPHAN, "0000000001"),
-    "a stranger lies beside": (lambda w: w.store.put(PREFIX + "part-0.json", b"{}"), Kind.ORPHAN, "part-0.json"),
-    "a dead letter file is gone": (lambda w: w.store.delete(letters(w)), Kind.MISSING_OBJECT, "dead-letters"),
-    "a dead letter is another": (lambda w: relettered(w, {"offset": 5}), Kind.WRONG_CONTENT, "dead-letters"),
-    "a dead letter is of another topic": (lambda w: relettered(w, {"topic": "x"}), Kind.WRONG_CONTENT, "dead-letters"),
-    "a dead letter file is damaged": (lambda w: w.store.put(letters(w), b"\x1f\x8b"), Kind.UNREADABLE, "dead-letters"),
-    "a dead letter file is empty": (lambda w: w.store.put(letters(w), gzip.compress(b"")), Kind.WRONG_COUNT, "dead-letters"),
+DAMAGES: dict[str, tuple[Callable[[World], object], FindingKind, str]] = {
+    "an object is gone": (lambda w: w.store.delete(FIRST), FindingKind.MISSING_OBJECT, FIRST),
+    "an object is cut": (lambda w: changed(w, FIRST, lambda c: c[:-9]), FindingKind.WRONG_SIZE, FIRST),
+    "an object is no JSON": (lambda w: changed(w, FIRST, lambda c: b"x" * len(c)), FindingKind.UNREADABLE, FIRST),
+    "a record is gone": (lambda w: changed(w, FIRST, lambda c: c.partition(b"\n")[2]), FindingKind.WRONG_COUNT, FIRST),
+    "a record is there twice": (lambda w: changed(w, FIRST, lambda c: c + c.partition(b"\n")[0] + b"\n"), FindingKind.WRONG_COUNT, FIRST),
+    "a value is another": (lambda w: changed(w, FIRST, second_value), FindingKind.WRONG_CONTENT, FIRST),
+    "the same bytes were put by hand": (lambda w: changed(w, FIRST, bytes), FindingKind.WRONG_ETAG, FIRST),
+    "a copy lies beside": (
+        lambda w: w.store.put(PREFIX + "orders+0+0000000001.json", w.store.get(FIRST)), FindingKind.ORPHAN, "0000000001"
+    ),
+    "a stranger lies beside": (lambda w: w.store.put(PREFIX + "part-0.json", b"{}"), FindingKind.ORPHAN, "part-0.json"),
+    "a dead letter file is gone": (lambda w: w.store.delete(letters(w)), FindingKind.MISSING_OBJECT, "dead-letters"),
+    "a dead letter is another": (lambda w: relettered(w, {"offset": 5}), FindingKind.WRONG_CONTENT, "dead-letters"),
+    "a dead letter is of another topic": (lambda w: relettered(w, {"topic": "x"}), FindingKind.WRONG_CONTENT, "dead-letters"),
+    "a dead letter file is damaged": (lambda w: w.store.put(letters(w), b"\x1f\x8b"), FindingKind.UNREADABLE, "dead-letters"),
+    "a dead letter file is empty": (lambda w: w.store.put(letters(w), gzip.compress(b"")), FindingKind.WRONG_COUNT, "dead-letters"),
     "a dead letter file nobody claims": (
-        lambda w: w.store.put(f"{STATE}orders/dead-letters/orders/orders+0+0000000007.jsonl.gz", b""), Kind.ORPHAN, "0000000007"),
+        lambda w: w.store.put(f"{STATE}orders/dead-letters/orders/orders+0+0000000007.jsonl.gz", b""), FindingKind.ORPHAN, "0000000007"),
 }  # fmt: skip
 
 
@@ -219,7 +226,7 @@ def test_damage_to_objects_is_found(damage: str, kafka: bool) -> None:
     hurt(world)
     report = audited(world, kafka=kafka)
     found = {finding.kind for finding in report.findings if place in finding.place}
-    assert kind in found or (damage == "a value is another" and not kafka and found == {Kind.WRONG_ETAG})
+    assert kind in found or (damage == "a value is another" and not kafka and found == {FindingKind.WRONG_ETAG})
     assert all(place in finding.place or "commit entry" in finding.place for finding in report.findings)
 
 
@@ -228,7 +235,7 @@ def test_an_object_that_cannot_be_read_is_found_in_every_format(mode: str) -> No
     world = healthy(MODES[mode])
     key = next(key for key in world.store.objects if not key.startswith(STATE))
     changed(world, key, lambda content: content[: len(content) // 2])
-    assert Kind.UNREADABLE in kinds(audited(world, kafka=False))
+    assert FindingKind.UNREADABLE in kinds(audited(world, kafka=False))
 
 
 def test_values_that_hold_the_separator_are_no_finding_and_changed_ones_are() -> None:
@@ -240,14 +247,14 @@ def test_values_that_hold_the_separator_are_no_finding_and_changed_ones_are() ->
     changed(
         world, next(key for key in world.store.objects if not key.startswith(STATE)), lambda c: c.replace(b"b", b"c")
     )
-    assert set(kinds(audited(world))) == {Kind.NOT_ACCOUNTED, Kind.WRONG_CONTENT, Kind.WRONG_ETAG}
+    assert set(kinds(audited(world))) == {FindingKind.NOT_ACCOUNTED, FindingKind.WRONG_CONTENT, FindingKind.WRONG_ETAG}
 
 
 def test_a_record_in_two_directories_of_a_commit_is_found_by_its_value() -> None:
     world = healthy({**FIELD, "flush.size": "4", "rotate.file.on.partition.change": "false"})
     a, b = sorted(key for key in world.store.objects if key.startswith("topics/"))[:3:2]
     world.store.put(b, world.store.get(a)[: len(world.store.get(b))])
-    assert Kind.WRONG_CONTENT in kinds(audited(world))
+    assert FindingKind.WRONG_CONTENT in kinds(audited(world))
 
 
 # ------------------------------------------------------------ damaged logs
@@ -274,19 +281,19 @@ def with_file(entry: CommitEntry, **changes: Any) -> CommitEntry:
     return replace(entry, files=(replace(entry.files[0], **changes), *entry.files[1:]))
 
 
-LOG_DAMAGES: dict[str, tuple[Callable[[CommitEntry], CommitEntry], set[Kind]]] = {
-    "totals": (lambda e: replace(e, totals=replace(e.totals, read=99)), {Kind.LOG}),
-    "a file left out": (without_files, {Kind.NOT_ACCOUNTED, Kind.ORPHAN}),
-    "too many records": (lambda e: with_file(e, records=9), {Kind.LOG, Kind.WRONG_COUNT}),
-    "offsets turned round": (lambda e: with_file(e, first_offset=2, last_offset=0), {Kind.LOG}),
-    "offsets outside": (lambda e: with_file(e, last_offset=40), {Kind.LOG, Kind.TWICE}),
-    "another size": (lambda e: with_file(e, bytes=1), {Kind.LOG, Kind.WRONG_SIZE}),
-    "another version": (lambda e: replace(e, version=77), {Kind.LOG}),
-    "an epoch of the past": (lambda e: replace(e, epoch=0), {Kind.LOG}),
+LOG_DAMAGES: dict[str, tuple[Callable[[CommitEntry], CommitEntry], set[FindingKind]]] = {
+    "totals": (lambda e: replace(e, totals=replace(e.totals, read=99)), {FindingKind.LOG}),
+    "a file left out": (without_files, {FindingKind.NOT_ACCOUNTED, FindingKind.ORPHAN}),
+    "too many records": (lambda e: with_file(e, records=9), {FindingKind.LOG, FindingKind.WRONG_COUNT}),
+    "offsets turned round": (lambda e: with_file(e, first_offset=2, last_offset=0), {FindingKind.LOG}),
+    "offsets outside": (lambda e: with_file(e, last_offset=40), {FindingKind.LOG, FindingKind.TWICE}),
+    "another size": (lambda e: with_file(e, bytes=1), {FindingKind.LOG, FindingKind.WRONG_SIZE}),
+    "another version": (lambda e: replace(e, version=77), {FindingKind.LOG}),
+    "an epoch of the past": (lambda e: replace(e, epoch=0), {FindingKind.LOG}),
     "skips that are not there": (
-        lambda e: replace(e, skipped={ORDERS: 1}, totals=replace(e.totals, skipped=1, read=e.totals.read + 1)), {Kind.TWICE}),
+        lambda e: replace(e, skipped={ORDERS: 1}, totals=replace(e.totals, skipped=1, read=e.totals.read + 1)), {FindingKind.TWICE}),
     "a frontier that jumps": (
-        lambda e: replace(e, progress={ORDERS: replace(e.progress[ORDERS], frontier=9)}), {Kind.NOT_ACCOUNTED, Kind.LOG}),
+        lambda e: replace(e, progress={ORDERS: replace(e.progress[ORDERS], frontier=9)}), {FindingKind.NOT_ACCOUNTED, FindingKind.LOG}),
 }  # fmt: skip
 
 
@@ -305,7 +312,7 @@ def test_the_same_offsets_claimed_twice_are_found_without_kafka_too() -> None:
     again = next(e for e in world.entries() if e.version > version and any(f.role is Role.VALUE for f in e.files))
     rewritten(world, again.version, lambda e: replace(e, files=(*e.files, entry.files[0])))
     for kafka in (True, False):
-        assert {Kind.TWICE, Kind.LOG} <= set(kinds(audited(world, kafka=kafka)))
+        assert {FindingKind.TWICE, FindingKind.LOG} <= set(kinds(audited(world, kafka=kafka)))
 
 
 def test_a_damaged_entry_and_a_missing_one_are_found_and_the_rest_is_still_checked() -> None:
@@ -313,10 +320,10 @@ def test_a_damaged_entry_and_a_missing_one_are_found_and_the_rest_is_still_check
     version = first_data(world)
     world.store.put(commit(version), b"{")
     report = audited(world)
-    assert {Kind.DAMAGED_ENTRY, Kind.ORPHAN} == set(kinds(report))
+    assert {FindingKind.DAMAGED_ENTRY, FindingKind.ORPHAN} == set(kinds(report))
     world.store.delete(commit(version))
     world.store.delete(SECOND)
-    assert {Kind.LOG, Kind.ORPHAN, Kind.MISSING_OBJECT} <= set(kinds(audited(world)))
+    assert {FindingKind.LOG, FindingKind.ORPHAN, FindingKind.MISSING_OBJECT} <= set(kinds(audited(world)))
 
 
 def test_a_commit_that_was_not_published_says_to_start_the_sink() -> None:
@@ -332,7 +339,7 @@ def test_a_commit_that_was_not_published_says_to_start_the_sink() -> None:
     with pytest.raises(Died):
         world.sink.cycle()
     (finding,) = audited(world).findings
-    assert finding.kind is Kind.MISSING_OBJECT
+    assert finding.kind is FindingKind.MISSING_OBJECT
     assert "start the sink" in finding.text
     world.start()
     assert audited(world).findings == ()
@@ -368,7 +375,7 @@ def test_a_record_that_the_log_does_not_account_for_is_named() -> None:
     assert audited(world).tallies[0].without_record == 1
     world.kafka.records[ORDERS].insert(2, MemoryRecord(2, START_MS, None, b'{"n":2}'))
     found = audited(world).findings
-    assert {finding.kind for finding in found} == {Kind.NOT_ACCOUNTED}
+    assert {finding.kind for finding in found} == {FindingKind.NOT_ACCOUNTED}
     assert any("1 are lost" in finding.text for finding in found)
     assert any("offsets 2 " in finding.text for finding in found)
 
@@ -376,7 +383,7 @@ def test_a_record_that_the_log_does_not_account_for_is_named() -> None:
 def test_records_that_vanished_are_twice_unless_the_topic_is_compacted() -> None:
     world = healthy()
     del world.kafka.records[ORDERS][1]
-    assert kinds(audited(world)) == [Kind.TWICE, Kind.WRONG_CONTENT]
+    assert kinds(audited(world)) == [FindingKind.TWICE, FindingKind.WRONG_CONTENT]
     report = audited(world, compact=("orders",))
     assert report.findings == ()
     assert report.tallies[0].without_record == 1
@@ -390,7 +397,7 @@ def test_what_retention_removed_is_checked_from_log_and_objects(start: int) -> N
     assert report.findings == ()
     assert report.tallies[0].retention == min(start, 11)
     world.store.delete(FIRST)
-    assert kinds(audited(world)) == [Kind.MISSING_OBJECT]
+    assert kinds(audited(world)) == [FindingKind.MISSING_OBJECT]
 
 
 def test_gaps_of_the_log_are_told_by_their_cause() -> None:
@@ -428,7 +435,7 @@ def test_a_recreated_topic_is_checked_against_its_new_records_only() -> None:
 def test_a_partition_that_ends_before_the_frontier_is_found() -> None:
     world = healthy()
     del world.kafka.records[ORDERS][8:]
-    assert kinds(audited(world)) == [Kind.LOG]
+    assert kinds(audited(world)) == [FindingKind.LOG]
 
 
 # ------------------------------------------------------------ what is looked at
@@ -474,13 +481,16 @@ def test_a_selection_looks_at_the_commits_that_it_touches_and_at_nothing_else() 
         assert world.sink.cycle()
     world.store.delete(FIRST)
     world.store.put(PREFIX + "orders+0+0000000001.json", b"")
-    assert audited(world, selection=Selection(partition=1)).findings == ()
-    report = audited(world, selection=Selection(partition=0, first=4, last=6))
+    assert audited(world, selection=SegmentSelection(partition=1)).findings == ()
+    report = audited(world, selection=SegmentSelection(partition=0, first=4, last=6))
     assert report.findings == ()
     assert (report.tallies[0].start, report.tallies[0].until) == (3, 9)
     late = datetime.fromtimestamp((START_MS + 2 * HOUR) / 1000, UTC)
-    assert [t.start for t in audited(world, selection=Selection("orders", first=2, since=late)).tallies] == [3, 3]
-    assert kinds(audited(world, selection=Selection(last=2))) == [Kind.MISSING_OBJECT, Kind.ORPHAN]
+    assert [t.start for t in audited(world, selection=SegmentSelection("orders", first=2, since=late)).tallies] == [
+        3,
+        3,
+    ]
+    assert kinds(audited(world, selection=SegmentSelection(last=2))) == [FindingKind.MISSING_OBJECT, FindingKind.ORPHAN]
 
 
 def test_a_sample_reads_few_objects_but_looks_at_all() -> None:
@@ -490,7 +500,7 @@ def test_a_sample_reads_few_objects_but_looks_at_all() -> None:
     assert report.tallies[0].read == 1
     assert "1 of 3 objects were read" in report.notes[0]
     world.store.delete(SECOND)
-    assert Kind.MISSING_OBJECT in kinds(audited(world, sample=0))
+    assert FindingKind.MISSING_OBJECT in kinds(audited(world, sample=0))
 
 
 def test_progress_is_told() -> None:
@@ -560,9 +570,9 @@ def test_dead_letters_that_were_resolved_by_hand_are_skipped_ones() -> None:
     assert report.findings == ()
     assert (report.tallies[0].dead_letters, report.tallies[0].skipped, report.tallies[0].written) == (0, 2, 3)
     settled(world, 2, written=False)
-    assert kinds(audited(world)) == [Kind.TWICE]
+    assert kinds(audited(world)) == [FindingKind.TWICE]
     settled(world, 4, written=False)
-    assert kinds(audited(world)) == [Kind.LOG, Kind.TWICE]
+    assert kinds(audited(world)) == [FindingKind.LOG, FindingKind.TWICE]
 
 
 def test_replayed_dead_letters_are_compared_with_their_letters() -> None:
@@ -572,7 +582,7 @@ def test_replayed_dead_letters_are_compared_with_their_letters() -> None:
     assert report.findings == ()
     assert (report.tallies[0].dead_letters, report.tallies[0].written) == (0, 5)
     changed(world, "topics/orders/d=a/orders+0+0000000001.json", lambda content: content + content)
-    assert {Kind.WRONG_SIZE, Kind.WRONG_COUNT} <= set(kinds(audited(world)))
+    assert {FindingKind.WRONG_SIZE, FindingKind.WRONG_COUNT} <= set(kinds(audited(world)))
 
 
 def test_a_position_set_back_leaves_what_was_written_before_to_its_objects() -> None:

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.embedded.registry import EmbeddedRegistry
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.schemas.registered import Language
 from tests.unit.memory_world import ORDERS, START_MS, STATE, TOLERANT, World, rows
 

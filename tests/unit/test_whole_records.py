@@ -17,9 +17,10 @@ from kafka_s3.converters.json_envelope import JsonEnvelope
 from kafka_s3.converters.json_values import JsonValues
 from kafka_s3.converters.plain import Numbers, Strings
 from kafka_s3.converters.whole_records import RecordConverter
-from kafka_s3.embedded.memory import HEADER, MemoryRecord
-from kafka_s3.model import Role, Stage
-from kafka_s3.records import SINK_TASK, Decoded
+from kafka_s3.local.memory import HEADER, MemoryRecord
+from kafka_s3.model.failures import SINK_TASK, Stage
+from kafka_s3.model.files import Role
+from kafka_s3.records.runs import Decoded
 
 KEYS, HEADERS = frozenset({Role.KEY}), frozenset({Role.HEADER})
 ALL = KEYS | HEADERS
@@ -45,13 +46,13 @@ def rows(decoded: Decoded) -> list[tuple[int, Any, Any, Any]]:
     """Offset, value, key and headers of every record, in the order of the runs."""
     found = []
     for run in decoded.runs:
-        sides = [
-            run.sides[role].values.objects() if role in run.sides else [None] * len(run)
+        sidecars = [
+            run.sidecars[role].values.objects() if role in run.sidecars else [None] * len(run)
             for role in (Role.KEY, Role.HEADER)
         ]
-        assert len(run.values) == len(run) == len(sides[0]) == len(sides[1]) == len(run.timestamps)
+        assert len(run.values) == len(run) == len(sidecars[0]) == len(sidecars[1]) == len(run.timestamps)
         assert run.timestamps.tolist() == [offset // 2 + 1000 for offset in run.offsets.tolist()]
-        found += zip(run.offsets.tolist(), run.values.objects(), *sides, strict=True)
+        found += zip(run.offsets.tolist(), run.values.objects(), *sidecars, strict=True)
     return found
 
 
@@ -69,7 +70,7 @@ def test_another_schema_of_the_key_cuts_the_run() -> None:
 
     assert [run.offsets.tolist() for run in decoded.runs] == [[0, 2], [4], [6]]
     assert [key for _, _, key, _ in rows(decoded)] == ["a", "b", 3, "d"]
-    assert [str(run.sides[Role.KEY].schema.kind) for run in decoded.runs] == ["string", "int32", "string"]
+    assert [str(run.sidecars[Role.KEY].schema.kind) for run in decoded.runs] == ["string", "int32", "string"]
 
 
 def test_keys_that_are_not_stored_cut_no_run_but_fail_their_records() -> None:
@@ -78,7 +79,7 @@ def test_keys_that_are_not_stored_cut_no_run_but_fail_their_records() -> None:
 
     assert [run.offsets.tolist() for run in decoded.runs] == [[0, 4, 6]]
     assert [(failure.offset, failure.stage) for failure in decoded.failures] == [(2, Stage.KEY_CONVERTER)]
-    assert decoded.runs[0].sides == {}
+    assert decoded.runs[0].sidecars == {}
 
 
 def test_a_record_whose_key_fails_is_not_looked_at_again() -> None:
@@ -157,7 +158,7 @@ def test_each_record_is_a_value_a_tombstone_a_failure_or_a_null_once(
     assert sorted(told) == [10 + 2 * n for n in range(len(records))]
     assert not (tombstones and decoded.nulls)
     for run in decoded.runs:
-        assert set(run.sides) == stores
+        assert set(run.sidecars) == stores
         plain_values = values.decode(KafkaBatch(*_only(run.offsets, records))).runs
         if run.tombstones:
             assert plain_values == []
@@ -165,11 +166,11 @@ def test_each_record_is_a_value_a_tombstone_a_failure_or_a_null_once(
             assert [value for found in plain_values for value in found.values.objects()] == run.values.objects()
         if Role.KEY in stores and keys is not None:
             plain_keys = keys.decode(KafkaBatch(*_only(run.offsets, records, part=0))).runs
-            assert [key for found in plain_keys for key in found.values.objects()] == run.sides[
+            assert [key for found in plain_keys for key in found.values.objects()] == run.sidecars[
                 Role.KEY
             ].values.objects()
         if Role.HEADER in stores:
-            names = [[head["key"] for head in one] for one in run.sides[Role.HEADER].values.objects()]
+            names = [[head["key"] for head in one] for one in run.sidecars[Role.HEADER].values.objects()]
             assert names == [[name for name, _ in records[(offset - 10) // 2][2]] for offset in run.offsets]
 
 

@@ -8,10 +8,10 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_s3.config.options_ours import STATE_PREFIX
+from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.settings import Settings, defaults
-from kafka_s3.config.validate import load
-from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.config.validate import load, resolved
+from kafka_s3.model.errors import ConfigError, Problem
 
 ConfigPath = Annotated[Path, typer.Argument(help="The connector's configuration: Connect JSON or .properties.")]
 WorkerPath = Annotated[
@@ -65,4 +65,4 @@ def pairs(overrides: list[str] | None) -> dict[str, str]:
 
 def settings_of(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:
     """The checked settings of a configuration file, references resolved. Raises ConfigError with every problem of it."""
-    return load(config, worker_path=worker, overrides=pairs(overrides)).resolved()
+    return resolved(load(config, worker_path=worker, overrides=pairs(overrides)))

@@ -9,10 +9,10 @@ import typer
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, target_of
 from kafka_s3.cli.position import now_ms
-from kafka_s3.sink_status import Known, State, verdict
-from kafka_s3.sinks_in_bucket import known_of
+from kafka_s3.control.sinks import known_of
+from kafka_s3.control.status import SinkSnapshot, SinkState, health
 
-UNWELL: Final = frozenset({State.DEGRADED, State.FAILED, State.STALE, State.UNKNOWN})
+UNWELL: Final = frozenset({SinkState.DEGRADED, SinkState.FAILED, SinkState.STALE, SinkState.UNKNOWN})
 
 
 @composed(target=target_of)
@@ -32,9 +32,9 @@ def check(
         raise typer.Exit(1)
 
 
-def finding(known: Known, now_ms: int, *, max_lag: int | None) -> tuple[str, bool]:
+def finding(known: SinkSnapshot, now_ms: int, *, max_lag: int | None) -> tuple[str, bool]:
     """What is to be said of a sink at a time (epoch ms), and whether it is well."""
-    judged = verdict(known, now_ms)
+    judged = health(known, now_ms)
     behind = max_lag is not None and known.lag is not None and known.lag > max_lag
     lag = "" if known.lag is None else f" Lag: {known.lag} records{f', more than {max_lag}' if behind else ''}."
     return f"{known.name} {judged.state}: {judged.reason}{lag}", judged.state not in UNWELL and not behind

@@ -23,9 +23,9 @@ from kafka_s3.cli.control_target import Target, named_place, place_of, place_wor
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
 from kafka_s3.cli.position import confirm, console, now_ms
-from kafka_s3.commit_log import CommitLog
-from kafka_s3.config.validate import load
-from kafka_s3.control import (
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.config.validate import load, resolved
+from kafka_s3.control.commands import (
     Asked,
     Control,
     ask_flush,
@@ -36,11 +36,11 @@ from kafka_s3.control import (
     store_config,
     stored_config,
 )
-from kafka_s3.errors import ConfigError, Problem
-from kafka_s3.heartbeat import Heartbeat, Phase
-from kafka_s3.naming import StatePaths
-from kafka_s3.sink_status import age, sink_id
-from kafka_s3.sinks_in_bucket import all_known, known_of
+from kafka_s3.control.heartbeat import Heartbeat, Phase
+from kafka_s3.control.sinks import all_known, known_of
+from kafka_s3.control.status import age, sink_id
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.store import ObjectStore
 
@@ -93,7 +93,7 @@ def create(
     """Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."""
     settings = load(config, worker_path=worker, overrides=pairs(overrides))
     stored = stored_config(settings, now_ms=now_ms())
-    target = Target(place_of(settings.resolved()), settings.name)
+    target = Target(place_of(resolved(settings)), settings.name)
     if replace:
         replace_config(target.store, target.paths, stored)
     elif not store_config(target.store, target.paths, stored):
@@ -104,7 +104,7 @@ def create(
         f"Sink {settings.name} ({sink_id(target.place.bucket, settings.name)}): stored as s3://{target.place.bucket}/{key}"
     )
     say(
-        f"It is started by: kafka-s3 run {settings.name} {place_words(target.place, store_options(settings.resolved()))}"
+        f"It is started by: kafka-s3 run {settings.name} {place_words(target.place, store_options(resolved(settings)))}"
     )
 
 

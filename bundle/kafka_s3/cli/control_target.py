@@ -9,15 +9,15 @@ from typing import Final
 
 from kafka_s3.cli.arguments import REGION, Overrides, SinkName, Where, WorkerPath, pairs, settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.config.options_ours import STATE_PREFIX
-from kafka_s3.config.secret import MASK
+from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
-from kafka_s3.control import read_stored_config
-from kafka_s3.errors import ConfigError, Problem
-from kafka_s3.heartbeat import Heartbeat, read_heartbeat
-from kafka_s3.naming import StatePaths
-from kafka_s3.sinks_in_bucket import is_known, sink_names
+from kafka_s3.control.commands import read_stored_config
+from kafka_s3.control.heartbeat import Heartbeat, read_heartbeat
+from kafka_s3.control.sinks import is_known, sink_names
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.secret import MASK
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import StoreOptions, store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
@@ -26,7 +26,7 @@ NOT_STORED: Final = "is masked in the stored configuration, so the secret is not
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SinkFolder:
     """A bucket, and the folder in it that holds the sinks' state."""
 
     bucket: str
@@ -41,7 +41,7 @@ class Place:
 class Target:
     """One sink in a place."""
 
-    place: Place
+    place: SinkFolder
     name: str
     given: str = ""
     """How the user named it: the file, or the name."""
@@ -61,10 +61,10 @@ class Target:
         return read_heartbeat(self.store, self.paths)
 
 
-def place_of(settings: Settings) -> Place:
+def place_of(settings: Settings) -> SinkFolder:
     """The bucket and state folder of resolved settings."""
     options = store_options(settings)
-    return Place(options.bucket, settings.text("state.prefix"), S3Store(options))
+    return SinkFolder(options.bucket, settings.text("state.prefix"), S3Store(options))
 
 
 def is_file(sink: str) -> bool:
@@ -82,18 +82,18 @@ def target_of(sink: SinkName, where: Where, worker: WorkerPath = None, overrides
         target = Target(named_place(where), sink, sink)
     if not is_known(target.store, target.paths):
         known = ", ".join(sink_names(target.store, target.place.prefix))
-        way_out = f"Sinks there: {known}." if known else "There is no sink. Run one, or store one with kafka-s3 create."
-        raise ConfigError([Problem("sink", target.name, f"has no state in {target.place}.", way_out)])
+        remedy = f"Sinks there: {known}." if known else "There is no sink. Run one, or store one with kafka-s3 create."
+        raise ConfigError([Problem("sink", target.name, f"has no state in {target.place}.", remedy)])
     return target
 
 
-def named_place(where: Where) -> Place:
+def named_place(where: Where) -> SinkFolder:
     """A bucket without a configuration: credentials are those of the surroundings. Raises ConfigError without a name."""
     if not where.bucket:
         raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
     url = where.store_url
     url = url if not url or "://" in url else f"https://{url}"
-    return Place(
+    return SinkFolder(
         where.bucket, where.prefix, S3Store(StoreOptions(where.bucket, region=where.region, endpoint_url=url or None))
     )
 
@@ -125,7 +125,7 @@ def stored_settings(target: Target, overrides: list[str] | None) -> Settings:
     return settings
 
 
-def place_words(place: Place, options: StoreOptions) -> str:
+def place_words(place: SinkFolder, options: StoreOptions) -> str:
     """The options of a command line that name a place."""
     words = ["--bucket", place.bucket]
     if options.endpoint_url:

@@ -11,37 +11,37 @@ from rich.markup import escape
 from rich.table import Table
 
 from kafka_s3.cli.display import size_text
-from kafka_s3.sink_status import TYPE, Known, State, age, sink_id, standpoints, verdict
+from kafka_s3.control.status import TYPE, SinkSnapshot, SinkState, age, health, sink_id, standpoints
 
 COLOURS: Final = {
-    State.RUNNING: "green",
-    State.PROVISIONING: "cyan",
-    State.PAUSED: "blue",
-    State.STOPPED: "dim",
-    State.DEGRADED: "yellow",
-    State.STALE: "yellow",
-    State.UNKNOWN: "yellow",
-    State.FAILED: "red",
+    SinkState.RUNNING: "green",
+    SinkState.PROVISIONING: "cyan",
+    SinkState.PAUSED: "blue",
+    SinkState.STOPPED: "dim",
+    SinkState.DEGRADED: "yellow",
+    SinkState.STALE: "yellow",
+    SinkState.UNKNOWN: "yellow",
+    SinkState.FAILED: "red",
 }
 
 
-def sinks_table(found: Sequence[Known], bucket: str, *, now_ms: int) -> Table:
+def sinks_table(found: Sequence[SinkSnapshot], bucket: str, *, now_ms: int) -> Table:
     """One line a sink."""
     table = Table()
     for name in ("ID", "Name", "Status", "Type", "Lag", "Last commit"):
         table.add_column(name, justify="right" if name == "Lag" else "left", overflow="fold")
     for known in found:
         row = row_document(known, bucket, now_ms=now_ms)
-        state = State(row["status"])
+        state = SinkState(row["status"])
         lag = "-" if known.lag is None else f"{known.lag:,}"
         cells = (row["id"], escape(known.name), f"[{COLOURS[state]}]{state}[/]", TYPE, lag, known.last_commit or "-")
         table.add_row(*cells)
     return table
 
 
-def row_document(known: Known, bucket: str, *, now_ms: int) -> dict[str, Any]:
+def row_document(known: SinkSnapshot, bucket: str, *, now_ms: int) -> dict[str, Any]:
     """A sink of the list."""
-    judged = verdict(known, now_ms)
+    judged = health(known, now_ms)
     return {
         "id": sink_id(bucket, known.name),
         "name": known.name,
@@ -53,7 +53,7 @@ def row_document(known: Known, bucket: str, *, now_ms: int) -> dict[str, Any]:
     }
 
 
-def detail_document(known: Known, bucket: str, *, now_ms: int) -> dict[str, Any]:
+def detail_document(known: SinkSnapshot, bucket: str, *, now_ms: int) -> dict[str, Any]:
     """Everything that is known of a sink."""
     heartbeat = known.heartbeat
     beat = {**asdict(heartbeat), "phase": heartbeat.phase.value} if heartbeat else None
@@ -81,9 +81,9 @@ def detail_document(known: Known, bucket: str, *, now_ms: int) -> dict[str, Any]
     }
 
 
-def detail(known: Known, bucket: str, *, now_ms: int) -> Iterator[str | Table]:
+def detail(known: SinkSnapshot, bucket: str, *, now_ms: int) -> Iterator[str | Table]:
     """Everything that is known of a sink, for people."""
-    judged = verdict(known, now_ms)
+    judged = health(known, now_ms)
     colour = COLOURS[judged.state]
     yield f"Sink {escape(known.name)} ({sink_id(bucket, known.name)}): [{colour}]{judged.state}[/]  {escape(judged.reason)}"
     for name, text in _facts(known, now_ms):
@@ -101,7 +101,7 @@ def detail(known: Known, bucket: str, *, now_ms: int) -> Iterator[str | Table]:
     yield table
 
 
-def _facts(known: Known, now_ms: int) -> Iterator[tuple[str, str]]:
+def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
     beat, log = known.heartbeat, known.log
     if beat is not None:
         yield "process", f"pid {beat.pid} on {beat.host}, kafka-s3 {beat.product}, driver {beat.driver or 'unknown'}"

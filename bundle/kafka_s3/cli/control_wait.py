@@ -8,10 +8,10 @@ from typing import Final
 
 from kafka_s3.cli.control_target import Target
 from kafka_s3.cli.position import console, now_ms
-from kafka_s3.control import Control, read_control
-from kafka_s3.errors import SinkError
-from kafka_s3.heartbeat import Heartbeat
-from kafka_s3.sink_status import age
+from kafka_s3.control.commands import Control, read_control
+from kafka_s3.control.heartbeat import Heartbeat
+from kafka_s3.control.status import age
+from kafka_s3.model.errors import SinkError
 
 LOOK_S: Final = 0.25
 TELL_S: Final = 5.0

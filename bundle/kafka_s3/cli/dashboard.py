@@ -16,7 +16,7 @@ import kafka_s3
 from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import is_file
-from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem
 
 APP: Final = "app.py"
 SERVER: Final = "serve.py"

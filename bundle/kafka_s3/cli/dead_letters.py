@@ -16,17 +16,26 @@ from rich.table import Table
 
 from kafka_s3.cli.arguments import DryRun, Force, PartitionNumber, TopicName, Yes, settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.dead_letter_desk import Limit, Which, WhichOnly, check_paused, desk, say, selection, target
-from kafka_s3.cli.dead_letter_text import csv_rows, details, json_lines, printable, time_text
+from kafka_s3.cli.dead_letter_selection import (
+    Limit,
+    Which,
+    WhichOnly,
+    check_paused,
+    dead_letter_store,
+    say,
+    selection,
+    target,
+)
 from kafka_s3.cli.display import size_text
 from kafka_s3.cli.position import confirm, console
+from kafka_s3.commit.dead_letters import FiledLetter, LetterGroup, LetterSelection, LetterState, grouped
 from kafka_s3.config.settings import Settings
-from kafka_s3.dead_letter_files import Filed, Group, Selection, State, grouped
-from kafka_s3.dead_letters import DeadLetter
-from kafka_s3.errors import ConfigError, Problem
-from kafka_s3.model import DataFile, counted
-from kafka_s3.rehearsal import Rehearsal
-from kafka_s3.replay import check_replayable
+from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.files import DataFile, counted
+from kafka_s3.tools.dead_letters.dry_run import DryRunResult
+from kafka_s3.tools.dead_letters.replay import check_replayable
+from kafka_s3.tools.dead_letters.text import csv_rows, details, json_lines, printable, time_text
 
 SHOWN_FILES: Final = 20
 SHOWN_REASONS: Final = 20
@@ -35,7 +44,7 @@ dead_letters = typer.Typer(
 )
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     """What an export looks like."""
 
     JSONL = "jsonl"
@@ -44,17 +53,19 @@ class Format(StrEnum):
 
 @dead_letters.command(name="list")
 @composed(settings=settings_of, chosen=selection)
-def list_(settings: Settings, chosen: Selection, which: WhichOnly = Which.ALL, limit: Limit = None) -> None:
+def list_(settings: Settings, chosen: LetterSelection, which: WhichOnly = Which.ALL, limit: Limit = None) -> None:
     """Count dead letters by stage, exception class, topic-partition and what became of them."""
-    with desk(settings) as at:
+    with dead_letter_store(settings) as at:
         groups = grouped(at.found(replace(chosen, states=which.states)))
     out, shown = console(), groups[:limit]
     if shown:
         out.print(table(shown))
-    counts = Counter[State]()
+    counts = Counter[LetterState]()
     for group in groups:
         counts[group.state] += group.count
-    parts = ", ".join(f"{counts[state]:,} {state}" for state in State if counts[state] or state is State.OPEN)
+    parts = ", ".join(
+        f"{counts[state]:,} {state}" for state in LetterState if counts[state] or state is LetterState.OPEN
+    )
     rest = f" ({len(groups) - len(shown)} more groups are not shown)" if len(groups) > len(shown) else ""
     say(out, f"{sum(counts.values()):,} dead letters: {parts}{rest}")
 
@@ -68,8 +79,8 @@ def show(
     offset: Annotated[int, typer.Argument(min=0, help="The offset.")],
 ) -> None:
     """Show everything of one dead letter; nothing of its content reaches the terminal as a control character."""
-    wanted = Selection(topic=topic, partition=partition, offset=offset)
-    with desk(settings) as at:
+    wanted = LetterSelection(topic=topic, partition=partition, offset=offset)
+    with dead_letter_store(settings) as at:
         found = list(at.found(wanted))
     if not found:
         say(
@@ -88,23 +99,25 @@ def show(
 @composed(settings=settings_of, chosen=selection)
 def export(
     settings: Settings,
-    chosen: Selection,
+    chosen: LetterSelection,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="The file, which must not exist yet. Default: standard output."),
     ] = None,
-    form: Annotated[Format, typer.Option("--format", help="JSON lines, or CSV for a spreadsheet.")] = Format.JSONL,
+    form: Annotated[
+        ExportFormat, typer.Option("--format", help="JSON lines, or CSV for a spreadsheet.")
+    ] = ExportFormat.JSONL,
     which: WhichOnly = Which.OPEN,
     limit: Limit = None,
 ) -> None:
     """Write dead letters to a file or to standard output, one by one: keys, values and headers as base64."""
     written = 0
-    with desk(settings) as at, target(output) as file:
+    with dead_letter_store(settings) as at, target(output) as file:
         found = limited(at.found(replace(chosen, states=which.states)), limit)
-        for line in csv_rows(found) if form is Format.CSV else json_lines(found):
+        for line in csv_rows(found) if form is ExportFormat.CSV else json_lines(found):
             file.write(line)
             written += 1
-    written -= form is Format.CSV  # its header
+    written -= form is ExportFormat.CSV  # its header
     say(Console(stderr=True), f"{written:,} dead letters written to {output or 'standard output'}")
 
 
@@ -112,29 +125,29 @@ def export(
 @composed(settings=settings_of, chosen=selection)
 def replay(
     settings: Settings,
-    chosen: Selection,
+    chosen: LetterSelection,
     dry_run: DryRun = False,
     force: Force = False,
     limit: Limit = None,
 ) -> None:
     """Write open dead letters to objects, as this configuration reads them. Pause the sink first: a running one is fenced."""
     out = console()
-    with desk(settings) as at:
+    with dead_letter_store(settings) as at:
         check_replayable(at.settings)
         work = at.replay()
         if dry_run:
-            rehearsal = work.rehearse(chosen, limit=limit)
+            outcome = work.dry_run(chosen, limit=limit)
         else:
             check_paused(work, forced=force)
-            rehearsal, committed = work.run(chosen, limit=limit)
-        at.missing.extend(rehearsal.missing)
-    show_rehearsal(out, rehearsal)
+            outcome, committed = work.run(chosen, limit=limit)
+        at.missing.extend(outcome.missing)
+    print_dry_run(out, outcome)
     if dry_run:
-        say(out, f"{len(rehearsal.done):,} would succeed, {len(rehearsal.failed):,} would fail again (--dry-run)")
+        say(out, f"{len(outcome.done):,} would succeed, {len(outcome.failed):,} would fail again (--dry-run)")
         return
     told = f"in entry {committed.version} of the commit log" if committed else "nothing was changed"
-    say(out, f"{len(rehearsal.done):,} replayed, {len(rehearsal.failed):,} failed again and stay open: {told}")
-    if rehearsal.failed:
+    say(out, f"{len(outcome.done):,} replayed, {len(outcome.failed):,} failed again and stay open: {told}")
+    if outcome.failed:
         raise typer.Exit(1)
 
 
@@ -142,7 +155,7 @@ def replay(
 @composed(settings=settings_of, chosen=selection)
 def resolve(
     settings: Settings,
-    chosen: Selection,
+    chosen: LetterSelection,
     reason: Annotated[str, typer.Option("--reason", help="Why they need not be written; the commit log keeps it.")],
     yes: Yes = False,
     force: Force = False,
@@ -151,7 +164,7 @@ def resolve(
     if not reason.strip():
         raise ConfigError([Problem("--reason", reason, "is blank.", "Say why the records need not be written.")])
     out = console()
-    with desk(settings) as at:
+    with dead_letter_store(settings) as at:
         groups = grouped(at.found(replace(chosen, states=Which.OPEN.states)))
         if not groups:
             say(out, "There are no such open dead letters.")
@@ -167,7 +180,7 @@ def resolve(
     say(out, f"{done:,} dead letters resolved without writing them{told}")
 
 
-def limited(found: Iterator[Filed], limit: int | None) -> Iterator[Filed]:
+def limited(found: Iterator[FiledLetter], limit: int | None) -> Iterator[FiledLetter]:
     """The first `limit` of them."""
     for number, filed in enumerate(found):
         if limit is not None and number >= limit:
@@ -175,7 +188,7 @@ def limited(found: Iterator[Filed], limit: int | None) -> Iterator[Filed]:
         yield filed
 
 
-def table(groups: Sequence[Group]) -> Table:
+def table(groups: Sequence[LetterGroup]) -> Table:
     """Groups of dead letters as a table; class names are never cut."""
     found = Table(title="Dead letters", title_justify="left")
     for title in ("stage", "exception class", "topic-partition", "first (UTC)", "last (UTC)", "state"):
@@ -190,19 +203,19 @@ def table(groups: Sequence[Group]) -> Table:
             time_text(group.last_ms),
             group.state,
         )
-        style = "yellow" if group.state is State.OPEN else None
+        style = "yellow" if group.state is LetterState.OPEN else None
         found.add_row(*(escape(printable(text)) for text in texts), f"{group.count:,}", style=style)
     return found
 
 
-def show_rehearsal(out: Console, rehearsal: Rehearsal) -> None:
+def print_dry_run(out: Console, outcome: DryRunResult) -> None:
     """The objects, and the reasons of the letters that fail again; long lists are cut, with the number left out."""
 
     def line(file: DataFile) -> str:
         return f"{file.key}: {file.records:,} records, {size_text(file.bytes)}"
 
-    _some(out, [line(file) for file in counted(rehearsal.files)], most=SHOWN_FILES, style="green")
-    _some(out, _reasons(rehearsal.failed), most=SHOWN_REASONS, style="yellow")
+    _some(out, [line(file) for file in counted(outcome.files)], most=SHOWN_FILES, style="green")
+    _some(out, _reasons(outcome.failed), most=SHOWN_REASONS, style="yellow")
 
 
 def _reasons(failed: Sequence[DeadLetter]) -> list[str]:

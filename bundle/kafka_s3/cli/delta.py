@@ -17,13 +17,13 @@ from rich.markup import escape
 
 from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.commit_log import CommitLog
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.storage.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.delta.check import Checked
+    from kafka_s3.delta.driver.check import TableCheck
 
 MINUTE_MS: Final = 60_000
 RECENT_MINUTES: Final = 10
@@ -42,7 +42,7 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
-    from kafka_s3.delta.make import written_by_spark
+    from kafka_s3.wiring.delta import written_by_spark
 
     here = _opened(settings)
     checked = _checked_copies if written_by_spark(here.settings) else _checked_tables
@@ -50,7 +50,7 @@ def check(
     if as_json:
         print(json.dumps([asdict(one) for one in found], indent=2))
     else:
-        show(found, Console())
+        print_checks(found, Console())
     if any(one.findings for one in found):
         raise typer.Exit(1)
 
@@ -69,10 +69,10 @@ def rebuild(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Make the tables again from the commit log: its objects go in, all other files go out; no object is deleted."""
-    from kafka_s3.delta.make import intake_of, layout_of, tables_of, written_by_spark
-    from kafka_s3.delta.rebuild import forget
-    from kafka_s3.delta.rebuild import rebuild as rebuild_table
-    from kafka_s3.positions import check_idle
+    from kafka_s3.delta.driver.rebuild import forget
+    from kafka_s3.delta.driver.rebuild import rebuild as rebuild_table
+    from kafka_s3.tools.positions import check_idle
+    from kafka_s3.wiring.delta import intake_of, table_layout, tables_of, written_by_spark
 
     here = _opened(settings)
     if written_by_spark(here.settings):
@@ -89,7 +89,7 @@ def rebuild(
     table, intake, out = tables_of(here.settings, here.store), intake_of(here.settings, here.store), Console()
     for topic in chosen:
         if fresh:
-            forget(here.store, layout_of(here.settings).folder(topic))
+            forget(here.store, table_layout(here.settings).folder(topic))
         done = rebuild_table(here.log, intake, table(topic), topic=topic, clock_ms=now_ms)
         text = f"{topic}: {done.added} files added, {done.removed} taken out"
         out.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -124,7 +124,7 @@ def maintain(
 ) -> None:
     """Compact the tables, checkpoint their logs, delete replaced files. Safe while the sink runs; without tables there is nothing to do."""
     from kafka_s3.cli.delta_maintenance import chores_of, maintain_tables
-    from kafka_s3.delta.make import written_by_spark
+    from kafka_s3.wiring.delta import written_by_spark
 
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
     out = Console()
@@ -151,9 +151,9 @@ class _Here:
 
     def topics(self, wanted: Sequence[str] | None) -> list[str]:
         """The topics with objects, or those that were asked for. Raises ConfigError for one without."""
-        from kafka_s3.delta.check import topics_of
+        from kafka_s3.delta.driver.check import topics_with_tables
 
-        known = topics_of(self.log)
+        known = topics_with_tables(self.log)
         for topic in wanted or ():
             if topic not in known:
                 hint = f"Topics with objects: {', '.join(known) or 'none'}."
@@ -169,32 +169,32 @@ def _opened(settings: Settings) -> _Here:
 
 
 def _here(settings: Settings) -> _Here:
-    from kafka_s3.pipeline import state_paths
     from kafka_s3.storage.options import store_options
     from kafka_s3.storage.s3 import S3Store
+    from kafka_s3.wiring.pipeline import state_paths
 
     store = S3Store(store_options(settings))
     return _Here(settings, store, CommitLog(store, state_paths(settings), clock_ms=now_ms))
 
 
-def _checked_tables(here: _Here, topics: Iterable[str]) -> list[Checked]:
-    from kafka_s3.delta.check import check as check_table
-    from kafka_s3.delta.make import intake_of, tables_of
+def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
+    from kafka_s3.delta.driver.check import check_table as check_table
+    from kafka_s3.wiring.delta import intake_of, tables_of
 
     table, intake = tables_of(here.settings, here.store), intake_of(here.settings, here.store)
     return [check_table(here.log, intake, table(topic), topic=topic) for topic in topics]
 
 
-def _checked_copies(here: _Here, topics: Iterable[str]) -> list[Checked]:
-    from kafka_s3.delta.check import check_copy
-    from kafka_s3.delta.make import place_of
-    from kafka_s3.delta.names import TableNames
+def _checked_copies(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
+    from kafka_s3.delta.driver.check import check_copy
+    from kafka_s3.naming.table_names import TableNames
+    from kafka_s3.wiring.delta import place_of
 
     names, place = TableNames(here.settings.text("delta.table.name")), place_of(here.settings)
     return [check_copy(here.log, here.store, place, topic=topic, name=str(names.of(topic))) for topic in topics]
 
 
-def show(found: Iterable[Checked], out: Console) -> None:
+def print_checks(found: Iterable[TableCheck], out: Console) -> None:
     """The result for people: a line a table, then what was found."""
     for one in found:
         at = _place(one)
@@ -208,7 +208,7 @@ def show(found: Iterable[Checked], out: Console) -> None:
             out.print("  [green]Nothing found.[/]", highlight=False)
 
 
-def _place(one: Checked) -> str:
+def _place(one: TableCheck) -> str:
     if one.version is not None:
         return f"version {one.version}, entry {one.position}"
     return (

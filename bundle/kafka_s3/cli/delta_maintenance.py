@@ -9,18 +9,18 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from kafka_s3.cli.display import size_text
-from kafka_s3.commit_log import CommitLog
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import ConfigError, Problem, TableError
+from kafka_s3.model.errors import ConfigError, Problem, TableError
 from kafka_s3.storage.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.delta.maintain import Chores, Figures, Maintained
+    from kafka_s3.delta.driver.maintain import Chores, Figures, Maintained
 
 
 def chores_of(*, optimize: bool, vacuum: int | None, originals: bool) -> Chores:
     """What the options ask for. Raises ConfigError for `--originals` alone."""
-    from kafka_s3.delta.maintain import Chores, Step
+    from kafka_s3.delta.driver.maintain import Chores, Step
 
     if originals and vacuum is None:
         hint = "Say after how many hours: --vacuum 168 --originals."
@@ -40,14 +40,14 @@ def maintain_tables(
     out: Console,
 ) -> bool:
     """Maintains (dry: looks at) the tables, whatever happens to one, and shows them; whether all went well."""
-    from kafka_s3.delta.maintain import Maintenance
-    from kafka_s3.delta.make import layout_of, tables_of
+    from kafka_s3.delta.driver.maintain import Maintenance
+    from kafka_s3.wiring.delta import table_layout, tables_of
 
-    table, work = tables_of(settings, store), Maintenance(store, log, layout_of(settings))
+    table, work = tables_of(settings, store), Maintenance(store, log, table_layout(settings))
     well = True
     for topic in topics:
         try:
-            done = (work.look if dry else work.run)(table(topic), chores, topic=topic)
+            done = (work.inspect if dry else work.run)(table(topic), chores, topic=topic)
         except TableError as error:
             well = False
             out.print(f"{topic}: not done. {error}", markup=False, highlight=False, soft_wrap=True)
@@ -56,11 +56,11 @@ def maintain_tables(
             text = f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
             out.print(text, markup=False, highlight=False, soft_wrap=True)
             continue
-        show(done, out, dry=dry)
+        print_maintenance(done, out, dry=dry)
     return well
 
 
-def show(done: Maintained, out: Console, *, dry: bool) -> None:
+def print_maintenance(done: Maintained, out: Console, *, dry: bool) -> None:
     """One table: before and after, or in a dry run how it is and what would be deleted."""
     text = TextTable(title=f"{done.topic}, version {done.after.version}", title_justify="left")
     text.add_column("")

@@ -23,18 +23,18 @@ from rich.progress import track
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, totals_table
 from kafka_s3.cli.run import INTERVAL, run_sink, stop_on_signals
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import validate
-from kafka_s3.control import ControlDesk
-from kafka_s3.embedded import orders, shipments
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.embedded.registry import EmbeddedRegistry
-from kafka_s3.embedded.s3 import EmbeddedS3
-from kafka_s3.heartbeat import Pulse, beating
-from kafka_s3.kafka import KafkaBrokers
-from kafka_s3.pipeline import state_paths
-from kafka_s3.source import Message
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.control.commands import ControlChannel
+from kafka_s3.control.heartbeat import HeartbeatWriter, beating
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.local import orders, shipments
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.protocols import Message
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
+from kafka_s3.wiring.pipeline import state_paths
 
 CONFIGS = (Path("examples/orders.json"), Path("examples/shipments.json"))
 SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
@@ -43,7 +43,7 @@ REGISTRY_KEY = "value.converter.schema.registry.url"
 
 
 @dataclass(frozen=True)
-class Services:
+class DemoServices:
     """What the demo starts."""
 
     kafka: EmbeddedKafka
@@ -98,7 +98,7 @@ def demo(
 
 
 @contextmanager
-def _dashboard(services: Services, sinks: Mapping[Path, dict[str, str]]) -> Iterator[None]:
+def _dashboard(services: DemoServices, sinks: Mapping[Path, dict[str, str]]) -> Iterator[None]:
     """The dashboard's server, while the body runs."""
     path, raw = next(iter(sinks.items()))
     keys = [word for key, value in services.keys(raw).items() for word in ("--set", f"{key}={value}")]
@@ -117,13 +117,13 @@ def _wait_for_ctrl_c() -> None:
 
 
 @contextmanager
-def _services() -> Iterator[Services]:
+def _services() -> Iterator[DemoServices]:
     with ExitStack() as stack:
         kafka, s3 = stack.enter_context(EmbeddedKafka()), stack.enter_context(EmbeddedS3())
-        yield Services(kafka, s3, stack.enter_context(EmbeddedRegistry()))
+        yield DemoServices(kafka, s3, stack.enter_context(EmbeddedRegistry()))
 
 
-def _produce(out: Console, services: Services, count: int) -> Counter[str]:
+def _produce(out: Console, services: DemoServices, count: int) -> Counter[str]:
     """Sends everything; how many records of each topic were broken on purpose."""
     of_shipments = round(count * SHIPMENTS_PER_ORDER)
     total = count + of_shipments
@@ -143,11 +143,11 @@ def _produce(out: Console, services: Services, count: int) -> Counter[str]:
 
 
 def _run(
-    out: Console, services: Services, sinks: Mapping[Path, dict[str, str]], *, malformed: Mapping[str, int]
+    out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, str]], *, malformed: Mapping[str, int]
 ) -> None:
     from kafka_s3.spark.session import spark_session
 
-    settings = {path: validate({**raw, **services.keys(raw)}).usable().resolved() for path, raw in sinks.items()}
+    settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
     spark = spark_session(name="kafka-s3 demo")
     stop = Event()
     stop_on_signals(stop)
@@ -171,11 +171,11 @@ def _drain(out: Console, settings: Settings, stop: Event, *, malformed: int) -> 
     store, paths, interval = S3Store(store_options(settings)), state_paths(settings), settings.number(INTERVAL)
     with (
         ProgressObserver(out) as bar,
-        beating(Pulse(store, paths, interval_ms=interval, clock_ms=now_ms, inner=bar)) as pulse,
+        beating(HeartbeatWriter(store, paths, interval_ms=interval, clock_ms=now_ms, inner=bar)) as heartbeat_writer,
     ):
-        sink = sink_on_spark(settings, spark_session(name=settings.name), observer=pulse)
-        desk = ControlDesk(store, paths, pulse=pulse, clock_ms=now_ms)
-        run_sink(sink, settings, stop, available_now=True, flush=True, desk=desk)
+        sink = sink_on_spark(settings, spark_session(name=settings.name), observer=heartbeat_writer)
+        channel = ControlChannel(store, paths, heartbeat_writer=heartbeat_writer, clock_ms=now_ms)
+        run_sink(sink, settings, stop, available_now=True, flush=True, channel=channel)
     seconds = time.monotonic() - began
     out.print(bucket_tree(settings.text("s3.bucket.name"), sink.store.list("")))
     out.print(totals_table(sink.log.state))
@@ -183,7 +183,7 @@ def _drain(out: Console, settings: Settings, stop: Event, *, malformed: int) -> 
     out.print(f"  {rate:,.0f} records/s; {malformed:,} records were broken on purpose", highlight=False)
 
 
-def _next_steps(out: Console, services: Services, sinks: Mapping[Path, dict[str, str]], keep: bool) -> None:
+def _next_steps(out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, str]], keep: bool) -> None:
     out.print("\n[bold]Next[/]")
     for path in itertools.islice(sinks, 1):
         out.print(

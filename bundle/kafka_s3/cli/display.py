@@ -11,8 +11,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.tree import Tree
 
-from kafka_s3.commit_log import LogState
-from kafka_s3.observer import Round, Start
+from kafka_s3.commit.log import LogState
+from kafka_s3.model.observer import Round, Start
 from kafka_s3.storage.store import ObjectInfo
 
 SHOWN_PER_FOLDER = 4

@@ -14,17 +14,17 @@ from rich.console import Console
 from rich.markup import escape
 
 from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
-from kafka_s3.clients import brokers_of
 from kafka_s3.config.read import read_config
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
-from kafka_s3.doctor.diagnosis import Services, diagnose
-from kafka_s3.doctor.finding import Finding, Status, worst
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
+from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
+from kafka_s3.tools.doctor.finding import CheckResult, CheckStatus, worst
+from kafka_s3.wiring.clients import brokers_of
 
-COLOURS: Final = {Status.OK: "green", Status.WARNING: "yellow", Status.FAILED: "red"}
+COLOURS: Final = {CheckStatus.OK: "green", CheckStatus.WARNING: "yellow", CheckStatus.FAILED: "red"}
 
 
 def doctor(
@@ -38,14 +38,14 @@ def doctor(
     checked = validate(raw, worker=read_worker(worker) if worker else {})
     with ExitStack() as open_clients:
         findings = diagnose(checked, services(open_clients))
-        shown = list(findings) if as_json else show(Console(), findings)
+        shown = list(findings) if as_json else print_results(Console(), findings)
     if as_json:
         print(document(shown))
-    if worst(shown) is Status.FAILED:
+    if worst(shown) is CheckStatus.FAILED:
         raise typer.Exit(1)
 
 
-def services(open_clients: ExitStack) -> Services:
+def services(open_clients: ExitStack) -> ClientFactories:
     """The real clients, which the stack closes."""
 
     def store(options: StoreOptions) -> S3Store:
@@ -58,10 +58,10 @@ def services(open_clients: ExitStack) -> Services:
         open_clients.callback(made.close)
         return made
 
-    return Services(brokers_of, store, facts)
+    return ClientFactories(brokers_of, store, facts)
 
 
-def show(out: Console, findings: Iterable[Finding]) -> list[Finding]:
+def print_results(out: Console, findings: Iterable[CheckResult]) -> list[CheckResult]:
     """A line for each finding as it comes, then the totals; gives the findings."""
     shown = []
     for finding in findings:
@@ -69,15 +69,15 @@ def show(out: Console, findings: Iterable[Finding]) -> list[Finding]:
         mark = f"[{COLOURS[finding.status]}]{finding.status:<7}[/]"
         out.print(f"{mark} {escape(_one_line(finding))}", highlight=False, soft_wrap=True)
     counts = Counter(finding.status for finding in shown)
-    totals = ", ".join(f"{counts[status]} {status}" for status in Status)
+    totals = ", ".join(f"{counts[status]} {status}" for status in CheckStatus)
     out.print(f"[{COLOURS[worst(shown)]}]{totals}[/]", highlight=False)
     return shown
 
 
-def document(findings: Sequence[Finding]) -> str:
+def document(findings: Sequence[CheckResult]) -> str:
     """The findings as JSON: `status` is the worst of them."""
     return json.dumps({"status": worst(findings), "findings": [asdict(finding) for finding in findings]}, indent=2)
 
 
-def _one_line(finding: Finding) -> str:
+def _one_line(finding: CheckResult) -> str:
     return " ".join(str(finding).split())

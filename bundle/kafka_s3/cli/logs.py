@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from kafka_s3.cli.dead_letter_text import printable
-from kafka_s3.observer import Round, Start
+from kafka_s3.model.observer import Round, Start
+from kafka_s3.tools.dead_letters.text import printable
 
 logger = logging.getLogger("kafka_s3")
 

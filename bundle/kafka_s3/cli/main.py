@@ -12,7 +12,7 @@ import typer
 
 from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
-from kafka_s3.errors import ConfigError, SinkError
+from kafka_s3.model.errors import ConfigError, SinkError
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)

@@ -18,14 +18,18 @@ from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.position import MINUTE_MS, Recent, connect, console, log_of, mirror, now_ms
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import ConfigError, Problem
-from kafka_s3.migration.decision import Decision, Verdict
-from kafka_s3.migration.survey import survey
-from kafka_s3.migration.takeover import Takeover, apply, check_decided, check_log_empty, check_stopped, takeover
-from kafka_s3.model import TopicPartition
-from kafka_s3.positions import check_idle, group_of
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.tools.migration.decision import TakeoverDecision, TakeoverVerdict
+from kafka_s3.tools.migration.survey import survey
+from kafka_s3.tools.migration.takeover import Takeover, apply, check_decided, check_log_empty, check_stopped, takeover
+from kafka_s3.tools.positions import check_idle, group_of
 
-COLOURS: Final = {Verdict.UNDECIDED: "red", Verdict.LOST: "red", Verdict.OBJECTS_END_BEFORE: "yellow"}
+COLOURS: Final = {
+    TakeoverVerdict.UNDECIDED: "red",
+    TakeoverVerdict.LOST: "red",
+    TakeoverVerdict.OBJECTS_END_BEFORE: "yellow",
+}
 
 
 @composed(settings=settings_of)
@@ -119,7 +123,7 @@ def plan_table(plan: Takeover) -> Table:
     return table
 
 
-def _cells(decision: Decision) -> list[str]:
+def _cells(decision: TakeoverDecision) -> list[str]:
     evidence = decision.evidence
     last = evidence.objects[-1] if evidence.objects else None
     numbers = (

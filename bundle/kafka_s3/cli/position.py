@@ -13,17 +13,19 @@ from rich.table import Table
 
 from kafka_s3.cli.arguments import DryRun, Force, Yes, settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.clients import brokers_of
-from kafka_s3.commit_log import CommitLog
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import ConfigError, Problem, SourceError
-from kafka_s3.followers import GroupOffsets
-from kafka_s3.kafka import KafkaBrokers
-from kafka_s3.model import TopicPartition
-from kafka_s3.pipeline import state_paths
-from kafka_s3.positions import (
+from kafka_s3.driver.followers import GroupOffsets
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.model.errors import ConfigError, Problem, SourceError
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Brokers
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.positions import (
     Move,
-    Place,
+    PartitionPosition,
     check_idle,
     epoch_ms,
     group_of,
@@ -34,10 +36,8 @@ from kafka_s3.positions import (
     topics_of,
     write_positions,
 )
-from kafka_s3.source import Brokers
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.wiring.clients import brokers_of
+from kafka_s3.wiring.pipeline import state_paths
 
 PIPE_WIDTH: Final = 200
 MINUTE_MS: Final = 60_000
@@ -89,7 +89,8 @@ def set_(
     else:
         wanted = {place.topic_partition: to or "" for place in chosen(known.values(), topics)}
     positions = {
-        tp: offset_named(text, known.get(tp) or Place(tp, None, None, None, None)) for tp, text in wanted.items()
+        tp: offset_named(text, known.get(tp) or PartitionPosition(tp, None, None, None, None))
+        for tp, text in wanted.items()
     }
     ask = None if yes else "Move the sink?"
     _move(settings, log, brokers, positions=positions, ask=ask, dry_run=dry_run, within=None if force else recent)
@@ -138,7 +139,7 @@ def console() -> Console:
     return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
-def chosen(known: Iterable[Place], topics: Sequence[str] | None) -> list[Place]:
+def chosen(known: Iterable[PartitionPosition], topics: Sequence[str] | None) -> list[PartitionPosition]:
     """The places of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
     alive = [place for place in known if place.head is not None]
     names = {place.topic_partition.topic for place in alive}
@@ -159,7 +160,7 @@ def standing_text(sink: str, log: CommitLog) -> str:
     return f"Sink {sink}: entry {state.version}, epoch {state.epoch}, {last.kind} at {last.committed_at} by {last.driver or 'unknown'}"
 
 
-def places_table(rows: Iterable[Place], *, group: str) -> Table:
+def places_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:
     """The places as a table."""
     table = Table(title=f"Positions (group: {group})", title_justify="left")
     for name in (

@@ -17,16 +17,17 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, is_file, named_place, stored_settings
 from kafka_s3.cli.display import ProgressObserver
 from kafka_s3.cli.logs import LogFormat, LogObserver, log_to_stderr
+from kafka_s3.config.masking import masking
 from kafka_s3.config.settings import Settings
-from kafka_s3.control import ControlDesk
-from kafka_s3.errors import ConfigError, Problem
-from kafka_s3.heartbeat import Pulse, beating
-from kafka_s3.masking import masking
-from kafka_s3.model import Reason
-from kafka_s3.observer import Observer
-from kafka_s3.pipeline import state_paths
-from kafka_s3.runner import UNATTENDED, Desk, run_available_now, run_continuously, waiting
-from kafka_s3.sink import Sink
+from kafka_s3.config.validate import resolved
+from kafka_s3.control.commands import ControlChannel
+from kafka_s3.control.heartbeat import HeartbeatWriter, beating
+from kafka_s3.driver.runner import UNATTENDED, CommandChannel, run_available_now, run_continuously, waiting
+from kafka_s3.driver.sink import Sink
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.files import Reason
+from kafka_s3.model.observer import Observer
+from kafka_s3.wiring.pipeline import state_paths
 
 INTERVAL: Final = "heartbeat.interval.ms"
 STORED_WORKER: Final = "A stored configuration has its worker's settings with it; --set changes single keys."
@@ -64,7 +65,7 @@ def run(
     else:
         if worker is not None:
             raise ConfigError([Problem("--worker", str(worker), "goes with a configuration file.", STORED_WORKER)])
-        settings = stored_settings(Target(named_place(where), sink), overrides).resolved()
+        settings = resolved(stored_settings(Target(named_place(where), sink), overrides))
     stop = Event()
     if progress if progress is not None else sys.stderr.isatty():
         with ProgressObserver(Console(stderr=True)) as bar:
@@ -74,7 +75,13 @@ def run(
 
 
 def run_sink(
-    sink: Sink, settings: Settings, stop: Event, *, available_now: bool, flush: bool, desk: Desk = UNATTENDED
+    sink: Sink,
+    settings: Settings,
+    stop: Event,
+    *,
+    available_now: bool,
+    flush: bool,
+    channel: CommandChannel = UNATTENDED,
 ) -> None:
     """Runs a sink in one of the two ways."""
     first, longest = pauses(settings)
@@ -86,7 +93,7 @@ def run_sink(
             wait=waiting(stop),
             stopped=stop.is_set,
             close=Reason.FLUSH_NOW if flush else None,
-            desk=desk,
+            channel=channel,
         )
     else:
         run_continuously(
@@ -96,7 +103,7 @@ def run_sink(
             longest_backoff_ms=longest,
             wait=waiting(stop),
             stopped=stop.is_set,
-            desk=desk,
+            channel=channel,
         )
 
 
@@ -133,12 +140,14 @@ def _run(settings: Settings, cores: str, stop: Event, observer: Observer, *, ava
 
     store, paths, interval = S3Store(store_options(settings)), state_paths(settings), settings.number(INTERVAL)
     mask = masking(settings)
-    with beating(Pulse(store, paths, interval_ms=interval, clock_ms=now_ms, mask=mask, inner=observer)) as pulse:
+    with beating(
+        HeartbeatWriter(store, paths, interval_ms=interval, clock_ms=now_ms, mask=mask, inner=observer)
+    ) as heartbeat_writer:
         spark = spark_session(name=settings.name, cores=cores)
         stop_on_signals(stop)
         try:
-            sink = sink_on_spark(settings, spark, observer=pulse)
-            desk = ControlDesk(store, paths, pulse=pulse, clock_ms=now_ms)
-            run_sink(sink, settings, stop, available_now=available_now, flush=flush, desk=desk)
+            sink = sink_on_spark(settings, spark, observer=heartbeat_writer)
+            channel = ControlChannel(store, paths, heartbeat_writer=heartbeat_writer, clock_ms=now_ms)
+            run_sink(sink, settings, stop, available_now=available_now, flush=flush, channel=channel)
         finally:
             end_session(spark)

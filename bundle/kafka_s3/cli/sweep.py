@@ -14,11 +14,11 @@ from rich.console import Console
 from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
-from kafka_s3.sweep import Judged, Verdict, sweeper_of
+from kafka_s3.tools.sweep import JudgedUpload, UploadState, sweeper_of
 
 UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -40,7 +40,7 @@ def sweep(
         judged = sweeper.judged(older_than_ms=age_ms)
         out = Console()
         if judged:
-            show(out, judged, now_ms=now_ms())
+            print_uploads(out, judged, now_ms=now_ms())
         aborted = 0 if dry_run else sweeper.abort(judged)
     finally:
         bucket.close()
@@ -58,15 +58,15 @@ def duration_ms(text: str) -> int:
     return int(found[1]) * UNITS_MS[found[2]]
 
 
-def show(out: Console, judged: Sequence[Judged], *, now_ms: int) -> None:
+def print_uploads(out: Console, judged: Sequence[JudgedUpload], *, now_ms: int) -> None:
     """The uploads as a table; keys are never broken or cut, so that they can be searched for and copied."""
-    wide = max(map(len, Verdict))
+    wide = max(map(len, UploadState))
     out.print(f"{'verdict':<{wide}}  {'started (UTC)':<16}  {'age':>6}  key", style="bold", soft_wrap=True)
     for one in judged:
         started = datetime.fromtimestamp(one.upload.started_ms / 1000, UTC)
         age = age_text(now_ms - one.upload.started_ms)
         line = f"{one.verdict:<{wide}}  {started:%Y-%m-%d %H:%M}  {age:>6}  {one.upload.key}"
-        style = "yellow" if one.verdict is Verdict.ABANDONED else ""
+        style = "yellow" if one.verdict is UploadState.ABANDONED else ""
         out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -75,14 +75,14 @@ def age_text(ms: int) -> str:
     return next((f"{ms // size}{unit}" for unit, size in reversed(UNITS_MS.items()) if ms >= size), "0s")
 
 
-def summary(judged: Sequence[Judged], aborted: int) -> str:
+def summary(judged: Sequence[JudgedUpload], aborted: int) -> str:
     """The totals, in one line."""
     counts = Counter(one.verdict for one in judged)
-    left = counts[Verdict.ABANDONED] - aborted
+    left = counts[UploadState.ABANDONED] - aborted
     parts = [
         f"{aborted} aborted",
-        f"{counts[Verdict.YOUNG]} young and kept",
-        f"{counts[Verdict.COMMITTED]} committed and kept",
+        f"{counts[UploadState.YOUNG]} young and kept",
+        f"{counts[UploadState.COMMITTED]} committed and kept",
     ]
     if left:
         parts.insert(1, f"{left} would be aborted (--dry-run)")

@@ -13,7 +13,7 @@ from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
 from kafka_s3.config.read import read_config
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
-from kafka_s3.errors import Problem
+from kafka_s3.model.errors import Problem
 
 
 def validate_command(
@@ -45,4 +45,4 @@ def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str)
     for problem in problems:
         value = "not set" if problem.value is None else repr(problem.value)
         out.print(f"  [bold]{escape(problem.key)}[/] ({escape(value)})", highlight=False, soft_wrap=True)
-        out.print(f"      {escape(problem.rule)} {escape(problem.suggestion)}", highlight=False, soft_wrap=True)
+        out.print(f"      {escape(problem.rule)} {escape(problem.remedy)}", highlight=False, soft_wrap=True)

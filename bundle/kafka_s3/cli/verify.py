@@ -20,15 +20,15 @@ from rich.table import Table
 
 from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.clients import consumer_properties
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import ConfigError, Problem
-from kafka_s3.naming import StatePaths
-from kafka_s3.verify.audit import Audit
-from kafka_s3.verify.findings import Report, Tally
-from kafka_s3.verify.form import form_of
-from kafka_s3.verify.layout import layout_of
-from kafka_s3.verify.segments import Selection
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.tools.verify.audit import Audit
+from kafka_s3.tools.verify.findings import Report, Tally
+from kafka_s3.tools.verify.form import form_of
+from kafka_s3.tools.verify.layout import object_layout
+from kafka_s3.tools.verify.segments import SegmentSelection
+from kafka_s3.wiring.clients import consumer_properties
 
 COLUMNS = (
     "offsets", "in Kafka", "written", "dead letters", "skipped", "gaps", "no record", "before log start", "objects", "read", "compared",
@@ -62,7 +62,7 @@ def verify(
     ] = None,
 ) -> None:
     """Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."""
-    selection = Selection(topic, partition, first, last, _time(since) if since else None)
+    selection = SegmentSelection(topic, partition, first, last, _time(since) if since else None)
     audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else consumer_properties(settings))
     with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
         if bar is not None:
@@ -71,24 +71,28 @@ def verify(
     if as_json:
         print(json.dumps(report.document(), indent=2))
     else:
-        show(report, Console())
+        print_report(report, Console())
     if not report.clean:
         raise typer.Exit(1)
 
 
 def audit_of(
-    settings: Settings, selection: Selection, *, sample: int | None = None, kafka: Mapping[str, str] | None = None
+    settings: Settings,
+    selection: SegmentSelection,
+    *,
+    sample: int | None = None,
+    kafka: Mapping[str, str] | None = None,
 ) -> Audit:
     """The audit of a sink; `kafka` are the client properties (Java names), None to ask no broker."""
+    from kafka_s3.kafka.scan import KafkaScan
     from kafka_s3.storage.options import store_options
     from kafka_s3.storage.s3 import S3Store
-    from kafka_s3.verify.scan import KafkaScan
 
     servers = settings.text("kafka.bootstrap.servers")
     return Audit(
         S3Store(store_options(settings)),
         StatePaths(settings.text("state.prefix"), settings.name),
-        layout_of(settings),
+        object_layout(settings),
         form_of(settings),
         KafkaScan(servers, properties=kafka) if kafka is not None else None,
         selection,
@@ -96,7 +100,7 @@ def audit_of(
     )
 
 
-def show(report: Report, out: Console) -> None:
+def print_report(report: Report, out: Console) -> None:
     """The report for people: a table of what was looked at, then what was found."""
     table = Table(title=f"Sink {report.sink}: {report.entries:,} commit entries", title_justify="left")
     table.add_column("topic-partition")

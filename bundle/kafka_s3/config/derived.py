@@ -8,9 +8,9 @@ from typing import Final
 
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.option import INT_MAX, Value
-from kafka_s3.config.rule import is_time_partitioner, problem
+from kafka_s3.config.rules.rule import is_time_partitioner, problem
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import Problem
+from kafka_s3.model.errors import Problem
 
 NO_COUNT: Final = INT_MAX
 """The flush.size in effect where only other rules close files."""

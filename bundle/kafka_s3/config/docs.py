@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka_s3.config import worker
-from kafka_s3.config.option import Group, Known, Option, Status, Type
-from kafka_s3.config.options import CLOUD_OPTIONS, OPTIONS
+from kafka_s3.config.option import KnownClass, Option, OptionGroup, OptionStatus, Type
+from kafka_s3.config.options.table import CLOUD_OPTIONS, OPTIONS
 
 INTRODUCTION: Final = """# Configuration
 
@@ -52,8 +52,8 @@ def configuration_page() -> str:
 
 def _chapters() -> Iterator[str]:
     rows = (*OPTIONS, *CLOUD_OPTIONS)
-    for group in Group:
-        about = f"{CLOUD}\n\n" if group is Group.CLOUD else ""
+    for group in OptionGroup:
+        about = f"{CLOUD}\n\n" if group is OptionGroup.CLOUD else ""
         yield f"## {group}\n\n{about}{_table(option for option in rows if option.group is group)}"
 
 
@@ -88,7 +88,7 @@ def _code(text: str) -> str:
 
 
 def _values(option: Option) -> str:
-    if isinstance(option.valid, Known):
+    if isinstance(option.valid, KnownClass):
         names = dict.fromkeys(name.rpartition(".")[2] for name in option.valid.names)
         return ", ".join(f"`{name}`" for name in names)
     return option.valid.text
@@ -96,7 +96,7 @@ def _values(option: Option) -> str:
 
 def _status(option: Option) -> str:
     text = str(option.status)
-    if option.status is not Status.ACTED_ON:
+    if option.status is not OptionStatus.ACTED_ON:
         return f"{text}: {option.note}" if option.note else text
     return f"{text}; not yet: {', '.join(option.not_yet)}. {option.note}" if option.not_yet else text
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kafka_s3.config.option import Unfit, Value
-from kafka_s3.config.secret import Secret
+from kafka_s3.config.option import InvalidValue, Value
+from kafka_s3.model.secret import Secret
 
 PACKAGE: Final = "org.apache.kafka.common.security."
 SHADE: Final = "kafkashaded."
@@ -86,7 +86,7 @@ class OneLogin:
 
     text: str = "one PlainLoginModule, ScramLoginModule or OAuthBearerLoginModule"
 
-    def settle(self, value: Value) -> Value:
+    def accept(self, value: Value) -> Value:
         """The configuration as it is. Raises Unfit."""
         read_login(value.reveal() if isinstance(value, Secret) else str(value))
         return value
@@ -97,7 +97,7 @@ def read_login(text: str) -> Login:
     entry = _ENTRY.fullmatch(text)
     module = _module(entry["module"]) if entry else None
     if entry is None or module is None:
-        raise Unfit(f"must be one entry of an allowed login module: {_KNOWN}.", _way_out(text))
+        raise InvalidValue(f"must be one entry of an allowed login module: {_KNOWN}.", _remedy(text))
     options = {name: Secret(_unquoted(value)) for name, value in _OPTION.findall(entry["options"])}
     _check_options(module, options)
     return Login(module, options)
@@ -124,13 +124,13 @@ def _check_options(module: Module, options: Mapping[str, Secret]) -> None:
     simple = module.rpartition(".")[2]
     if unknown:
         # not named: where quotes are missing, what looks like a name is a piece of the password
-        raise Unfit(f"has an option that {simple} must not have here.", f"Allowed are: {names}.")
+        raise InvalidValue(f"has an option that {simple} must not have here.", f"Allowed are: {names}.")
     missing = [name for name in REQUIRED[module] if name not in options]
     if missing:
-        raise Unfit(f"lacks {' and '.join(missing)}, which {simple} needs.", f"Its options are: {names}.")
+        raise InvalidValue(f"lacks {' and '.join(missing)}, which {simple} needs.", f"Its options are: {names}.")
 
 
-def _way_out(text: str) -> str:
+def _remedy(text: str) -> str:
     first = _FIRST_WORD.match(text)
     simple = first[1].rpartition(".")[2] if first else ""
     return INSTEAD.get(simple) or f'Options are name="value", with a semicolon at the end. {_EXAMPLE}'

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from kafka_s3.config.secret import MASK, Secret
+from kafka_s3.model.secret import MASK, Secret
 
 Value = str | int | bool | tuple[str, ...] | Secret | None
 INT_MAX: Final = 2**31 - 1
@@ -35,7 +35,7 @@ class Type(StrEnum):
     PASSWORD = "password"
 
 
-class Status(StrEnum):
+class OptionStatus(StrEnum):
     """What this version does with a key."""
 
     ACTED_ON = "acted on"
@@ -44,7 +44,7 @@ class Status(StrEnum):
     REFUSED = "refused"
 
 
-class Group(StrEnum):
+class OptionGroup(StrEnum):
     """The chapters of the reference page."""
 
     FRAMEWORK = "Connector and topics"
@@ -62,11 +62,11 @@ class Group(StrEnum):
     CLOUD = "Managed cloud spelling"
 
 
-class Unfit(ValueError):
+class InvalidValue(ValueError):
     """A text is not a value of its option: the rule it breaks and a way out, both free of the text itself."""
 
-    def __init__(self, rule: str, suggestion: str = "") -> None:
-        self.rule, self.suggestion = rule, suggestion
+    def __init__(self, rule: str, remedy: str = "") -> None:
+        self.rule, self.remedy = rule, remedy
         super().__init__(rule)
 
 
@@ -78,7 +78,7 @@ class Valid(Protocol):
         """The values, for the reference page."""
         ...
 
-    def settle(self, value: Value) -> Value:
+    def accept(self, value: Value) -> Value:
         """The value in its canonical form. Raises Unfit."""
         ...
 
@@ -89,7 +89,7 @@ class Anything:
 
     text: str = ""
 
-    def settle(self, value: Value) -> Value:
+    def accept(self, value: Value) -> Value:
         """The value as it is."""
         return value
 
@@ -100,7 +100,7 @@ class Distinct:
 
     text: str = ""
 
-    def settle(self, value: Value) -> Value:
+    def accept(self, value: Value) -> Value:
         """Each part once."""
         return tuple(dict.fromkeys(part for part in value if part)) if isinstance(value, tuple) else value
 
@@ -117,11 +117,11 @@ class Range:
         """The range in words."""
         return f"at least {self.low}" if self.high == LONG_MAX else f"{self.low} to {self.high}"
 
-    def settle(self, value: Value) -> Value:
+    def accept(self, value: Value) -> Value:
         """The number, if it lies in the range."""
         if isinstance(value, int) and self.low <= value <= self.high:
             return value
-        raise Unfit(f"must be {self.text}.")
+        raise InvalidValue(f"must be {self.text}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +135,11 @@ class OneOf:
         """The texts."""
         return ", ".join(value or "blank" for value in self.values)
 
-    def settle(self, value: Value) -> Value:
+    def accept(self, value: Value) -> Value:
         """The text, if it is one of the set."""
         if value in self.values:
             return value
-        raise Unfit(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
+        raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,16 +153,16 @@ class OneOfAnyCase:
         """The texts."""
         return f"{', '.join(self.values)} (any case)"
 
-    def settle(self, value: Value) -> Value:
+    def accept(self, value: Value) -> Value:
         """The text as the set spells it."""
         found = {known.lower(): known for known in self.values}.get(str(value).lower())
         if found is None:
-            raise Unfit(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
+            raise InvalidValue(f"must be one of: {self.text}.", did_you_mean(str(value), self.values))
         return found
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownClass:
     """Java class names, whole or simple, and our names for them; `registered` gives names that are looked up when asked for."""
 
     names: Mapping[str, str]
@@ -176,7 +176,7 @@ class Known:
     def _ours(self) -> list[str]:
         return [*dict.fromkeys(self.names.values())]
 
-    def settle(self, value: Value) -> Value:
+    def accept(self, value: Value) -> Value:
         """Our name of the class."""
         given = str(value)
         ours = [*self._ours(), *self.registered()]
@@ -184,7 +184,7 @@ class Known:
         if given in self.names or given in simple or given in ours:
             return self.names.get(given) or simple.get(given, given)
         known = list(dict.fromkeys((*self.names, *ours)))
-        raise Unfit(f"is not a known class. Known: {', '.join(known)}.", did_you_mean(given, known))
+        raise InvalidValue(f"is not a known class. Known: {', '.join(known)}.", did_you_mean(given, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +199,10 @@ class Option:
     type: Type
     default: str | None
     doc: str
-    group: Group
+    group: OptionGroup
     valid: Valid = Anything()
     since: str = "0.1.0"
-    status: Status = Status.ACTED_ON
+    status: OptionStatus = OptionStatus.ACTED_ON
     note: str = ""
     not_yet: tuple[str, ...] = ()
     required: bool = False
@@ -216,23 +216,23 @@ class Option:
 
 def parse(option: Option, text: str) -> Value:
     """The canonical value of a text. Raises Unfit, whose words never repeat the text."""
-    value = option.valid.settle(_typed(option, text.strip() if option.trimmed else text))
+    value = option.valid.accept(_typed(option, text.strip() if option.trimmed else text))
     if option.required and value in ("", ()):
-        raise Unfit("is required and must not be blank.")
+        raise InvalidValue("is required and must not be blank.")
     return value
 
 
-def unsupported(option: Option, value: Value) -> Unfit | None:
+def unsupported(option: Option, value: Value) -> InvalidValue | None:
     """Why this version refuses a value that the original takes, None where it does not."""
     if shown(value) in option.not_yet:
-        return Unfit("is a value of the original that this version does not support yet.", option.note)
-    if option.status is Status.NOT_YET and value != default_of(option):
+        return InvalidValue("is a value of the original that this version does not support yet.", option.note)
+    if option.status is OptionStatus.NOT_YET and value != default_of(option):
         default = "unset" if option.default is None else option.default
-        return Unfit(
+        return InvalidValue(
             "is a key of the original that this version does not act on yet.", f"{option.note} Leave it {default}."
         )
-    if option.status is Status.REFUSED and value not in ("", ()):
-        return Unfit("is not supported.", option.note)
+    if option.status is OptionStatus.REFUSED and value not in ("", ()):
+        return InvalidValue("is not supported.", option.note)
     return None
 
 
@@ -240,7 +240,7 @@ def default_of(option: Option) -> Value:
     """The canonical default, None where it is null."""
     if option.default is None or option.family:
         return None
-    return option.valid.settle(_typed(option, option.default))
+    return option.valid.accept(_typed(option, option.default))
 
 
 def _typed(option: Option, text: str) -> Value:
@@ -249,7 +249,7 @@ def _typed(option: Option, text: str) -> Value:
             return _integer(text, INT_MAX if option.type is Type.INT else LONG_MAX)
         case Type.BOOLEAN:
             if text.lower() not in ("true", "false"):
-                raise Unfit("must be true or false.")
+                raise InvalidValue("must be true or false.")
             return text.lower() == "true"
         case Type.LIST:
             return tuple(part.strip() for part in text.split(",")) if text else ()
@@ -261,12 +261,12 @@ def _typed(option: Option, text: str) -> Value:
 
 def _integer(text: str, most: int) -> int:
     if not _INTEGER.fullmatch(text):
-        raise Unfit("must be a whole number.")
+        raise InvalidValue("must be a whole number.")
     number = (
         int(text) if len(text) <= 20 else most + 1
     )  # no number of that length fits, and int() limits lengths itself
     if not -most - 1 <= number <= most:
-        raise Unfit(f"must be a number of {32 if most == INT_MAX else 64} bits: {-most - 1} to {most}.")
+        raise InvalidValue(f"must be a number of {32 if most == INT_MAX else 64} bits: {-most - 1} to {most}.")
     return number
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_s3.config.option import did_you_mean
-from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem
 
 _ENVELOPE: Final = frozenset({"name", "config", "tasks", "type"})  # what Connect's REST interface answers
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
@@ -137,8 +137,8 @@ def _flat(document: Any, path: Path, problems: list[Problem]) -> Iterator[tuple[
             )
 
 
-def _fault(path: Path, place: str | None, rule: str, suggestion: str = "") -> ConfigError:
-    return ConfigError([Problem(str(path), place or "configuration file", rule, suggestion)])
+def _fault(path: Path, place: str | None, rule: str, remedy: str = "") -> ConfigError:
+    return ConfigError([Problem(str(path), place or "configuration file", rule, remedy)])
 
 
 def _neighbour(path: Path) -> str:

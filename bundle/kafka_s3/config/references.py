@@ -13,14 +13,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from kafka_s3.config.read import read_properties, read_text
 from kafka_s3.config.workspace import workspace_source
-from kafka_s3.errors import ConfigError, Problem, SinkError
-
-if TYPE_CHECKING:
-    from kafka_s3.config.settings import Settings
+from kafka_s3.model.errors import ConfigError, Problem, SinkError
 
 SecretSource = Callable[[str, str], str | None]
 """Gives the secret of a scope and a key, None where it has none."""
@@ -61,11 +58,6 @@ def malformed(key: str, text: str) -> Iterator[Problem]:
             yield Problem(key, reference, "refers to nothing.", "Name what is meant after the colon.")
 
 
-def resolve(settings: Settings, sources: Sequence[SecretSource] = ()) -> Settings:
-    """The settings with every reference resolved and checked again. Raises ConfigError with all problems; it names keys and references."""
-    return settings.resolved(sources)
-
-
 def resolve_texts(
     texts: Mapping[str, str], sources: Sequence[SecretSource], *, environment: Mapping[str, str] = os.environ
 ) -> Resolved:
@@ -80,7 +72,7 @@ def resolve_texts(
             try:
                 return _look_up(match[1], match[2], sources=lookups, environment=environment)
             except Unresolvable as error:
-                problems.append(Problem(key, match[0], str(error), _way_out(match[1])))
+                problems.append(Problem(key, match[0], str(error), _remedy(match[1])))
                 return ""
 
         done[key] = _REFERENCE.sub(replacement, text)
@@ -151,7 +143,7 @@ def _from_sources(scope: str, key: str, *, sources: Sequence[SecretSource]) -> s
     raise Unresolvable(f"no secret {key} in scope {scope} was found.")
 
 
-def _way_out(provider: str) -> str:
+def _remedy(provider: str) -> str:
     match provider:
         case "env":
             return "Set the variable for the process that runs the sink."

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kafka_s3.config.option import Value, default_of, shown
-from kafka_s3.config.options import OPTIONS, option_of, presentable
-from kafka_s3.config.secret import MASK, Secret
-from kafka_s3.errors import ConfigError, Problem
-
-if TYPE_CHECKING:
-    from kafka_s3.config.references import SecretSource
+from kafka_s3.config.options.table import OPTIONS, option_of, presentable
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.secret import MASK, Secret
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,12 +95,6 @@ class Settings:
         """Every setting in effect, defaults included, as a user would write it; secrets and resolved references are masked."""
         keys = sorted({*self.values, *self.pending})
         return {key: self._shown(key) for key in keys if key in self.pending or self.values[key] is not None}
-
-    def resolved(self, sources: Sequence[SecretSource] = ()) -> Settings:
-        """The settings with their references resolved, checked again. Raises ConfigError with every problem."""
-        from kafka_s3.config.validate import settle_resolved
-
-        return settle_resolved(self, sources)
 
     def _shown(self, key: str) -> str:
         if key in self.pending or key in self.concealed:

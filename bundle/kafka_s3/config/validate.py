@@ -8,19 +8,33 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.config import rules_clients, rules_delivery, rules_delta, rules_keys, rules_objects, rules_records
 from kafka_s3.config.classes import CONVERTER_SETTINGS
 from kafka_s3.config.derived import with_derived
-from kafka_s3.config.dialects import AFFECTS, Translation, translated
-from kafka_s3.config.option import Option, Status, Unfit, Value, default_of, did_you_mean, parse, unsupported
-from kafka_s3.config.options import OPTIONS, option_of, presentable, similar_key
+from kafka_s3.config.dialects.spelling import AFFECTS, SpelledConfig, self_managed
+from kafka_s3.config.option import (
+    InvalidValue,
+    Option,
+    OptionStatus,
+    Value,
+    default_of,
+    did_you_mean,
+    parse,
+    unsupported,
+)
+from kafka_s3.config.options.table import OPTIONS, option_of, presentable, similar_key
 from kafka_s3.config.read import read_config
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
-from kafka_s3.config.rule import Rule, problem
-from kafka_s3.config.secret import MASK
+from kafka_s3.config.rules import clients as rules_clients
+from kafka_s3.config.rules import delivery as rules_delivery
+from kafka_s3.config.rules import delta as rules_delta
+from kafka_s3.config.rules import keys as rules_keys
+from kafka_s3.config.rules import objects as rules_objects
+from kafka_s3.config.rules import records as rules_records
+from kafka_s3.config.rules.rule import Rule, problem
 from kafka_s3.config.settings import Settings, defaults
-from kafka_s3.config.worker import is_setting, read_worker, suggestion, under
-from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.config.worker import is_setting, read_worker, remedy_for, under
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.secret import MASK
 
 PROBLEMS: Final = (
     *rules_delivery.PROBLEMS,
@@ -41,7 +55,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedConfig:
     """A configuration with everything that is wrong or odd about it. `settings` are fit for use only where there are no problems."""
 
     settings: Settings
@@ -68,12 +82,12 @@ class _Values:
     warnings: list[Problem] = field(default_factory=list)
 
 
-def validate(raw: Mapping[str, str], *, worker: Mapping[str, str] | None = None) -> Checked:
+def validate(raw: Mapping[str, str], *, worker: Mapping[str, str] | None = None) -> CheckedConfig:
     """Checks a connector's configuration in any spelling, with the settings of `read_worker` as defaults.
 
-    Values that hold references are checked as far as they can be seen; `Settings.resolved` checks the rest.
+    Values that hold references are checked as far as they can be seen; `resolved` checks the rest.
     """
-    return _settle(raw, worker or {}, concealed=None)
+    return _checked(raw, worker or {}, concealed=None)
 
 
 def load(path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
@@ -82,24 +96,24 @@ def load(path: Path, *, worker_path: Path | None = None, overrides: Mapping[str,
     return validate({**read_config(path), **(overrides or {})}, worker=worker).usable()
 
 
-def settle_resolved(settings: Settings, sources: Sequence[SecretSource]) -> Settings:
-    """The settings with references resolved. Raises ConfigError, whose problems name keys and references, never values."""
+def resolved(settings: Settings, sources: Sequence[SecretSource] = ()) -> Settings:
+    """The settings with references resolved, checked again. Raises ConfigError, whose problems name keys and references, never values."""
     raw, worker = resolve_texts(settings.source, sources), resolve_texts(settings.worker, sources)
     concealed = settings.concealed | raw.concealed | worker.concealed
     missing = {*raw.problems, *worker.problems}
     if missing:
         raise ConfigError([p for p in (*raw.problems, *worker.problems) if p in missing])
-    checked = _settle(raw.texts, worker.texts, concealed=concealed)
+    checked = _checked(raw.texts, worker.texts, concealed=concealed)
     if checked.problems:
         raise ConfigError(checked.problems)
     return checked.settings
 
 
-def _settle(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: frozenset[str] | None) -> Checked:
+def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: frozenset[str] | None) -> CheckedConfig:
     """Everything in order: spelling, keys one by one, required keys, derived values, rules. `concealed` is None before resolution."""
-    translation = translated(raw)
+    translation = self_managed(raw)
     texts = under(translation.texts, worker)
-    values = _one_by_one(texts, translation, resolved=concealed is not None)
+    values = _one_by_one(texts, translation, is_resolved=concealed is not None)
     settings = Settings(
         values={**defaults(), **values.settled},
         given_keys=frozenset(texts),
@@ -113,17 +127,19 @@ def _settle(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: fro
     problems = (*values.problems, *derivation.problems, *_broken(PROBLEMS, settings, unsettled))
     warnings = (*_unknown_of_worker(worker), *values.warnings, *_unknown_of_converters(settings), *derivation.warnings)
     finish = _Finish(translation, {**worker, **raw}, settings.concealed)
-    return Checked(settings, finish.all(problems), finish.all((*warnings, *_broken(WARNINGS, settings, unsettled))))
+    return CheckedConfig(
+        settings, finish.all(problems), finish.all((*warnings, *_broken(WARNINGS, settings, unsettled)))
+    )
 
 
 def _with_their_translations(concealed: frozenset[str]) -> frozenset[str]:
     return concealed.union(*(AFFECTS.get(key, ()) for key in concealed))
 
 
-def _one_by_one(texts: Mapping[str, str], translation: Translation, *, resolved: bool) -> _Values:
+def _one_by_one(texts: Mapping[str, str], translation: SpelledConfig, *, is_resolved: bool) -> _Values:
     values = _Values(failed=set(translation.failed), problems=list(translation.problems))
     for key, text in texts.items():
-        if not resolved and has_reference(text):
+        if not is_resolved and has_reference(text):
             values.pending.add(key)
             values.problems += malformed(key, text)
         else:
@@ -139,16 +155,16 @@ def _take(key: str, text: str, values: _Values) -> None:
         return
     try:
         value = parse(option, text)
-    except Unfit as unfit:
+    except InvalidValue as unfit:
         values.failed.add(key)
-        values.problems.append(problem(key, unfit.rule, unfit.suggestion or option.note))
+        values.problems.append(problem(key, unfit.rule, unfit.remedy or option.note))
         return
     values.settled[key] = value
     refusal = unsupported(option, value)
     if refusal:
         near = similar_key(key) if option.family else ""
-        values.problems.append(problem(key, refusal.rule, f"{near} {refusal.suggestion}".strip()))
-    elif option.status is Status.INFORMATIONAL and not _is_quiet(option, value):
+        values.problems.append(problem(key, refusal.rule, f"{near} {refusal.remedy}".strip()))
+    elif option.status is OptionStatus.INFORMATIONAL and not _is_quiet(option, value):
         values.warnings.append(problem(key, "has no effect.", option.note))
 
 
@@ -174,7 +190,7 @@ def _broken(rules: Iterable[Rule], settings: Settings, unsettled: frozenset[str]
 def _unknown_of_worker(worker: Mapping[str, str]) -> Iterator[Problem]:
     for key in worker:
         if not is_setting(key):
-            yield problem(key, "of the worker file is not a known key and is ignored.", suggestion(key))
+            yield problem(key, "of the worker file is not a known key and is ignored.", remedy_for(key))
 
 
 def _unknown_of_converters(settings: Settings) -> Iterator[Problem]:
@@ -190,7 +206,7 @@ def _unknown_of_converters(settings: Settings) -> Iterator[Problem]:
 class _Finish:
     """Gives problems the key of the user's own spelling and the value as the user wrote it, masked where it must not show."""
 
-    translation: Translation
+    translation: SpelledConfig
     written: Mapping[str, str]
     concealed: frozenset[str]
 
@@ -206,7 +222,7 @@ class _Finish:
         shown = MASK if key in self.concealed else presentable(key, text)
         hidden = replace(found, key=key, value=shown)
         return (
-            replace(hidden, rule=_without(text, hidden.rule), suggestion=_without(text, hidden.suggestion))
+            replace(hidden, rule=_without(text, hidden.rule), remedy=_without(text, hidden.remedy))
             if shown == MASK
             else hidden
         )

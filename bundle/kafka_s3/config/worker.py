@@ -59,7 +59,7 @@ def is_setting(key: str) -> bool:
     )
 
 
-def suggestion(key: str) -> str:
+def remedy_for(key: str) -> str:
     """What an unknown worker key may have been meant to be."""
     return did_you_mean(key, (*TAKEN, *IGNORED))
 

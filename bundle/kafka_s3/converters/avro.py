@@ -9,10 +9,10 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.converters.avro_columns import AvroColumns, columns_of
 from kafka_s3.converters.payload import Payloads
-from kafka_s3.records import Longs, Plain
+from kafka_s3.records.avro_bodies import AvroBodies
+from kafka_s3.records.values import Longs, Plain
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_in import connect_schema, parse_avro
 from kafka_s3.schemas.avro_types import AvroOptions

@@ -19,12 +19,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.records import Longs
+from kafka_s3.records.values import Longs
 from kafka_s3.registry.wire_format import Bytes
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_binary import long_bytes
 from kafka_s3.schemas.avro_types import AvroType, read_types
-from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaType
 
 MARK: Final = "kafka_s3_mark"
 MARK_BYTES: Final = 5
@@ -35,8 +35,10 @@ LONGER: Final = np.array([1 << 7 * size for size in range(1, 10)], np.uint64)
 """From these zig-zag numbers on, a varint takes one more byte."""
 SYNC: Final = b"kafka-s3 columns"
 KINDS: Final = {
-    "boolean": Kind.BOOLEAN, "int": Kind.INT32, "long": Kind.INT64, "float": Kind.FLOAT32, "double": Kind.FLOAT64, "string": Kind.STRING,
-    "bytes": Kind.BYTES, "enum": Kind.STRING, "record": Kind.STRUCT, "array": Kind.ARRAY,
+    "boolean": SchemaType.BOOLEAN, "int": SchemaType.INT32, "long": SchemaType.INT64, "float": SchemaType.FLOAT32,
+    "double": SchemaType.FLOAT64,
+    "string": SchemaType.STRING, "bytes": SchemaType.BYTES, "enum": SchemaType.STRING, "record": SchemaType.STRUCT,
+    "array": SchemaType.ARRAY,
 }  # fmt: skip
 
 

@@ -8,7 +8,9 @@ from typing import Final, Protocol
 import numpy as np
 import pyarrow as pa
 
-from kafka_s3.records import Decoded, Failure, Longs, Run, Values
+from kafka_s3.model.failures import Failure
+from kafka_s3.records.runs import Decoded, Run
+from kafka_s3.records.values import Longs, Values
 from kafka_s3.schemas.connect import ConnectSchema
 
 VALUE_SCHEMA: Final = "__value_schema_id"

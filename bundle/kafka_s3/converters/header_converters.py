@@ -16,7 +16,7 @@ import numpy as np
 from kafka_s3.converters.header_text import header_text
 from kafka_s3.converters.json_values import parse_document
 from kafka_s3.converters.plain import NUMBERS
-from kafka_s3.schemas.connect import Kind
+from kafka_s3.schemas.connect import SchemaType
 from kafka_s3.schemas.json_form import dumps
 
 HeaderReader: TypeAlias = Callable[[bytes], str | None]
@@ -50,7 +50,7 @@ def _json(raw: bytes, envelope: str) -> str | None:
 def _number(raw: bytes, name: str) -> str:
     kind, code, _ = NUMBERS[name]
     numbers: Any = np.dtype(code)
-    if len(raw) != numbers.itemsize or (kind is Kind.BOOLEAN and raw[0] > 1):
+    if len(raw) != numbers.itemsize or (kind is SchemaType.BOOLEAN and raw[0] > 1):
         raise ValueError(f"{kind} takes {numbers.itemsize} byte(s)")
     value = np.frombuffer(raw, numbers)[0]
-    return json.dumps(bool(value)) if kind is Kind.BOOLEAN else str(value)
+    return json.dumps(bool(value)) if kind is SchemaType.BOOLEAN else str(value)

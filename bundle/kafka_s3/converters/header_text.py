@@ -12,17 +12,17 @@ import struct
 from decimal import Decimal
 from typing import Any, Final
 
-from kafka_s3.schemas.connect import ConnectSchema, Field, Kind
+from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
 
 NUMBER: Final = re.compile(r"[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d{1,3})?")
 QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 LONG: Final = 2**63
 FLOAT_DIGITS: Final = 9
 LONGEST_NUMBER: Final = 60
-TEXT: Final = ConnectSchema(Kind.STRING)
+TEXT: Final = ConnectSchema(SchemaType.STRING)
 HEADERS: Final = ConnectSchema(
-    Kind.ARRAY,
-    items=ConnectSchema(Kind.STRUCT, fields=(Field("key", TEXT), Field("value", TEXT))),
+    SchemaType.ARRAY,
+    items=ConnectSchema(SchemaType.STRUCT, fields=(Field("key", TEXT), Field("value", TEXT))),
 )
 """The schema of a record's headers: an array of name and text."""
 

@@ -11,12 +11,16 @@ import pyarrow as pa
 
 from kafka_s3.converters.converter import KafkaBatch, merged, without_nulls
 from kafka_s3.converters.json_values import ONE_BY_ONE, bad_json, check_for_columns, parse_document, read_known
-from kafka_s3.records import Columns, Decoded, Failure
+from kafka_s3.model.failures import Failure
+from kafka_s3.records.runs import Decoded
+from kafka_s3.records.values import StructColumns
 from kafka_s3.schemas.arrow import arrow_table, arrow_type
-from kafka_s3.schemas.connect import ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.json_form import from_json
 
-AS_THEY_ARE = frozenset({Kind.INT32, Kind.INT64, Kind.FLOAT32, Kind.FLOAT64, Kind.BOOLEAN, Kind.STRING})
+AS_THEY_ARE = frozenset(
+    {SchemaType.INT32, SchemaType.INT64, SchemaType.FLOAT32, SchemaType.FLOAT64, SchemaType.BOOLEAN, SchemaType.STRING}
+)
 
 
 class JsonColumns:
@@ -39,7 +43,7 @@ class JsonColumns:
     def _decode(self, batch: KafkaBatch) -> Decoded:
         table = read_known(batch.values, self._arrow) if self._arrow is not None else None
         if table is not None and not any(table.column(name).null_count for name in self._required):
-            return Decoded([batch.run(Columns(table.cast(self._empty)), self._schema)])
+            return Decoded([batch.run(StructColumns(table.cast(self._empty)), self._schema)])
         if len(batch) <= ONE_BY_ONE or self._arrow is None:
             return self._one_by_one(batch)
         middle = len(batch) // 2
@@ -64,5 +68,5 @@ class JsonColumns:
                 items.append(value)
         if not rows:
             return Decoded([], failures, nulls)
-        values = Columns(arrow_table(items, self._schema))
+        values = StructColumns(arrow_table(items, self._schema))
         return Decoded([batch.take(np.array(rows)).run(values, self._schema)], failures, nulls)

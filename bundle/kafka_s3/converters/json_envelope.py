@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from kafka_s3.converters.converter import KafkaBatch, without_nulls
 from kafka_s3.converters.json_values import bad_json, parse_document
-from kafka_s3.records import Decoded, JsonText, Objects, Run
+from kafka_s3.records.runs import Decoded, Run
+from kafka_s3.records.values import JsonText, Objects
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError, read_schema
 from kafka_s3.schemas.json_form import dumps, from_json
 

@@ -16,7 +16,7 @@ from referencing.jsonschema import DRAFT7
 
 from kafka_s3.converters.json_values import SPACE, parse_document
 from kafka_s3.converters.payload import Payloads
-from kafka_s3.records import Objects
+from kafka_s3.records.values import Objects
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
 from kafka_s3.schemas.json_schema import JsonSchemaOptions, connect_schema, parsed_references
 from kafka_s3.schemas.json_schema_values import has_decimal, to_connect

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from kafka_s3.converters.converter import KafkaBatch, merged, without_nulls
-from kafka_s3.model import Stage
-from kafka_s3.records import Decoded, Failure, JsonText
+from kafka_s3.model.failures import Failure, Stage
+from kafka_s3.records.runs import Decoded
+from kafka_s3.records.values import JsonText
 from kafka_s3.schemas.inference import infer_table, plain_strings
 
 ONE_BY_ONE = 64

@@ -16,20 +16,24 @@ import pyarrow.compute as pc
 
 from kafka_s3.converters.converter import KafkaBatch
 from kafka_s3.converters.header_text import header_rows
-from kafka_s3.model import TopicPartition
-from kafka_s3.records import NO_TIMESTAMP, Columns, Failure, JsonText, Longs, Objects, Run, Values, rejection
+from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import NO_TIMESTAMP, JsonText, Longs, Objects, StructColumns, Values
 from kafka_s3.schemas.arrow import arrow_field
-from kafka_s3.schemas.connect import TIMESTAMP, ConnectSchema, Field, Kind
+from kafka_s3.schemas.connect import TIMESTAMP, ConnectSchema, Field, SchemaType
 from kafka_s3.schemas.json_form import dumps, to_json
 
 FIELD: Final = "_kafka"
 NO_FIELDS: Final = f"record.metadata.enable adds the field {FIELD} to values with fields; this value has none, or has that field already."
-TEXT: Final = ConnectSchema(Kind.STRING, optional=True)
-BYTES: Final = ConnectSchema(Kind.BYTES, optional=True)
+TEXT: Final = ConnectSchema(SchemaType.STRING, optional=True)
+BYTES: Final = ConnectSchema(SchemaType.BYTES, optional=True)
 NAMED_TEXTS: Final = ConnectSchema(
-    Kind.ARRAY,
+    SchemaType.ARRAY,
     optional=True,
-    items=ConnectSchema(Kind.STRUCT, fields=(Field("key", ConnectSchema(Kind.STRING)), Field("value", TEXT))),
+    items=ConnectSchema(
+        SchemaType.STRUCT, fields=(Field("key", ConnectSchema(SchemaType.STRING)), Field("value", TEXT))
+    ),
 )
 """The schema of headers here, where one without a value is no reason to refuse the record."""
 
@@ -45,14 +49,14 @@ class KafkaStruct:
     def schema(self) -> ConnectSchema:
         """The struct's schema."""
         members = (
-            Field("topic", ConnectSchema(Kind.STRING)),
-            Field("partition", ConnectSchema(Kind.INT32)),
-            Field("offset", ConnectSchema(Kind.INT64)),
-            Field("timestamp", ConnectSchema(Kind.INT64, optional=True, name=TIMESTAMP, version=1)),
+            Field("topic", ConnectSchema(SchemaType.STRING)),
+            Field("partition", ConnectSchema(SchemaType.INT32)),
+            Field("offset", ConnectSchema(SchemaType.INT64)),
+            Field("timestamp", ConnectSchema(SchemaType.INT64, optional=True, name=TIMESTAMP, version=1)),
             Field("key", TEXT if self.text_keys else BYTES),
             Field("headers", NAMED_TEXTS),
         )
-        return ConnectSchema(Kind.STRUCT, name="kafka_s3.Kafka", fields=members)
+        return ConnectSchema(SchemaType.STRUCT, name="kafka_s3.Kafka", fields=members)
 
     def added(self, runs: list[Run], batch: KafkaBatch, keys: pa.Array | None) -> tuple[list[Run], list[Failure]]:
         """The runs with the struct in their values; failures of records whose values have no room for it."""
@@ -99,10 +103,10 @@ class KafkaStruct:
         values = run.values
         if isinstance(values, JsonText):
             return JsonText(_texts(values.texts, rows, self.schema), self._table(values.table, rows))
-        if isinstance(values, Columns):
+        if isinstance(values, StructColumns):
             table = self._table(values.table, rows)
             assert table is not None
-            return Columns(table)
+            return StructColumns(table)
         return Objects([{**value, FIELD: row} for value, row in zip(values.objects(), rows, strict=True)])
 
     def _table(self, table: pa.Table | None, rows: list[dict[str, Any]]) -> pa.Table | None:
@@ -123,7 +127,7 @@ def _with_fields(run: Run) -> Longs:
             objects[row] = FIELD not in json.loads(run.values.texts[row].as_py())
         rows: Longs = np.flatnonzero(objects)
         return rows
-    fits = run.schema is not None and run.schema.kind is Kind.STRUCT and run.schema.field(FIELD) is None
+    fits = run.schema is not None and run.schema.kind is SchemaType.STRUCT and run.schema.field(FIELD) is None
     return np.arange(len(run) if fits else 0)
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from kafka_s3.records import Longs, Values
+from kafka_s3.records.values import Longs, Values
 from kafka_s3.schemas.connect import ConnectSchema
 
 

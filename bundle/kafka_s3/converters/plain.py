@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.converters.converter import KafkaBatch, without_nulls
-from kafka_s3.model import Stage
-from kafka_s3.records import DATA_EXCEPTION, Decoded, Failure, Plain
-from kafka_s3.schemas.connect import ConnectSchema, Kind
+from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage
+from kafka_s3.records.runs import Decoded
+from kafka_s3.records.values import Plain
+from kafka_s3.schemas.connect import ConnectSchema, SchemaType
 
-STRING = ConnectSchema(Kind.STRING, optional=True)
-BYTES = ConnectSchema(Kind.BYTES, optional=True)
+STRING = ConnectSchema(SchemaType.STRING, optional=True)
+BYTES = ConnectSchema(SchemaType.BYTES, optional=True)
 
 
 class Strings:
@@ -36,7 +37,7 @@ class Strings:
         return Decoded([batch.run(Plain(texts), STRING)], nulls=nulls)
 
 
-class ByteArrays:
+class ByteArrayConverter:
     """The byte-array converter; nulls stay nulls unless `empty_for_null` stands for them."""
 
     def __init__(self, *, empty_for_null: bytes | None = None) -> None:
@@ -51,12 +52,12 @@ class ByteArrays:
 
 
 NUMBERS: Final = {
-    "short": (Kind.INT16, ">i2", "ShortConverter"),
-    "integer": (Kind.INT32, ">i4", "IntegerConverter"),
-    "long": (Kind.INT64, ">i8", "LongConverter"),
-    "float": (Kind.FLOAT32, ">f4", "FloatConverter"),
-    "double": (Kind.FLOAT64, ">f8", "DoubleConverter"),
-    "boolean": (Kind.BOOLEAN, "u1", "BooleanConverter"),
+    "short": (SchemaType.INT16, ">i2", "ShortConverter"),
+    "integer": (SchemaType.INT32, ">i4", "IntegerConverter"),
+    "long": (SchemaType.INT64, ">i8", "LongConverter"),
+    "float": (SchemaType.FLOAT32, ">f4", "FloatConverter"),
+    "double": (SchemaType.FLOAT64, ">f8", "DoubleConverter"),
+    "boolean": (SchemaType.BOOLEAN, "u1", "BooleanConverter"),
 }
 
 
@@ -74,7 +75,7 @@ class Numbers:
         fits = pc.equal(pc.binary_length(batch.values), self._type.itemsize).to_numpy(zero_copy_only=False)
         raw = b"".join(value for value, good in zip(batch.values.to_pylist(), fits, strict=True) if good)
         numbers = np.frombuffer(raw, self._type)
-        if self._kind is Kind.BOOLEAN:
+        if self._kind is SchemaType.BOOLEAN:
             fits[np.flatnonzero(fits)[numbers > 1]] = False
             numbers = numbers[numbers <= 1].astype(bool)
         failures = [self._failure(int(offset)) for offset in batch.offsets[~fits]]

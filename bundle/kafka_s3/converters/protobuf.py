@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import DecodeError
 
 from kafka_s3.converters.payload import Payloads
-from kafka_s3.records import Objects
+from kafka_s3.records.values import Objects
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.schemas.protobuf import ProtobufOptions, translation
 

@@ -14,9 +14,11 @@ from typing import Final, TypeAlias
 
 from kafka_s3.converters.converter import KafkaBatch, without_nulls
 from kafka_s3.converters.payload import PayloadDecoder
-from kafka_s3.errors import UnknownSchema
-from kafka_s3.model import Role, Stage
-from kafka_s3.records import DATA_EXCEPTION, Decoded, Failure, Longs, Run
+from kafka_s3.model.errors import UnknownSchema
+from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage
+from kafka_s3.model.files import Role
+from kafka_s3.records.runs import Decoded, Run
+from kafka_s3.records.values import Longs
 from kafka_s3.registry.subjects import SubjectNameStrategy, subject
 from kafka_s3.registry.wire_format import MessageIndexes, SchemaName, framed, payloads, schema_id_headers
 from kafka_s3.schemas.connect import SchemaError

@@ -1,7 +1,7 @@
 """How does a whole record decode? Key, value and headers, each by its converter, in the order and with the stages of Connect's worker.
 
 A record whose key cannot be decoded fails before its value is looked at. Keys and headers that are stored travel with the run of values
-as its sides; a run has keys of one schema.
+as its sidecars; a run has keys of one schema.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from kafka_s3.converters.converter import Converter, KafkaBatch
 from kafka_s3.converters.header_converters import HeaderReader
 from kafka_s3.converters.header_text import HEADERS, header_text
 from kafka_s3.converters.kafka_struct import KafkaStruct
-from kafka_s3.model import Role, Stage
-from kafka_s3.records import DATA_EXCEPTION, Decoded, Failure, Nulls, Objects, Run, Side, rejection
+from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage, rejection
+from kafka_s3.model.files import Role
+from kafka_s3.records.runs import Decoded, Run, Sidecar
+from kafka_s3.records.values import Nulls, Objects
 
 Headers: TypeAlias = list[dict[str, str | None]]
 HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.HeaderConverter"
@@ -50,14 +52,14 @@ class RecordConverter:
         return stored or self.metadata is not None or self.schemas_in_headers
 
     def decode(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
-        """Runs with their sides, failures of every stage, and null values. `keys` may be left out where none are needed."""
+        """Runs with their sidecars, failures of every stage, and null values. `keys` may be left out where none are needed."""
         failures: list[Failure] = []
-        sides: dict[Role, list[Run]] = {}
+        sidecars: dict[Role, list[Run]] = {}
         whole = batch
         if self.key is not None and keys is not None:
             found = self.key.decode(KafkaBatch(batch.offsets, batch.timestamps, keys, batch.headers))
             failures += [replace(failure, stage=Stage.KEY_CONVERTER) for failure in found.failures]
-            sides[Role.KEY] = found.runs
+            sidecars[Role.KEY] = found.runs
             batch = _without(batch, [failure.offset for failure in failures])
         decoded = self.value.decode(batch)
         runs = decoded.runs
@@ -67,10 +69,10 @@ class RecordConverter:
             failures += more
         if self.tombstones and nulls:
             runs, nulls = _with_tombstones(runs, nulls, batch), []
-        runs, refused = self._with_sides(runs, sides.get(Role.KEY, []), batch)
+        runs, refused = self._with_sidecars(runs, sidecars.get(Role.KEY, []), batch)
         return Decoded(runs, failures + decoded.failures + refused, nulls)
 
-    def _with_sides(self, runs: list[Run], keys: list[Run], batch: KafkaBatch) -> tuple[list[Run], list[Failure]]:
+    def _with_sidecars(self, runs: list[Run], keys: list[Run], batch: KafkaBatch) -> tuple[list[Run], list[Failure]]:
         refused: list[Failure] = []
         if Role.KEY in self.stores:
             runs, missing = _with_keys(runs, keys)
@@ -143,8 +145,8 @@ def _with_keys(runs: list[Run], keys: list[Run]) -> tuple[list[Run], list[int]]:
         for owner in dict.fromkeys(found.tolist()):
             own = rows[found == owner]
             piece, key = run if len(own) == len(run) else run.take(own), keys[owner]
-            side = Side(key.values.take(np.searchsorted(key.offsets, piece.offsets)), key.schema)
-            out.append(replace(piece, sides={**piece.sides, Role.KEY: side}))
+            sidecar = Sidecar(key.values.take(np.searchsorted(key.offsets, piece.offsets)), key.schema)
+            out.append(replace(piece, sidecars={**piece.sidecars, Role.KEY: sidecar}))
     return sorted(out, key=lambda run: int(run.offsets[0])), missing
 
 
@@ -160,5 +162,5 @@ def _with_headers(runs: list[Run], batch: KafkaBatch, read: list[Headers]) -> tu
         if len(some):
             rows = [read[place] for place in places[some]]
             piece = run.take(some) if len(some) < len(run) else run
-            out.append(replace(piece, sides={**piece.sides, Role.HEADER: Side(Objects(rows), HEADERS)}))
+            out.append(replace(piece, sidecars={**piece.sidecars, Role.HEADER: Sidecar(Objects(rows), HEADERS)}))
     return out, missing

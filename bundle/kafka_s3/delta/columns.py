@@ -68,7 +68,7 @@ class Evolution:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class TableColumns:
     """The columns of a table or a file, in order: name to the field's map of Delta's log. `omitted` have no form in Delta, with reasons."""
 
     fields: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -87,38 +87,38 @@ class Columns:
         """Whether the column's values come from directories (see `marked`)."""
         return BY_DIRECTORY in self.fields.get(name, {}).get("metadata", {})
 
-    def marked(self, names: Iterable[str]) -> Columns:
+    def marked(self, names: Iterable[str]) -> TableColumns:
         """With these columns marked as those of directories."""
         marks = {
             name: {**self.fields[name], "metadata": {BY_DIRECTORY: "true"}} for name in names if name in self.fields
         }
-        return Columns({**self.fields, **marks}, self.omitted)
+        return TableColumns({**self.fields, **marks}, self.omitted)
 
-    def fixed(self) -> Columns:
+    def fixed(self) -> TableColumns:
         """With all columns marked as those whose types stay."""
         marks = {
             name: {**one, "metadata": {**one.get("metadata", {}), FIXED: "true"}} for name, one in self.fields.items()
         }
-        return Columns(marks, self.omitted)
+        return TableColumns(marks, self.omitted)
 
-    def plain(self) -> Columns:
+    def plain(self) -> TableColumns:
         """Names and types alone: nullable, without metadata."""
-        return Columns.of({name: _plain(one["type"]) for name, one in self.fields.items()})
+        return TableColumns.of({name: _plain(one["type"]) for name, one in self.fields.items()})
 
     @staticmethod
-    def of(types: Mapping[str, DeltaType]) -> Columns:
+    def of(types: Mapping[str, DeltaType]) -> TableColumns:
         """Nullable columns of these types."""
-        return Columns({name: delta_field(name, type_) for name, type_ in types.items()})
+        return TableColumns({name: delta_field(name, type_) for name, type_ in types.items()})
 
 
-def read_columns(schema_string: str) -> Columns:
+def read_columns(schema_string: str) -> TableColumns:
     """The columns of a schema in the form of Delta's log."""
-    return Columns({one["name"]: one for one in json.loads(schema_string)["fields"]})
+    return TableColumns({one["name"]: one for one in json.loads(schema_string)["fields"]})
 
 
-def rescuing(columns: Columns) -> Columns:
+def rescuing(columns: TableColumns) -> TableColumns:
     """The columns, and the one that holds what has no column (mode `rescue`)."""
-    return Columns({**columns.fields, **Columns.of({RESCUED: "string"}).fields}, columns.omitted)
+    return TableColumns({**columns.fields, **TableColumns.of({RESCUED: "string"}).fields}, columns.omitted)
 
 
 def delta_field(name: str, type_: DeltaType) -> dict[str, Any]:
@@ -126,13 +126,13 @@ def delta_field(name: str, type_: DeltaType) -> dict[str, Any]:
     return {"name": name, "type": type_, "nullable": True, "metadata": {}}
 
 
-def file_columns(schema: pa.Schema) -> Columns:
+def file_columns(schema: pa.Schema) -> TableColumns:
     """The columns of a Parquet file.
 
     What Delta has no form for (decimals of more than 38 digits, names that need column mapping) is left out, and named in `omitted`.
     """
     omitted: list[str] = []
-    return Columns({one["name"]: one for one in _fields(schema, "", omitted)}, tuple(omitted))
+    return TableColumns({one["name"]: one for one in _fields(schema, "", omitted)}, tuple(omitted))
 
 
 def is_name(name: str) -> bool:

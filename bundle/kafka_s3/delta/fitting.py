@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_s3.delta.columns import BY_DIRECTORY, DECIMAL, FIXED, WHOLE, Columns, DeltaType, Mode, shown
+from kafka_s3.delta.columns import BY_DIRECTORY, DECIMAL, FIXED, WHOLE, DeltaType, Mode, TableColumns, shown
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Fit:
     holds together; nested ones by their path. Each with a text that names column and types.
     """
 
-    columns: Columns
+    columns: TableColumns
     new: dict[str, str] = field(default_factory=dict)
     wider: dict[str, str] = field(default_factory=dict)
     conflicts: dict[str, str] = field(default_factory=dict)
@@ -35,11 +35,11 @@ class Fit:
         return [*refused, *self.new.values()] if mode is Mode.FAIL else refused
 
 
-def fit(table: Columns, file: Columns) -> Fit:
+def fit(table: TableColumns, file: TableColumns) -> Fit:
     """Compares a file's columns with a table's."""
     found = Fit(table)
     fields = _merged(table.fields, file.fields, "", found)
-    found.columns = Columns({one["name"]: one for one in fields})
+    found.columns = TableColumns({one["name"]: one for one in fields})
     return found
 
 

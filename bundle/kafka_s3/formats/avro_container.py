@@ -17,9 +17,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.formats.format import Format, FormatError
-from kafka_s3.records import Columns, JsonText, Run, Values
+from kafka_s3.records.avro_bodies import AvroBodies
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import JsonText, StructColumns, Values
 from kafka_s3.schemas.avro_binary import long_bytes
 from kafka_s3.schemas.avro_out import ANYTHING, avro_schema
 from kafka_s3.schemas.avro_types import AvroOptions, same_binary
@@ -47,7 +48,7 @@ def _fit(options: AvroOptions, run: Run) -> Values | str:
         bodies = [encode(value) for value in items]
     except (SchemaError, ValueError, TypeError, OverflowError) as error:
         return f"Avro cannot hold the value: {error}"
-    table = run.values.table if isinstance(run.values, Columns | AvroBodies | JsonText) else None
+    table = run.values.table if isinstance(run.values, StructColumns | AvroBodies | JsonText) else None
     return AvroBodies(pa.array(bodies, pa.binary()), avro, _never_asked, table, items)
 
 

@@ -9,26 +9,27 @@ import pyarrow.compute as pc
 
 from kafka_s3.formats.format import Format
 from kafka_s3.formats.text_stream import TextStream
-from kafka_s3.records import Plain, Run, Values
-from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import Plain, Values
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaType
 
 
 def byte_array_format(*, extension: str, separator: bytes, gzip_level: int | None) -> Format:
     """Raw bytes; `extension` as `format.bytearray.extension` says, with `.gz` under gzip."""
-    opened = partial(ByteArrays, separator=separator, gzip_level=gzip_level)
+    opened = partial(ByteArrayFile, separator=separator, gzip_level=gzip_level)
     return Format("bytearray", extension + (".gz" if gzip_level is not None else ""), opened, _fit)
 
 
 def _fit(run: Run) -> Values | str:
     if isinstance(run.values, Plain) and pa.types.is_binary(run.values.array.type):
         return run.values
-    if run.schema is not None and run.schema.kind is Kind.BYTES and run.schema.name != DECIMAL:
+    if run.schema is not None and run.schema.kind is SchemaType.BYTES and run.schema.name != DECIMAL:
         return Plain(pa.array(run.values.objects(), pa.binary()))
     kind = "a value without schema" if run.schema is None else run.schema.label()
     return f"ByteArrayFormat takes bytes only, not {kind}. Use ByteArrayConverter, or another format."
 
 
-class ByteArrays(TextStream):
+class ByteArrayFile(TextStream):
     """An open object of raw bytes."""
 
     def __init__(self, schema: ConnectSchema | None, *, separator: bytes, gzip_level: int | None) -> None:

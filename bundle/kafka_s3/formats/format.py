@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from kafka_s3.errors import SinkError
-from kafka_s3.model import Role
-from kafka_s3.records import Run, Values
+from kafka_s3.model.errors import SinkError
+from kafka_s3.model.files import Role
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import Values
 from kafka_s3.schemas.connect import ConnectSchema
 
 
@@ -49,7 +50,7 @@ AppendKeyed: TypeAlias = Callable[[Values, list[bytes | None]], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SidecarObject:
     """A small object that goes with a finished file: what it is, its key, its content."""
 
     role: Role
@@ -57,7 +58,7 @@ class Beside:
     content: bytes
 
 
-def _nothing(encoder: Encoder, key: str, first_offset: int) -> list[Beside]:
+def _nothing(encoder: Encoder, key: str, first_offset: int) -> list[SidecarObject]:
     return []
 
 
@@ -68,13 +69,13 @@ def _no_columns(encoder: Encoder) -> str:
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format as configured: its name in the log, the extension of its objects (with codec), how to open a file, and `fit`:
-    a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `beside` gives what is
-    stored beside a finished file, by its encoder, key and first offset; `columns` the columns of a finished file, where a table follows.
+    a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
+    what is stored beside a finished file, by its encoder, key and first offset; `columns` its columns, where a table follows.
     """
 
     name: str
     extension: str
     open: Callable[[ConnectSchema | None], Encoder]
     fit: Callable[[Run], Values | str]
-    beside: Callable[[Encoder, str, int], list[Beside]] = _nothing
+    sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = _nothing
     columns: Callable[[Encoder], str] = _no_columns

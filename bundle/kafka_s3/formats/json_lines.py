@@ -10,7 +10,8 @@ import pyarrow.compute as pc
 
 from kafka_s3.formats.format import Format
 from kafka_s3.formats.text_stream import TextStream
-from kafka_s3.records import JsonText, Plain, Run, Values
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import JsonText, Plain, Values
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.schemas.json_form import dumps, to_json
 

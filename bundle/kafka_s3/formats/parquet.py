@@ -15,13 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_s3.avro_bodies import AvroBodies
 from kafka_s3.formats.format import Format, FormatError
-from kafka_s3.records import Columns, JsonText, Run, Values
+from kafka_s3.records.avro_bodies import AvroBodies
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import JsonText, StructColumns, Values
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_out import avro_schema
 from kafka_s3.schemas.avro_types import AvroOptions
-from kafka_s3.schemas.connect import ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.inference import conform, unify, wider
 
 ROW_GROUP_BYTES: Final = 64 << 20
@@ -52,21 +53,21 @@ def _fit(run: Run) -> Values | str:
     if isinstance(run.values, JsonText):
         inferred = run.values.table is not None
         return run.values if inferred else "Parquet cannot hold schemaless values (see value.schema.inference)."
-    if run.schema is None or run.schema.kind is not Kind.STRUCT:
+    if run.schema is None or run.schema.kind is not SchemaType.STRUCT:
         return "Parquet needs values with a struct schema."
     if _has_empty_struct(run.schema):
         return "Parquet cannot hold a struct without fields."
-    if isinstance(run.values, Columns | AvroBodies) and run.values.table is not None:
+    if isinstance(run.values, StructColumns | AvroBodies) and run.values.table is not None:
         return run.values
     try:
-        return Columns(arrow_table(run.values.objects(), run.schema))
+        return StructColumns(arrow_table(run.values.objects(), run.schema))
     except (SchemaError, ValueError, pa.ArrowException) as error:
         return f"Parquet cannot hold the value: {error}"
 
 
 def _has_empty_struct(schema: ConnectSchema) -> bool:
     inner = [field.schema for field in schema.fields] + [s for s in (schema.items, schema.keys, schema.values) if s]
-    return (schema.kind is Kind.STRUCT and not schema.fields) or any(map(_has_empty_struct, inner))
+    return (schema.kind is SchemaType.STRUCT and not schema.fields) or any(map(_has_empty_struct, inner))
 
 
 class Tap:
@@ -179,7 +180,7 @@ class ParquetFile:
         self._waiting = sum(table.nbytes + OBJECT_BYTES * table.num_columns for table in joined)
 
     def _table(self, values: Values) -> pa.Table:
-        if isinstance(values, Columns | AvroBodies | JsonText) and values.table is not None:
+        if isinstance(values, StructColumns | AvroBodies | JsonText) and values.table is not None:
             return values.table
         if self._schema is not None:
             try:

@@ -15,9 +15,9 @@ from typing import Final, Self, TypeVar
 
 from confluent_kafka.schema_registry import Schema, SchemaReference
 
-from kafka_s3.errors import RegistryError, RegistryUnavailable, UnknownSchema
+from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.registry.cache import BoundedCache
-from kafka_s3.registry.connection import connect, translated
+from kafka_s3.registry.connection import connect, registry_error
 from kafka_s3.registry.options import RegistryOptions
 from kafka_s3.schemas.registered import Language, Reference, RegisteredSchema
 
@@ -213,7 +213,7 @@ class RegistryClient:
                 return request()
             except Exception as error:
                 # Not chained: a refused header's error would show the header.
-                raise translated(error, what, options=self.options) from None
+                raise registry_error(error, what, options=self.options) from None
 
 
 def _properties(source: Schema) -> tuple[tuple[str, str], ...]:

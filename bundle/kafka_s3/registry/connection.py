@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
-from kafka_s3.errors import RegistryError, RegistryUnavailable, UnknownSchema
+from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.registry.options import PEM_MARK, RegistryOptions
 
 SHOWN_CHARACTERS: Final = 300
@@ -64,7 +64,7 @@ def _path(given: str, file: Path) -> str:
     return str(file)
 
 
-def translated(error: Exception, what: str, *, options: RegistryOptions) -> RegistryError:
+def registry_error(error: Exception, what: str, *, options: RegistryOptions) -> RegistryError:
     """What a failed request for `what` means to whoever has to act on it; free of secrets."""
     registry = f"The schema registry at {options.shown_urls}"
     if isinstance(error, SchemaRegistryError):

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from kafka_s3.config.secret import MASK, Secret
+from kafka_s3.model.secret import MASK, Secret
 
 PEM_MARK: Final = "-----BEGIN "
 METADATA_HOSTS: Final = frozenset(

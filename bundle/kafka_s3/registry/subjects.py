@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from kafka_s3.model import Role
+from kafka_s3.model.files import Role
 
 PACKAGE: Final = "io.confluent.kafka.serializers.subject."
 

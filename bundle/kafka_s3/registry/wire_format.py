@@ -16,8 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.model import Role
-from kafka_s3.records import Longs
+from kafka_s3.model.files import Role
+from kafka_s3.records.values import Longs
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Flags: TypeAlias = npt.NDArray[np.bool_]

@@ -6,13 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.json_form import scale_of
 
 DECIMAL_PRECISION = 64
 SIMPLE = {
-    Kind.INT8: pa.int32(), Kind.INT16: pa.int32(), Kind.INT32: pa.int32(), Kind.INT64: pa.int64(), Kind.FLOAT32: pa.float32(),
-    Kind.FLOAT64: pa.float64(), Kind.BOOLEAN: pa.bool_(), Kind.STRING: pa.string(), Kind.BYTES: pa.binary(),
+    SchemaType.INT8: pa.int32(), SchemaType.INT16: pa.int32(), SchemaType.INT32: pa.int32(), SchemaType.INT64: pa.int64(),
+    SchemaType.FLOAT32: pa.float32(), SchemaType.FLOAT64: pa.float64(), SchemaType.BOOLEAN: pa.bool_(),
+    SchemaType.STRING: pa.string(), SchemaType.BYTES: pa.binary(),
 }  # fmt: skip
 LOGICAL = {TIMESTAMP: pa.timestamp("ms", tz="UTC"), DATE: pa.date32(), TIME: pa.time32("ms")}
 
@@ -29,12 +30,12 @@ def arrow_type(schema: ConnectSchema) -> pa.DataType:
             else pa.decimal256(precision, scale_of(schema))
         )
     match schema.kind:
-        case Kind.STRUCT:
+        case SchemaType.STRUCT:
             return pa.struct([arrow_field(field.name, field.schema) for field in schema.fields])
-        case Kind.ARRAY:
+        case SchemaType.ARRAY:
             assert schema.items is not None
             return pa.list_(arrow_field("element", schema.items))
-        case Kind.MAP:
+        case SchemaType.MAP:
             assert schema.keys is not None
             assert schema.values is not None
             return pa.map_(arrow_field("key", schema.keys).type, arrow_field("value", schema.values))
@@ -49,7 +50,7 @@ def arrow_field(name: str, schema: ConnectSchema) -> pa.Field:
 
 def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
     """Structs as a table. Raises SchemaError where the schema is no struct."""
-    if schema.kind is not Kind.STRUCT:
+    if schema.kind is not SchemaType.STRUCT:
         raise SchemaError(f"Parquet needs structs; the value's schema is {schema.kind}.")
     columns = []
     for field in schema.fields:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from kafka_s3.schemas.avro_types import UNION, AvroType, nullable
-from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Field, Kind, SchemaError
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Field, SchemaError, SchemaType
 from kafka_s3.schemas.decimals import decimal_at, unscaled_bytes
 from kafka_s3.schemas.json_form import from_json, scale_of, to_json
 
@@ -80,18 +80,18 @@ def _value(default: Any, avro: AvroType, schema: ConnectSchema) -> Any:
         raw = default.encode("latin-1")
         return decimal_at(raw, scale_of(schema)) if schema.name == DECIMAL else raw
     match schema.kind:
-        case Kind.STRUCT if avro.kind == "union":
+        case SchemaType.STRUCT if avro.kind == "union":
             filled = next(branch for branch in avro.branches if branch.kind != "null")
             first = schema.fields[0]
             return dict.fromkeys(field.name for field in schema.fields) | {
                 first.name: _value(default, filled, first.schema)
             }
-        case Kind.STRUCT:
+        case SchemaType.STRUCT:
             members = zip(schema.fields, avro.fields, strict=True)
             return {field.name: _member(default, field, member.type) for field, member in members}
-        case Kind.ARRAY:
+        case SchemaType.ARRAY:
             return [_value(item, avro.element(), part(schema.items)) for item in default]
-        case Kind.MAP:
+        case SchemaType.MAP:
             return _pairs(default, avro.element(), schema)
         case _:
             return from_json(default, schema)
@@ -118,15 +118,15 @@ def _avro_json(value: Any, schema: ConnectSchema) -> Any:
     if schema.name == DECIMAL:
         return unscaled_bytes(value, scale_of(schema)).decode("latin-1")
     match schema.kind:
-        case Kind.BYTES:
+        case SchemaType.BYTES:
             return value.decode("latin-1")
-        case Kind.ARRAY:
+        case SchemaType.ARRAY:
             return [_avro_json(item, part(schema.items)) for item in value]
-        case Kind.MAP:
+        case SchemaType.MAP:
             keys, values = part(schema.keys), part(schema.values)
             pairs = [[_avro_json(key, keys), _avro_json(item, values)] for key, item in value]
-            return dict(pairs) if keys.kind is Kind.STRING and not keys.optional else pairs
-        case Kind.STRUCT:
+            return dict(pairs) if keys.kind is SchemaType.STRING and not keys.optional else pairs
+        case SchemaType.STRUCT:
             members = {field.name: _avro_json(value.get(field.name), field.schema) for field in schema.fields}
             return next(iter(members.values()), None) if schema.name == UNION else members
         case _:

@@ -25,8 +25,8 @@ from kafka_s3.schemas.avro_types import (
     NAMED,
     NAMESPACE,
     RECORD_DOC,
+    REMEDY,
     UNION,
-    WAY_OUT,
     AvroOptions,
     AvroType,
     is_map_entry,
@@ -34,20 +34,31 @@ from kafka_s3.schemas.avro_types import (
     nullable,
     read_types,
 )
-from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, Kind, SchemaError, in_order
+from kafka_s3.schemas.connect import (
+    DATE,
+    DECIMAL,
+    TIME,
+    TIMESTAMP,
+    ConnectSchema,
+    Field,
+    SchemaError,
+    SchemaType,
+    in_order,
+)
 from kafka_s3.schemas.registered import Reference
 
 __all__ = ["CONVERTER_OPTIONS", "AvroOptions", "connect_schema", "parse_avro"]
 
 KINDS: Final = {
-    "boolean": Kind.BOOLEAN, "int": Kind.INT32, "long": Kind.INT64, "float": Kind.FLOAT32, "double": Kind.FLOAT64,
-    "string": Kind.STRING, "bytes": Kind.BYTES, "fixed": Kind.BYTES, "enum": Kind.STRING,
+    "boolean": SchemaType.BOOLEAN, "int": SchemaType.INT32, "long": SchemaType.INT64, "float": SchemaType.FLOAT32,
+    "double": SchemaType.FLOAT64, "string": SchemaType.STRING, "bytes": SchemaType.BYTES, "fixed": SchemaType.BYTES,
+    "enum": SchemaType.STRING,
 }  # fmt: skip
 LOGICAL: Final = {
     ("int", "date"): DATE, ("int", "time-millis"): TIME, ("long", "timestamp-millis"): TIMESTAMP,
     ("bytes", "decimal"): DECIMAL, ("fixed", "decimal"): DECIMAL,
 }  # fmt: skip
-SMALL_INTS: Final = {"int8": Kind.INT8, "int16": Kind.INT16}
+SMALL_INTS: Final = {"int8": SchemaType.INT8, "int16": SchemaType.INT16}
 
 
 class _Absent:
@@ -110,13 +121,15 @@ class _Mapping:
             case "union":
                 return self._union(avro)
             case "map":
-                return ConnectSchema(Kind.MAP, keys=ConnectSchema(Kind.STRING), values=self.schema(avro.element()))
+                return ConnectSchema(
+                    SchemaType.MAP, keys=ConnectSchema(SchemaType.STRING), values=self.schema(avro.element())
+                )
             case "array" if is_map_entry(avro.element()):
                 return self._entries(avro.element())
             case "array":
-                return ConnectSchema(Kind.ARRAY, items=self.schema(avro.element()))
+                return ConnectSchema(SchemaType.ARRAY, items=self.schema(avro.element()))
             case "enum":
-                return ConnectSchema(Kind.STRING, parameters=tuple(self._enum(avro).items()))
+                return ConnectSchema(SchemaType.STRING, parameters=tuple(self._enum(avro).items()))
             case "null":
                 raise SchemaError("A null type that is not part of a union is not supported: it could hold nothing.")
             case _:
@@ -140,7 +153,7 @@ class _Mapping:
             docs = {RECORD_DOC: avro.props.get("doc")}
             docs |= {FIELD_DOC + member.name: member.props.get("doc") for member in avro.fields}
             parameters = {key: doc for key, doc in docs.items() if isinstance(doc, str)}
-        return ConnectSchema(Kind.STRUCT, fields=tuple(fields), parameters=tuple(parameters.items()))
+        return ConnectSchema(SchemaType.STRUCT, fields=tuple(fields), parameters=tuple(parameters.items()))
 
     def _union(self, avro: AvroType) -> ConnectSchema:
         fields: list[Field] = []
@@ -155,7 +168,7 @@ class _Mapping:
                 )
             fields.append(Field(name, replace(self.schema(branch), optional=True)))
         optional = any(branch.kind == "null" for branch in avro.branches)
-        return ConnectSchema(Kind.STRUCT, name=UNION, optional=optional, fields=tuple(fields))
+        return ConnectSchema(SchemaType.STRUCT, name=UNION, optional=optional, fields=tuple(fields))
 
     def _branch_name(self, branch: AvroType) -> str:
         if branch.name is None:
@@ -166,9 +179,9 @@ class _Mapping:
         members = {member.name: member.type for member in entry.fields}
         if set(members) != {"key", "value"} or len(entry.fields) != 2:
             raise SchemaError(
-                f"The Avro type {entry.name} is a map entry but has the fields {', '.join(members)}, not key and value. {WAY_OUT}"
+                f"The Avro type {entry.name} is a map entry but has the fields {', '.join(members)}, not key and value. {REMEDY}"
             )
-        return ConnectSchema(Kind.MAP, keys=self.schema(members["key"]), values=self.schema(members["value"]))
+        return ConnectSchema(SchemaType.MAP, keys=self.schema(members["key"]), values=self.schema(members["value"]))
 
     def _enum(self, avro: AvroType) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -183,7 +196,7 @@ class _Mapping:
         if given is not None and not (
             isinstance(given, dict) and all(isinstance(text, str) for text in given.values())
         ):
-            raise SchemaError(f"connect.parameters is {json.dumps(given)[:80]}, not an object of texts. {WAY_OUT}")
+            raise SchemaError(f"connect.parameters is {json.dumps(given)[:80]}, not an object of texts. {REMEDY}")
         own = {
             key: value if isinstance(value, str) else json.dumps(value)
             for key, value in props.items()
@@ -202,7 +215,7 @@ def _scalar(avro: AvroType) -> ConnectSchema:
             return ConnectSchema(KINDS[avro.kind], name=name, version=1, parameters=tuple(parameters.items()))
     elif avro.kind == "int" and isinstance(small, str):
         if small not in SMALL_INTS:
-            raise SchemaError(f"connect.type is {small!r}; of an Avro int it is int8 or int16. {WAY_OUT}")
+            raise SchemaError(f"connect.type is {small!r}; of an Avro int it is int8 or int16. {REMEDY}")
         return ConnectSchema(SMALL_INTS[small])
     return ConnectSchema(KINDS[avro.kind], parameters=tuple(parameters.items()))
 
@@ -210,7 +223,7 @@ def _scalar(avro: AvroType) -> ConnectSchema:
 def _digits(props: Mapping[str, Any]) -> dict[str, str]:
     scale, precision = props.get("scale"), props.get("precision", DEFAULT_PRECISION)
     if not isinstance(precision, int):
-        raise SchemaError(f"The precision of an Avro decimal is {precision!r}, not a whole number. {WAY_OUT}")
+        raise SchemaError(f"The precision of an Avro decimal is {precision!r}, not a whole number. {REMEDY}")
     found = {"scale": str(int(scale) if isinstance(scale, (int, float)) else 0)}
     return found if precision == DEFAULT_PRECISION else found | {DECIMAL_PRECISION: str(precision)}
 
@@ -220,19 +233,19 @@ def _version(avro: AvroType, made: ConnectSchema, registered: int | None) -> int
     if own is None:
         return registered if made.version is None else made.version
     if not isinstance(own, (int, float)):
-        raise SchemaError(f"connect.version is {own!r}, not a number. {WAY_OUT}")
+        raise SchemaError(f"connect.version is {own!r}, not a number. {REMEDY}")
     if made.version is not None and int(own) != made.version:
-        raise SchemaError(f"connect.version is {own}, but {made.name} has version {made.version}. {WAY_OUT}")
+        raise SchemaError(f"connect.version is {own}, but {made.name} has version {made.version}. {REMEDY}")
     return int(own) if own >= 0 else None
 
 
 def _name(avro: AvroType, made: ConnectSchema) -> str | None:
     own = avro.props.get("connect.name")
     if own is not None and not isinstance(own, str):
-        raise SchemaError(f"connect.name is {own!r}, not a text. {WAY_OUT}")
+        raise SchemaError(f"connect.name is {own!r}, not a text. {REMEDY}")
     if made.name is not None:
         if own is not None and own != made.name:
-            raise SchemaError(f"connect.name is {own}, but the type is that of {made.name}. {WAY_OUT}")
+            raise SchemaError(f"connect.name is {own}, but the type is that of {made.name}. {REMEDY}")
         return made.name
     name = own if own is not None else avro.name if avro.kind in NAMED else None
     return None if name is None or name.startswith(DEFAULT_NAME) else name

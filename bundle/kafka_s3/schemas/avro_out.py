@@ -25,14 +25,15 @@ from kafka_s3.schemas.avro_types import (
     AvroOptions,
     AvroType,
 )
-from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.json_form import scale_of
 
 __all__ = ["ANYTHING", "AvroOptions", "avro_schema"]
 
 KINDS: Final = {
-    Kind.INT8: "int", Kind.INT16: "int", Kind.INT32: "int", Kind.INT64: "long", Kind.FLOAT32: "float", Kind.FLOAT64: "double",
-    Kind.BOOLEAN: "boolean", Kind.STRING: "string", Kind.BYTES: "bytes",
+    SchemaType.INT8: "int", SchemaType.INT16: "int", SchemaType.INT32: "int", SchemaType.INT64: "long",
+    SchemaType.FLOAT32: "float", SchemaType.FLOAT64: "double", SchemaType.BOOLEAN: "boolean", SchemaType.STRING: "string",
+    SchemaType.BYTES: "bytes",
 }  # fmt: skip
 LOGICAL: Final = {TIME: "time-millis", TIMESTAMP: "timestamp-millis", DATE: "date"}
 
@@ -60,12 +61,12 @@ class _Mapping:
 
     def optional(self, schema: ConnectSchema) -> AvroType:
         """The type of a schema: of an optional one a union with null, whose first branch is that of the default."""
-        if schema.kind is Kind.STRUCT and schema.name == UNION:
+        if schema.kind is SchemaType.STRUCT and schema.name == UNION:
             return self._union(schema)
         if not schema.optional:
             return self._required(schema)
         null, made = AvroType("null"), self._required(replace(schema, optional=False))
-        default_first = schema.default is not None and schema.kind is not Kind.STRUCT
+        default_first = schema.default is not None and schema.kind is not SchemaType.STRUCT
         return AvroType("union", branches=[made, null] if default_first else [null, made])
 
     def _union(self, schema: ConnectSchema) -> AvroType:
@@ -85,15 +86,15 @@ class _Mapping:
     def _bare(self, schema: ConnectSchema) -> AvroType:
         parameters = dict(schema.parameters)
         match schema.kind:
-            case Kind.STRUCT:
+            case SchemaType.STRUCT:
                 return self._record(schema, parameters)
-            case Kind.ARRAY:
+            case SchemaType.ARRAY:
                 return AvroType("array", items=self.optional(part(schema.items)))
-            case Kind.MAP:
+            case SchemaType.MAP:
                 return self._map(schema)
-            case Kind.STRING if self._options.enhanced and ENUM in parameters:
+            case SchemaType.STRING if self._options.enhanced and ENUM in parameters:
                 return self._enum(schema, parameters)
-            case Kind.BYTES if schema.name is not None and FIXED_SIZE in parameters:
+            case SchemaType.BYTES if schema.name is not None and FIXED_SIZE in parameters:
                 return AvroType(
                     "fixed", name=self._checked_name(schema), size=_whole(parameters[FIXED_SIZE], FIXED_SIZE)
                 )
@@ -118,7 +119,7 @@ class _Mapping:
 
     def _map(self, schema: ConnectSchema) -> AvroType:
         keys, values = part(schema.keys), part(schema.values)
-        if keys.kind is Kind.STRING and (not keys.optional or self._options.optional_map_keys):
+        if keys.kind is SchemaType.STRING and (not keys.optional or self._options.optional_map_keys):
             return AvroType("map", items=self.optional(values))
         entry = AvroType("record", name=f"{NAMESPACE}.{MAP_ENTRY}")
         if schema.name is not None:
@@ -164,7 +165,7 @@ class _Mapping:
             "connect.parameters": shown or None,
             "connect.default": None if FIELD_DEFAULT in parameters else avro_default(schema),
             "connect.name": schema.name,
-            "connect.type": str(schema.kind) if schema.kind in (Kind.INT8, Kind.INT16) else None,
+            "connect.type": str(schema.kind) if schema.kind in (SchemaType.INT8, SchemaType.INT16) else None,
         }
         return digits | {key: value for key, value in found.items() if value is not None}
 

@@ -9,7 +9,7 @@ from kafka_s3.schemas import avro_binary as binary
 from kafka_s3.schemas.avro_binary import Reader, read_blocks, read_fixed, read_index
 from kafka_s3.schemas.avro_defaults import null_default, part
 from kafka_s3.schemas.avro_types import AvroType, is_map_entry, nullable
-from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.decimals import decimal_at
 from kafka_s3.schemas.json_form import scale_of
 
@@ -17,7 +17,7 @@ PRIMITIVES: Final[dict[str, Reader]] = {
     "boolean": binary.read_boolean, "int": binary.read_int, "long": binary.read_long, "float": binary.read_float,
     "double": binary.read_double, "string": binary.read_string, "bytes": binary.read_bytes,
 }  # fmt: skip
-HALVES: Final = {Kind.INT8: 1 << 7, Kind.INT16: 1 << 15}
+HALVES: Final = {SchemaType.INT8: 1 << 7, SchemaType.INT16: 1 << 15}
 
 
 def reader_of(avro: AvroType, schema: ConnectSchema) -> Reader:

@@ -27,7 +27,7 @@ DEFAULT_PRECISION: Final = 64
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED: Final = frozenset({"record", "enum", "fixed"})
 DEEPEST: Final = 100
-WAY_OUT: Final = "Correct the schema where it is registered."
+REMEDY: Final = "Correct the schema where it is registered."
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _json(text: str, what: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise SchemaError(f"{what} is not JSON: {str(error)[:80]}. {WAY_OUT}") from None
+        raise SchemaError(f"{what} is not JSON: {str(error)[:80]}. {REMEDY}") from None
 
 
 class _Reader:
@@ -120,14 +120,14 @@ class _Reader:
         if isinstance(kind, (dict, list)):
             return self.read(kind, space, depth + 1)
         if not isinstance(kind, str):
-            raise SchemaError(f"{json.dumps(avro)[:80]} is no Avro schema: it has no type. {WAY_OUT}")
+            raise SchemaError(f"{json.dumps(avro)[:80]} is no Avro schema: it has no type. {REMEDY}")
         props = {key: value for key, value in avro.items() if key != "type"}
         if kind in PRIMITIVES:
             return AvroType(kind, props=props)
         if kind in ("array", "map"):
             member = "items" if kind == "array" else "values"
             if member not in props:
-                raise SchemaError(f"An Avro {kind} has no {member}. {WAY_OUT}")
+                raise SchemaError(f"An Avro {kind} has no {member}. {REMEDY}")
             return AvroType(kind, items=self.read(props.pop(member), space, depth + 1), props=props)
         if kind in NAMED or kind == "error":
             return self._definition("record" if kind == "error" else kind, props, space, depth)
@@ -146,10 +146,10 @@ class _Reader:
     def _definition(self, kind: str, props: dict[str, Any], space: str, depth: int) -> AvroType:
         name, namespace = props.pop("name", None), props.pop("namespace", None)
         if not isinstance(name, str) or not name:
-            raise SchemaError(f"An Avro {kind} has no name. {WAY_OUT}")
+            raise SchemaError(f"An Avro {kind} has no name. {REMEDY}")
         full = _full(name, namespace if isinstance(namespace, str) else space)
         if full in self._named:
-            raise SchemaError(f"Can't redefine: {full}. {WAY_OUT}")
+            raise SchemaError(f"Can't redefine: {full}. {REMEDY}")
         made = self._named[full] = AvroType(kind, name=full, props=props)
         if kind == "enum":
             made.symbols = _symbols(full, props.pop("symbols", None))
@@ -162,14 +162,14 @@ class _Reader:
     def _members(self, record: AvroType, fields: Any, depth: int) -> None:
         assert record.name is not None
         if not isinstance(fields, list):
-            raise SchemaError(f"The Avro record {record.name} has no list of fields. {WAY_OUT}")
+            raise SchemaError(f"The Avro record {record.name} has no list of fields. {REMEDY}")
         space, names = record.name.rpartition(".")[0], set[str]()
         for member in fields:
             name = member.get("name") if isinstance(member, dict) else None
             if not isinstance(name, str) or "type" not in member:
-                raise SchemaError(f"A field of the Avro record {record.name} has no name or type. {WAY_OUT}")
+                raise SchemaError(f"A field of the Avro record {record.name} has no name or type. {REMEDY}")
             if name in names:
-                raise SchemaError(f"The Avro record {record.name} has two fields {name}. {WAY_OUT}")
+                raise SchemaError(f"The Avro record {record.name} has two fields {name}. {REMEDY}")
             names.add(name)
             props = {key: value for key, value in member.items() if key not in ("name", "type")}
             record.fields.append(AvroField(name, self.read(member["type"], space, depth + 1), props))
@@ -181,25 +181,25 @@ def _full(name: str, space: str) -> str:
 
 def _symbols(name: str, symbols: Any) -> tuple[str, ...]:
     if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
-        raise SchemaError(f"The Avro enum {name} has no list of symbols. {WAY_OUT}")
+        raise SchemaError(f"The Avro enum {name} has no list of symbols. {REMEDY}")
     if len(set(symbols)) != len(symbols):
-        raise SchemaError(f"The Avro enum {name} has a symbol twice. {WAY_OUT}")
+        raise SchemaError(f"The Avro enum {name} has a symbol twice. {REMEDY}")
     return tuple(symbols)
 
 
 def _size(name: str, size: Any) -> int:
     if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise SchemaError(f"The Avro fixed {name} has the size {size!r}, not a whole number. {WAY_OUT}")
+        raise SchemaError(f"The Avro fixed {name} has the size {size!r}, not a whole number. {REMEDY}")
     return size
 
 
 def _union(branches: list[AvroType]) -> AvroType:
     labels = [branch.name or branch.kind for branch in branches]
     if "union" in labels:
-        raise SchemaError(f"An Avro union stands directly in another one. {WAY_OUT}")
+        raise SchemaError(f"An Avro union stands directly in another one. {REMEDY}")
     twice = next((label for label in labels if labels.count(label) > 1), None)
     if twice is not None:
-        raise SchemaError(f"Duplicate in union: {twice}. {WAY_OUT}")
+        raise SchemaError(f"Duplicate in union: {twice}. {REMEDY}")
     return AvroType("union", branches=branches)
 
 

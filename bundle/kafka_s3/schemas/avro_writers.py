@@ -11,7 +11,7 @@ from typing import Any, Final
 from kafka_s3.schemas.avro_binary import DOUBLE, FLOAT, Writer, utf8, write_blocks, write_bytes, write_long
 from kafka_s3.schemas.avro_defaults import null_default, part
 from kafka_s3.schemas.avro_types import UNION, AvroType
-from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.decimals import unscaled_bytes
 from kafka_s3.schemas.json_form import BOUNDS, scale_of
 
@@ -20,25 +20,25 @@ BYTES: Final = (bytes, bytearray, memoryview)
 
 def writer_of(schema: ConnectSchema, avro: AvroType) -> Writer:
     """The function that writes values of a schema as the type that the schema maps to."""
-    if schema.kind is Kind.STRUCT and schema.name == UNION:
+    if schema.kind is SchemaType.STRUCT and schema.name == UNION:
         return _union(schema, avro)
     if schema.optional:
         return _optional(schema, avro)
     match schema.kind:
-        case Kind.STRUCT:
+        case SchemaType.STRUCT:
             return _record(schema, avro)
-        case Kind.ARRAY:
+        case SchemaType.ARRAY:
             return _array(schema, avro)
-        case Kind.MAP:
+        case SchemaType.MAP:
             return _map(schema, avro)
-        case Kind.STRING:
+        case SchemaType.STRING:
             return _enum(avro.symbols) if avro.kind == "enum" else _string
-        case Kind.BYTES:
+        case SchemaType.BYTES:
             return _bytes(schema, avro)
-        case Kind.BOOLEAN:
+        case SchemaType.BOOLEAN:
             return _boolean
-        case Kind.FLOAT32 | Kind.FLOAT64:
-            return partial(_floating, packer=FLOAT if schema.kind is Kind.FLOAT32 else DOUBLE)
+        case SchemaType.FLOAT32 | SchemaType.FLOAT64:
+            return partial(_floating, packer=FLOAT if schema.kind is SchemaType.FLOAT32 else DOUBLE)
         case _:
             return _integer(schema.kind)
 
@@ -186,7 +186,7 @@ def _floating(value: Any, out: bytearray, *, packer: struct.Struct) -> None:
         raise SchemaError("A number is too large for a floating point value.") from None
 
 
-def _integer(kind: Kind) -> Writer:
+def _integer(kind: SchemaType) -> Writer:
     low, high = -(1 << BOUNDS[kind]), 1 << BOUNDS[kind]
 
     def write(value: Any, out: bytearray) -> None:

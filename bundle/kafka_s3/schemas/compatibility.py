@@ -9,17 +9,17 @@ from dataclasses import replace
 from enum import Enum, StrEnum, auto
 from typing import Final
 
-from kafka_s3.schemas.connect import ConnectSchema, Field, Kind, in_order
+from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType, in_order
 from kafka_s3.schemas.projection import NUMBERS, mismatch, parameters_fit, project, project_table, projection
 
 __all__ = [
-    "VERSION_REQUIRED", "Compatibility", "Decision", "decide", "mismatch", "project", "project_table", "projection", "unified",
+    "VERSION_REQUIRED", "Compatibility", "SchemaDecision", "decide", "mismatch", "project", "project_table", "projection", "unified",
 ]  # fmt: skip
 
 VERSION_REQUIRED: Final = "Schema version required for {mode} compatibility"
 EXACT: Final = {
-    Kind.FLOAT32: {Kind.INT8, Kind.INT16, Kind.FLOAT32},
-    Kind.FLOAT64: {Kind.INT8, Kind.INT16, Kind.INT32, Kind.FLOAT32, Kind.FLOAT64},
+    SchemaType.FLOAT32: {SchemaType.INT8, SchemaType.INT16, SchemaType.FLOAT32},
+    SchemaType.FLOAT64: {SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.FLOAT32, SchemaType.FLOAT64},
 }
 """Which numbers a float holds without rounding."""
 
@@ -38,7 +38,7 @@ class Compatibility(StrEnum):
         return cls(text) if text in cls.__members__ else cls.NONE
 
 
-class Decision(Enum):
+class SchemaDecision(Enum):
     """What happens to a record: written as it is, into a new file after this one is committed, projected to the file's schema, or
     not at all (`VERSION_REQUIRED` says why).
     """
@@ -49,18 +49,18 @@ class Decision(Enum):
     REJECT = auto()
 
 
-def decide(record: ConnectSchema | None, file: ConnectSchema | None, compatibility: Compatibility) -> Decision:
+def decide(record: ConnectSchema | None, file: ConnectSchema | None, compatibility: Compatibility) -> SchemaDecision:
     """What happens to a record of one schema at a file that holds records of another. Equal schemas count as the same object."""
     if record == file:
-        return Decision.WRITE
+        return SchemaDecision.WRITE
     if record is None or file is None or compatibility is Compatibility.NONE:
-        return Decision.ROLL
+        return SchemaDecision.ROLL
     if record.version is None or file.version is None:
-        return Decision.REJECT
+        return SchemaDecision.REJECT
     older, newer = record.version < file.version, record.version > file.version
     if mismatch(record, file) or (older if compatibility is Compatibility.FORWARD else newer):
-        return Decision.ROLL
-    return Decision.PROJECT
+        return SchemaDecision.ROLL
+    return SchemaDecision.PROJECT
 
 
 def unified(left: ConnectSchema, right: ConnectSchema) -> ConnectSchema | None:
@@ -101,14 +101,14 @@ def unified(left: ConnectSchema, right: ConnectSchema) -> ConnectSchema | None:
     )
 
 
-def _common(left: Kind, right: Kind) -> Kind | None:
+def _common(left: SchemaType, right: SchemaType) -> SchemaType | None:
     """The narrowest type that holds the values of both exactly."""
     if left is right or left not in NUMBERS or right not in NUMBERS:
         return left if left is right else None
     wider = max(left, right, key=NUMBERS.index)
     if wider not in EXACT or {left, right} <= EXACT[wider]:
         return wider
-    return Kind.FLOAT64 if {left, right} <= EXACT[Kind.FLOAT64] else None
+    return SchemaType.FLOAT64 if {left, right} <= EXACT[SchemaType.FLOAT64] else None
 
 
 def _joined_parameters(left: ConnectSchema, right: ConnectSchema) -> tuple[tuple[str, str], ...] | None:

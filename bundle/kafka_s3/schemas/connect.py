@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any
 
-from kafka_s3.errors import SinkError
+from kafka_s3.model.errors import SinkError
 
 PREFIX = "org.apache.kafka.connect.data."
 DECIMAL, DATE, TIME, TIMESTAMP = (PREFIX + name for name in ("Decimal", "Date", "Time", "Timestamp"))
@@ -19,7 +19,7 @@ class SchemaError(SinkError):
     """A schema is not a Connect schema, or a value does not fit its schema."""
 
 
-class Kind(StrEnum):
+class SchemaType(StrEnum):
     """Connect's types, by the names of the JSON converter."""
 
     INT8 = "int8"
@@ -48,7 +48,7 @@ class Field:
 class ConnectSchema:
     """A schema, compared by value. `default` is the JSON form of the default, `parameters` pairs `in_order`."""
 
-    kind: Kind
+    kind: SchemaType
     optional: bool = False
     name: str | None = None
     version: int | None = None
@@ -93,16 +93,16 @@ def read_schema(document: Any, *, where: str = "schema") -> ConnectSchema:
             f'{where} is {json.dumps(document)[:80]}, not a schema object like {{"type": "struct", ...}}.'
         )
     try:
-        kind = Kind(str(document.get("type", "")))
+        kind = SchemaType(str(document.get("type", "")))
     except ValueError:
-        known = ", ".join(Kind)
+        known = ", ".join(SchemaType)
         raise SchemaError(f"{where}: type {document.get('type')!r} is unknown; the types are {known}.") from None
     for member, expected in (("fields", list), ("parameters", Mapping), ("name", str), ("version", int), ("doc", str)):
         if not isinstance(document.get(member), (expected, NoneType)):
             raise SchemaError(
                 f"{where}: {member} is {json.dumps(document[member])[:80]}, not of type {expected.__name__}."
             )
-    fields = document.get("fields") or [] if kind is Kind.STRUCT else []
+    fields = document.get("fields") or [] if kind is SchemaType.STRUCT else []
     return ConnectSchema(
         kind=kind,
         optional=bool(document.get("optional", False)),
@@ -112,9 +112,9 @@ def read_schema(document: Any, *, where: str = "schema") -> ConnectSchema:
         parameters=in_order((str(k), str(v)) for k, v in (document.get("parameters") or {}).items()),
         default=json.dumps(document["default"]) if document.get("default") is not None else None,
         fields=tuple(_field(field, where) for field in fields),
-        items=read_schema(document.get("items"), where=f"{where}.items") if kind is Kind.ARRAY else None,
-        keys=read_schema(document.get("keys"), where=f"{where}.keys") if kind is Kind.MAP else None,
-        values=read_schema(document.get("values"), where=f"{where}.values") if kind is Kind.MAP else None,
+        items=read_schema(document.get("items"), where=f"{where}.items") if kind is SchemaType.ARRAY else None,
+        keys=read_schema(document.get("keys"), where=f"{where}.keys") if kind is SchemaType.MAP else None,
+        values=read_schema(document.get("values"), where=f"{where}.values") if kind is SchemaType.MAP else None,
     )
 
 

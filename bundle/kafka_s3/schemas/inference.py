@@ -28,7 +28,7 @@ def infer_array(items: list[Any]) -> pa.Array:
         array = pa.array(items)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return pa.array([as_text(item) for item in items], pa.string())
-    return array if array.type == settled(array.type) else pa.array([as_text(item) for item in items], pa.string())
+    return array if array.type == final_type(array.type) else pa.array([as_text(item) for item in items], pa.string())
 
 
 def plain_strings(schema: pa.Schema) -> pa.Schema:
@@ -46,7 +46,7 @@ def unify(tables: list[pa.Table]) -> pa.Table:
         schema = pa.schema(list(known.items()))
     if not len(schema):
         return pa.table({"value": ["{}"] * sum(table.num_rows for table in tables)})
-    schema = pa.schema([pa.field(field.name, settled(field.type)) for field in schema])
+    schema = pa.schema([pa.field(field.name, final_type(field.type)) for field in schema])
     return pa.concat_tables([conform(table, schema) for table in tables])
 
 
@@ -68,12 +68,12 @@ def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     return pa.string()
 
 
-def settled(kind: pa.DataType) -> pa.DataType:
+def final_type(kind: pa.DataType) -> pa.DataType:
     """The type with string in place of what has no type: null and empty objects."""
     if pa.types.is_struct(kind) and kind.num_fields:
-        return pa.struct([pa.field(field.name, settled(field.type)) for field in kind])
+        return pa.struct([pa.field(field.name, final_type(field.type)) for field in kind])
     if pa.types.is_list(kind):
-        return pa.list_(settled(kind.value_type))
+        return pa.list_(final_type(kind.value_type))
     return pa.string() if pa.types.is_null(kind) or pa.types.is_struct(kind) else kind
 
 

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.decimals import decimal_at, unscaled_bytes
 
-BOUNDS = {Kind.INT8: 7, Kind.INT16: 15, Kind.INT32: 31, Kind.INT64: 63}
+BOUNDS = {SchemaType.INT8: 7, SchemaType.INT16: 15, SchemaType.INT32: 31, SchemaType.INT64: 63}
 MARK = "\ue000"
 DIGITS = re.compile(f'"{MARK}(-?[0-9]+(?:[.][0-9]+)?){MARK}"')
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
-FLOATS = (Kind.FLOAT32, Kind.FLOAT64)
+FLOATS = (SchemaType.FLOAT32, SchemaType.FLOAT64)
 
 
 def from_json(value: Any, schema: ConnectSchema, *, where: str = "value") -> Any:
@@ -37,15 +37,15 @@ def from_json(value: Any, schema: ConnectSchema, *, where: str = "value") -> Any
     if schema.name == DECIMAL:
         return _decimal(value, schema, where)
     match schema.kind:
-        case Kind.STRUCT:
+        case SchemaType.STRUCT:
             members = _expect(value, dict, schema, where)
             return {f.name: from_json(members.get(f.name), f.schema, where=f"{where}.{f.name}") for f in schema.fields}
-        case Kind.ARRAY:
+        case SchemaType.ARRAY:
             assert schema.items is not None
             return [from_json(item, schema.items, where=f"{where}[]") for item in _expect(value, list, schema, where)]
-        case Kind.MAP:
+        case SchemaType.MAP:
             return _map(value, schema, where)
-        case Kind.BYTES:
+        case SchemaType.BYTES:
             return _bytes(value, schema, where)
         case _:
             return _scalar(value, schema, where)
@@ -58,24 +58,24 @@ def to_json(value: Any, schema: ConnectSchema, *, decimals: str = "BASE64") -> A
     if schema.name == DECIMAL:
         return value if decimals == "NUMERIC" else base64.b64encode(unscaled_bytes(value, scale_of(schema))).decode()
     match schema.kind:
-        case Kind.STRUCT:
+        case SchemaType.STRUCT:
             return {
                 field.name: to_json(value.get(field.name), field.schema, decimals=decimals) for field in schema.fields
             }
-        case Kind.ARRAY:
+        case SchemaType.ARRAY:
             assert schema.items is not None
             return [to_json(item, schema.items, decimals=decimals) for item in value]
-        case Kind.MAP:
+        case SchemaType.MAP:
             assert schema.keys is not None
             assert schema.values is not None
             keys, values = schema.keys, schema.values
             pairs = [(to_json(k, keys, decimals=decimals), to_json(v, values, decimals=decimals)) for k, v in value]
-            return dict(pairs) if keys.kind is Kind.STRING else [list(pair) for pair in pairs]
-        case Kind.BYTES:
+            return dict(pairs) if keys.kind is SchemaType.STRING else [list(pair) for pair in pairs]
+        case SchemaType.BYTES:
             return base64.b64encode(value).decode()
-        case Kind.FLOAT32 | Kind.FLOAT64 if not math.isfinite(value):
+        case SchemaType.FLOAT32 | SchemaType.FLOAT64 if not math.isfinite(value):
             return NOT_FINITE[str(value)]
-        case Kind.FLOAT32:
+        case SchemaType.FLOAT32:
             return float(str(np.float32(value)))  # the shortest text that means this number, as Java writes it
         case _:
             return value
@@ -138,7 +138,9 @@ def _scalar(value: Any, schema: ConnectSchema, where: str) -> Any:
         return int(value)
     if kind in FLOATS and number:
         return float(value)
-    if (kind is Kind.BOOLEAN and isinstance(value, bool)) or (kind is Kind.STRING and isinstance(value, str)):
+    if (kind is SchemaType.BOOLEAN and isinstance(value, bool)) or (
+        kind is SchemaType.STRING and isinstance(value, str)
+    ):
         return value
     raise SchemaError(f"Invalid value for {kind} at {where}: {json.dumps(value)[:60]}.")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kafka_s3.schemas.connect import ConnectSchema, Field, Kind, SchemaError, in_order
+from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
 from kafka_s3.schemas.json_form import dumps, to_json
 from kafka_s3.schemas.json_references import Resolver, Scope, resolver
 from kafka_s3.schemas.json_schema_values import ONE_OF, to_connect
@@ -24,12 +24,12 @@ NULL_SYMBOL: Final = "<NULL>"
 MOST_PARTS: Final = 100_000
 """A schema of more parts than this is one that references have multiplied."""
 TYPES: Final = {
-    "boolean": Kind.BOOLEAN, "integer": Kind.INT64, "number": Kind.FLOAT64, "string": Kind.STRING,
-    "array": Kind.ARRAY, "object": Kind.STRUCT,
+    "boolean": SchemaType.BOOLEAN, "integer": SchemaType.INT64, "number": SchemaType.FLOAT64, "string": SchemaType.STRING,
+    "array": SchemaType.ARRAY, "object": SchemaType.STRUCT,
 }  # fmt: skip
 CONNECT_NUMBERS: Final = {
-    "int8": Kind.INT8, "int16": Kind.INT16, "int32": Kind.INT32, "int64": Kind.INT64,
-    "float32": Kind.FLOAT32, "float64": Kind.FLOAT64, "bytes": Kind.BYTES,
+    "int8": SchemaType.INT8, "int16": SchemaType.INT16, "int32": SchemaType.INT32, "int64": SchemaType.INT64,
+    "float32": SchemaType.FLOAT32, "float64": SchemaType.FLOAT64, "bytes": SchemaType.BYTES,
 }  # fmt: skip
 SIGNS: Final = {
     "object": ("properties", "required", "additionalProperties", "patternProperties", "minProperties", "maxProperties"),
@@ -137,7 +137,7 @@ class _Translation:
         for index, part in enumerate(branches):
             schema = self.schema(part, scope, where=f"{where}.{index}")
             fields.append(Field(f"{ONE_OF}.field.{index}", replace(schema, optional=True)))
-        union = ConnectSchema(Kind.STRUCT, name=ONE_OF, optional=null, fields=tuple(fields))
+        union = ConnectSchema(SchemaType.STRUCT, name=ONE_OF, optional=null, fields=tuple(fields))
         return self._annotated(union, node, version=version, where=where)
 
     def _plain(self, node: dict[str, Any], scope: Scope, *, version: int | None, where: str) -> ConnectSchema:
@@ -149,7 +149,7 @@ class _Translation:
         if kind is None and isinstance(node.get("allOf"), list):
             return self._all_of(node["allOf"], scope, version=version, where=where)
         if "enum" in node and kind in (None, "string"):
-            return ConnectSchema(Kind.STRING, parameters=_symbols(node["enum"], where))
+            return ConnectSchema(SchemaType.STRING, parameters=_symbols(node["enum"], where))
         if not isinstance(kind, str) or kind not in TYPES:
             given = f"type {json.dumps(kind)[:80]} is unknown" if "type" in node else "it tells no type"
             raise SchemaError(f"{where}: {given}. Name one of: {', '.join(TYPES)}.")
@@ -191,14 +191,14 @@ class _Translation:
             schema = self.schema(part, scope, where=f"{where}.{name}")
             optional = schema.optional or (self.options.optional_for_nonrequired and not required)
             fields.append(Field(name, replace(schema, optional=optional)))
-        return ConnectSchema(Kind.STRUCT, fields=tuple(fields))
+        return ConnectSchema(SchemaType.STRUCT, fields=tuple(fields))
 
     def _object(self, node: dict[str, Any], scope: Scope, where: str) -> ConnectSchema:
         more = node.get("additionalProperties")
         if node.get("connect.type") == "map" or (isinstance(more, dict) and more):
             values = self.schema(more, scope, where=f"{where}.additionalProperties")
-            return ConnectSchema(Kind.MAP, keys=ConnectSchema(Kind.STRING), values=values)
-        return ConnectSchema(Kind.STRUCT)
+            return ConnectSchema(SchemaType.MAP, keys=ConnectSchema(SchemaType.STRING), values=values)
+        return ConnectSchema(SchemaType.STRUCT)
 
     def _array(self, node: dict[str, Any], scope: Scope, where: str) -> ConnectSchema:
         items = node.get("items")
@@ -210,8 +210,8 @@ class _Translation:
             (key, of_key, _), (value, of_value, _) = (members.get(name, missing) for name in ("key", "value"))
             keys = self.schema(key, of_key, where=f"{where}.items.key")
             values = self.schema(value, of_value, where=f"{where}.items.value")
-            return ConnectSchema(Kind.MAP, keys=keys, values=values)
-        return ConnectSchema(Kind.ARRAY, items=self.schema(items, scope, where=f"{where}.items"))
+            return ConnectSchema(SchemaType.MAP, keys=keys, values=values)
+        return ConnectSchema(SchemaType.ARRAY, items=self.schema(items, scope, where=f"{where}.items"))
 
     def _annotated(self, schema: ConnectSchema, node: Any, *, version: int | None, where: str) -> ConnectSchema:
         """The schema with its title, version, description, parameters and default, as far as the node has them."""
@@ -239,10 +239,10 @@ def _type_of(node: dict[str, Any]) -> Any:
     return next((kind for kind, signs in SIGNS.items() if any(sign in node for sign in signs)), None)
 
 
-def _scalar(kind: str, node: dict[str, Any], where: str) -> Kind:
+def _scalar(kind: str, node: dict[str, Any], where: str) -> SchemaType:
     connect = node.get("connect.type")
     if kind == "string":
-        return Kind.BYTES if connect == "bytes" else Kind.STRING
+        return SchemaType.BYTES if connect == "bytes" else SchemaType.STRING
     if kind == "boolean" or connect is None:
         return TYPES[kind]
     if str(connect) not in CONNECT_NUMBERS:

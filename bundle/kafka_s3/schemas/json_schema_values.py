@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
-from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.json_form import BOUNDS, FLOATS, from_json, scale_of
 
 ONE_OF: Final = "io.confluent.connect.json.OneOf"
@@ -30,20 +30,20 @@ def to_connect(value: Any, schema: ConnectSchema, *, where: str = "value") -> An
         if schema.optional:
             return None
         raise SchemaError(f"Invalid null value for required {schema.kind} field at {where}.")
-    if schema.name == DECIMAL and schema.kind is Kind.BYTES:
+    if schema.name == DECIMAL and schema.kind is SchemaType.BYTES:
         return _decimal(value, schema, where)
     match schema.kind:
-        case Kind.STRUCT if schema.name == ONE_OF:
+        case SchemaType.STRUCT if schema.name == ONE_OF:
             return _one_of(value, schema, where)
-        case Kind.STRUCT:
+        case SchemaType.STRUCT:
             members = _expect(value, dict, schema, where)
             return {f.name: to_connect(members.get(f.name), f.schema, where=f"{where}.{f.name}") for f in schema.fields}
-        case Kind.ARRAY:
+        case SchemaType.ARRAY:
             assert schema.items is not None
             return [to_connect(item, schema.items, where=f"{where}[]") for item in _expect(value, list, schema, where)]
-        case Kind.MAP:
+        case SchemaType.MAP:
             return _map(value, schema, where)
-        case Kind.BYTES:
+        case SchemaType.BYTES:
             return _bytes(value, schema, where)
         case _:
             return _scalar(value, schema, where)
@@ -69,10 +69,10 @@ def _one_of(value: Any, schema: ConnectSchema, where: str) -> dict[str, Any]:
 
 def _branches(value: Any, schema: ConnectSchema) -> Iterator[tuple[str, ConnectSchema]]:
     """The branches that may take a value, best first: those of its type, then structs by how many of its members they know."""
-    structs = [field for field in schema.fields if field.schema.kind is Kind.STRUCT]
-    plain = [field for field in schema.fields if field.schema.kind is not Kind.STRUCT]
+    structs = [field for field in schema.fields if field.schema.kind is SchemaType.STRUCT]
+    plain = [field for field in schema.fields if field.schema.kind is not SchemaType.STRUCT]
     # any text may look like base64: so it is bytes only where nothing else takes it
-    for field in sorted(plain, key=lambda f: f.schema.kind is Kind.BYTES and isinstance(value, str)):
+    for field in sorted(plain, key=lambda f: f.schema.kind is SchemaType.BYTES and isinstance(value, str)):
         yield field.name, field.schema
     known = value.keys() if isinstance(value, dict) else set()
     for field in sorted(structs, key=lambda f: -sum(member.name in known for member in f.schema.fields)):
@@ -83,7 +83,7 @@ def _map(value: Any, schema: ConnectSchema, where: str) -> list[tuple[Any, Any]]
     assert schema.keys is not None
     assert schema.values is not None
     keys, values = schema.keys, schema.values
-    if keys.kind is Kind.STRING and not keys.optional:
+    if keys.kind is SchemaType.STRING and not keys.optional:
         members = _expect(value, dict, schema, where)
         return [(key, to_connect(member, values, where=f"{where}.{key}")) for key, member in members.items()]
     entries = _expect(value, list, schema, where)
@@ -127,7 +127,9 @@ def _scalar(value: Any, schema: ConnectSchema, where: str) -> Any:
         return int(value)
     if kind in FLOATS and number and math.isfinite(found := _float(value)):
         return found
-    if (kind is Kind.BOOLEAN and isinstance(value, bool)) or (kind is Kind.STRING and isinstance(value, str)):
+    if (kind is SchemaType.BOOLEAN and isinstance(value, bool)) or (
+        kind is SchemaType.STRING and isinstance(value, str)
+    ):
         return value
     raise SchemaError(f"Invalid value for {kind} at {where}: {_shown(value)}.")
 

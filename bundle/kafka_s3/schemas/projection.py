@@ -15,12 +15,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.schemas.arrow import arrow_field, arrow_type
-from kafka_s3.schemas.connect import ConnectSchema, Kind, SchemaError
+from kafka_s3.schemas.connect import ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.json_form import from_json
 
 Project: TypeAlias = Callable[[Any], Any]
 
-NUMBERS: Final = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64, Kind.FLOAT32, Kind.FLOAT64)
+NUMBERS: Final = (
+    SchemaType.INT8,
+    SchemaType.INT16,
+    SchemaType.INT32,
+    SchemaType.INT64,
+    SchemaType.FLOAT32,
+    SchemaType.FLOAT64,
+)
 """Connect's numbers; each can become any of those behind it."""
 ENUMS: Final = (
     "io.confluent.connect.avro.Enum", "io.confluent.connect.json.Enum", "io.confluent.connect.protobuf.Enum",
@@ -77,7 +84,7 @@ def default_of(schema: ConnectSchema) -> Any:
 
 def project_table(table: pa.Table, record: ConnectSchema, file: ConnectSchema) -> pa.Table | None:
     """The rows of a table of record structs (types as `arrow_type` gives them) as file structs; None where only `project` can tell."""
-    if file.kind is not Kind.STRUCT or not file.fields or mismatch(record, file) is not None:
+    if file.kind is not SchemaType.STRUCT or not file.fields or mismatch(record, file) is not None:
         return None
     taken = {name: table.column(name).combine_chunks() for name in table.column_names}
     if any(isinstance(column, pa.ChunkedArray) for column in taken.values()):
@@ -103,17 +110,17 @@ def _projection(record: ConnectSchema, file: ConnectSchema, *, where: str) -> Pr
 
 
 def _conversion(record: ConnectSchema, file: ConnectSchema, where: str) -> Project:
-    if file.kind is Kind.STRUCT:
+    if file.kind is SchemaType.STRUCT:
         return _of_structs(record, file, where)
     inner = [_projection(left, right, where=place) for place, (left, right) in _pairs(record, file, where) if left]
-    if file.kind is Kind.ARRAY:
+    if file.kind is SchemaType.ARRAY:
         (item,) = inner
         return lambda value: [item(element) for element in value]
-    if file.kind is Kind.MAP:
+    if file.kind is SchemaType.MAP:
         key, member = inner
         return lambda value: [(key(k), member(v)) for k, v in value]
     if record.kind in NUMBERS and record.kind is not file.kind:
-        return _float32 if file.kind is Kind.FLOAT32 else float if file.kind is Kind.FLOAT64 else _same
+        return _float32 if file.kind is SchemaType.FLOAT32 else float if file.kind is SchemaType.FLOAT64 else _same
     return _same
 
 
@@ -154,7 +161,7 @@ def _pairs(
             yield place, (left, right)
 
 
-def _promotable(record: Kind, file: Kind) -> bool:
+def _promotable(record: SchemaType, file: SchemaType) -> bool:
     if record is file:
         return True
     return record in NUMBERS and file in NUMBERS and NUMBERS.index(record) < NUMBERS.index(file)
@@ -203,7 +210,7 @@ def _column(array: pa.Array, record: ConnectSchema, file: ConnectSchema, *, vali
         return None
     if record.kind in NUMBERS and record.kind is not file.kind:
         return array.cast(arrow_type(file), safe=False)
-    if file.kind is not Kind.STRUCT or not file.fields:
+    if file.kind is not SchemaType.STRUCT or not file.fields:
         return array
     members = {field.name: array.field(field.name) for field in array.type}
     columns = _columns(members, record, file, valid=pc.and_(valid, array.is_valid()))

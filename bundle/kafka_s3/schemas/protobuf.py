@@ -23,9 +23,9 @@ from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
 from google.protobuf.message import Message
 
-from kafka_s3.schemas.connect import ConnectSchema, Field, Kind, SchemaError, in_order
+from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
 from kafka_s3.schemas.protobuf_descriptors import is_proto2
-from kafka_s3.schemas.protobuf_types import WRAPPERS, Read, Translation, enum, logical, scalar
+from kafka_s3.schemas.protobuf_types import WRAPPERS, ProtobufMapping, Read, enum, logical, scalar
 
 NAMESPACE: Final = "io.confluent.connect.protobuf"
 UNION, TAG = f"{NAMESPACE}.Union.", f"{NAMESPACE}.Tag"
@@ -54,7 +54,7 @@ class ProtobufOptions:
     enhanced_protobuf_schema_support: bool = False
 
 
-def translation(descriptor: Descriptor, *, options: ProtobufOptions, version: int | None) -> Translation:
+def translation(descriptor: Descriptor, *, options: ProtobufOptions, version: int | None) -> ProtobufMapping:
     """The schema of a message type, with `version`, and what reads its messages into the forms of `schemas.json_form`.
 
     Raises SchemaError for types that Connect cannot hold: recursive ones, and groups. Reading raises ValueError where a value has
@@ -77,10 +77,10 @@ class _Translator:
 
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
-        self._done: dict[str, Translation] = {}
+        self._done: dict[str, ProtobufMapping] = {}
         self._open: list[str] = []
 
-    def message(self, descriptor: Descriptor) -> Translation:
+    def message(self, descriptor: Descriptor) -> ProtobufMapping:
         name = descriptor.full_name
         if name in self._done:
             return self._done[name]
@@ -97,8 +97,10 @@ class _Translator:
                 made = self._field(field, nullable=keywords.optional(field))
                 members.append((Field(field.name, made.schema), self._getter(field, made.read, keywords)))
         self._open.pop()
-        schema = ConnectSchema(Kind.STRUCT, name=self._name(descriptor), fields=tuple(field for field, _ in members))
-        self._done[name] = Translation(schema, _struct_reader([(field.name, get) for field, get in members]))
+        schema = ConnectSchema(
+            SchemaType.STRUCT, name=self._name(descriptor), fields=tuple(field for field, _ in members)
+        )
+        self._done[name] = ProtobufMapping(schema, _struct_reader([(field.name, get) for field, get in members]))
         return self._done[name]
 
     def _name(self, descriptor: Any) -> str:
@@ -112,15 +114,15 @@ class _Translator:
             gets = [_if_present(field.number, made.read) for field, made in branches]
             return list(zip(fields, gets, strict=True))
         name = f"{oneof.name}_{oneof.index}" if self._options.generate_index_for_unions else oneof.name
-        schema = ConnectSchema(Kind.STRUCT, optional=True, name=UNION + self._name(oneof), fields=tuple(fields))
+        schema = ConnectSchema(SchemaType.STRUCT, optional=True, name=UNION + self._name(oneof), fields=tuple(fields))
         readers = [(field.number, field.name, made.read) for field, made in branches]
         return [(Field(name, schema), _union_reader(readers))]
 
-    def _field(self, field: FieldDescriptor, *, nullable: bool) -> Translation:
+    def _field(self, field: FieldDescriptor, *, nullable: bool) -> ProtobufMapping:
         made = self._map(field) if _is_map(field) else self._single(field)
-        if field.is_repeated and made.schema.kind is not Kind.MAP:
-            items = ConnectSchema(Kind.ARRAY, optional=True, items=replace(made.schema, optional=True))
-            made = Translation(items, _array_reader(made.read))
+        if field.is_repeated and made.schema.kind is not SchemaType.MAP:
+            items = ConnectSchema(SchemaType.ARRAY, optional=True, items=replace(made.schema, optional=True))
+            made = ProtobufMapping(items, _array_reader(made.read))
         if self._options.optional_for_nullables:
             optional = made.schema.optional or nullable
         else:
@@ -128,10 +130,12 @@ class _Translator:
         parameters = in_order((*made.schema.parameters, (TAG, str(field.number))))
         return replace(made, schema=replace(made.schema, optional=optional, parameters=parameters))
 
-    def _single(self, field: FieldDescriptor) -> Translation:
+    def _single(self, field: FieldDescriptor) -> ProtobufMapping:
         if field.type == FieldDescriptor.TYPE_ENUM:
             name = self._name(field.enum_type)
-            return enum(field.enum_type, name, kind=Kind.INT32 if self._options.int_for_enums else Kind.STRING)
+            return enum(
+                field.enum_type, name, kind=SchemaType.INT32 if self._options.int_for_enums else SchemaType.STRING
+            )
         if field.type == FieldDescriptor.TYPE_GROUP:
             raise SchemaError(f"The field {field.full_name} is a group, which Connect cannot hold; make it a message.")
         if field.type != FieldDescriptor.TYPE_MESSAGE:
@@ -143,13 +147,13 @@ class _Translator:
             made = self.message(field.message_type)
         return replace(made, schema=replace(made.schema, optional=True))
 
-    def _map(self, field: FieldDescriptor) -> Translation:
+    def _map(self, field: FieldDescriptor) -> ProtobufMapping:
         entry = field.message_type
         keywords = _Keywords(entry)
         keys, values = (self._field(member, nullable=keywords.optional(member)) for member in entry.fields)
         name = re.sub("(?<!^)(?=[A-Z])", "_", self._name(entry).removesuffix("Entry")).lower()
-        schema = ConnectSchema(Kind.MAP, optional=True, name=name, keys=keys.schema, values=values.schema)
-        return Translation(schema, _map_reader(field, keys, values.read))
+        schema = ConnectSchema(SchemaType.MAP, optional=True, name=name, keys=keys.schema, values=values.schema)
+        return ProtobufMapping(schema, _map_reader(field, keys, values.read))
 
     def _getter(self, field: FieldDescriptor, read: Read, keywords: _Keywords) -> Callable[[Present], Any]:
         number = field.number
@@ -184,11 +188,11 @@ class _Keywords:
 
 
 def _endless(path: list[str]) -> str:
-    way_out = "Take the converter ByteArrayConverter for this topic, or a message type without that field."
+    remedy = "Take the converter ByteArrayConverter for this topic, or a message type without that field."
     if path.index(path[-1]) == len(path) - 1:
-        return f"The Protobuf type {path[0]} nests messages more than {DEEPEST} levels deep. {way_out}"
+        return f"The Protobuf type {path[0]} nests messages more than {DEEPEST} levels deep. {remedy}"
     circle = " -> ".join(path[path.index(path[-1]) :])
-    return f"The Protobuf type {path[0]} is recursive ({circle}), so it has no finite schema. {way_out}"
+    return f"The Protobuf type {path[0]} is recursive ({circle}), so it has no finite schema. {remedy}"
 
 
 def _is_map(field: FieldDescriptor) -> bool:
@@ -236,12 +240,16 @@ def _array_reader(read: Read) -> Read:
     return lambda values: [read(value) for value in values]
 
 
-def _map_reader(field: FieldDescriptor, keys: Translation, read_value: Read) -> Read:
+def _map_reader(field: FieldDescriptor, keys: ProtobufMapping, read_value: Read) -> Read:
     read_key = keys.read
 
     def entries(values: Any) -> list[tuple[Any, Any]]:
         pairs = [(read_key(entry.key), read_value(entry.value)) for entry in values]
-        return pairs if keys.schema.kind in (Kind.STRUCT, Kind.ARRAY, Kind.MAP) else list(dict(pairs).items())
+        return (
+            pairs
+            if keys.schema.kind in (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
+            else list(dict(pairs).items())
+        )
 
     def real(values: Any) -> list[tuple[Any, Any]]:
         # Sorted, for the order in Protobuf's hash table differs between processes.

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
-from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Kind, in_order
+from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaType, in_order
 from kafka_s3.schemas.protobuf_descriptors import field_params, is_proto2
 
 Read = Callable[[Any], Any]
@@ -23,7 +23,7 @@ LARGEST_SCALE: Final = 32767
 
 
 @dataclass(frozen=True, slots=True)
-class Translation:
+class ProtobufMapping:
     """A Connect schema, and what turns a value as Protobuf's classes give it into one of that schema."""
 
     schema: ConnectSchema
@@ -50,35 +50,35 @@ def _replaced(value: Any) -> str:
 
 
 F = FieldDescriptor
-SCALARS: Final[dict[int, tuple[Kind, str | None, Read]]] = {
-    F.TYPE_INT32: (Kind.INT32, None, _same), F.TYPE_SINT32: (Kind.INT32, "sint32", _same),
-    F.TYPE_SFIXED32: (Kind.INT32, "sfixed32", _same), F.TYPE_UINT32: (Kind.INT64, "uint32", _same),
-    F.TYPE_FIXED32: (Kind.INT64, "fixed32", _same), F.TYPE_INT64: (Kind.INT64, None, _same),
-    F.TYPE_SINT64: (Kind.INT64, "sint64", _same), F.TYPE_SFIXED64: (Kind.INT64, "sfixed64", _same),
-    F.TYPE_UINT64: (Kind.INT64, "uint64", _signed(64)), F.TYPE_FIXED64: (Kind.INT64, "fixed64", _signed(64)),
-    F.TYPE_FLOAT: (Kind.FLOAT32, None, _same), F.TYPE_DOUBLE: (Kind.FLOAT64, None, _same),
-    F.TYPE_BOOL: (Kind.BOOLEAN, None, _same), F.TYPE_STRING: (Kind.STRING, None, _text),
-    F.TYPE_BYTES: (Kind.BYTES, None, _same),
+SCALARS: Final[dict[int, tuple[SchemaType, str | None, Read]]] = {
+    F.TYPE_INT32: (SchemaType.INT32, None, _same), F.TYPE_SINT32: (SchemaType.INT32, "sint32", _same),
+    F.TYPE_SFIXED32: (SchemaType.INT32, "sfixed32", _same), F.TYPE_UINT32: (SchemaType.INT64, "uint32", _same),
+    F.TYPE_FIXED32: (SchemaType.INT64, "fixed32", _same), F.TYPE_INT64: (SchemaType.INT64, None, _same),
+    F.TYPE_SINT64: (SchemaType.INT64, "sint64", _same), F.TYPE_SFIXED64: (SchemaType.INT64, "sfixed64", _same),
+    F.TYPE_UINT64: (SchemaType.INT64, "uint64", _signed(64)), F.TYPE_FIXED64: (SchemaType.INT64, "fixed64", _signed(64)),
+    F.TYPE_FLOAT: (SchemaType.FLOAT32, None, _same), F.TYPE_DOUBLE: (SchemaType.FLOAT64, None, _same),
+    F.TYPE_BOOL: (SchemaType.BOOLEAN, None, _same), F.TYPE_STRING: (SchemaType.STRING, None, _text),
+    F.TYPE_BYTES: (SchemaType.BYTES, None, _same),
 }  # fmt: skip
-NARROW: Final = {"int8": (Kind.INT8, _signed(8)), "int16": (Kind.INT16, _signed(16))}
+NARROW: Final = {"int8": (SchemaType.INT8, _signed(8)), "int16": (SchemaType.INT16, _signed(16))}
 
 
-def scalar(field: FieldDescriptor) -> Translation:
+def scalar(field: FieldDescriptor) -> ProtobufMapping:
     """The type of a scalar field; the parameter `connect.type` of `confluent.field_meta` makes a 32-bit number int8 or int16.
 
     Malformed UTF-8 becomes replacement characters in proto2 and is refused elsewhere, as in Java.
     """
     kind, name, read = SCALARS[field.type]
-    if kind is Kind.STRING and is_proto2(field.file):
+    if kind is SchemaType.STRING and is_proto2(field.file):
         read = _replaced
-    narrow = field_params(field).get("connect.type") if kind is Kind.INT32 else None
+    narrow = field_params(field).get("connect.type") if kind is SchemaType.INT32 else None
     if narrow in NARROW:
         kind, read = NARROW[narrow]
-        return Translation(ConnectSchema(kind), read)
-    return Translation(ConnectSchema(kind, parameters=((TYPE, name),) if name else ()), read)
+        return ProtobufMapping(ConnectSchema(kind), read)
+    return ProtobufMapping(ConnectSchema(kind, parameters=((TYPE, name),) if name else ()), read)
 
 
-def enum(descriptor: EnumDescriptor, name: str, *, kind: Kind) -> Translation:
+def enum(descriptor: EnumDescriptor, name: str, *, kind: SchemaType) -> ProtobufMapping:
     """An enum as its symbols or, of kind int32, its numbers. A number without symbol reads as Java names it."""
     symbols: dict[int, str] = {}
     for value in descriptor.values:
@@ -87,20 +87,20 @@ def enum(descriptor: EnumDescriptor, name: str, *, kind: Kind) -> Translation:
     parameters = in_order([(ENUM, descriptor.name), *listed])
     schema = ConnectSchema(kind, optional=True, name=name, parameters=parameters)
     unknown = f"UNKNOWN_ENUM_VALUE_{descriptor.name}_"
-    if kind is Kind.INT32:
-        return Translation(schema, _same)
-    return Translation(schema, lambda number: symbols.get(number) or f"{unknown}{number}")
+    if kind is SchemaType.INT32:
+        return ProtobufMapping(schema, _same)
+    return ProtobufMapping(schema, lambda number: symbols.get(number) or f"{unknown}{number}")
 
 
-def logical(field: FieldDescriptor) -> Translation | None:
+def logical(field: FieldDescriptor) -> ProtobufMapping | None:
     """The Connect type of a field of message type that stands for a date, time, timestamp or decimal; None for other messages."""
     match field.message_type.full_name:
         case "google.protobuf.Timestamp":
-            return Translation(ConnectSchema(Kind.INT64, name=TIMESTAMP, version=1), _timestamp)
+            return ProtobufMapping(ConnectSchema(SchemaType.INT64, name=TIMESTAMP, version=1), _timestamp)
         case "google.type.Date":
-            return Translation(ConnectSchema(Kind.INT32, name=DATE, version=1), _date)
+            return ProtobufMapping(ConnectSchema(SchemaType.INT32, name=DATE, version=1), _date)
         case "google.type.TimeOfDay":
-            return Translation(ConnectSchema(Kind.INT32, name=TIME, version=1), _time)
+            return ProtobufMapping(ConnectSchema(SchemaType.INT32, name=TIME, version=1), _time)
         case "confluent.type.Decimal":
             params = field_params(field)
             scale, precision = _whole(params.get("scale")), _whole(params.get("precision"))
@@ -108,8 +108,8 @@ def logical(field: FieldDescriptor) -> Translation | None:
                 *(((PRECISION, str(precision)),) if precision is not None else ()),
                 ("scale", str(scale or 0)),
             )
-            schema = ConnectSchema(Kind.BYTES, name=DECIMAL, version=1, parameters=parameters)
-            return Translation(schema, _decimal)
+            schema = ConnectSchema(SchemaType.BYTES, name=DECIMAL, version=1, parameters=parameters)
+            return ProtobufMapping(schema, _decimal)
     return None
 
 
@@ -153,12 +153,12 @@ def _decimal(message: Any) -> Decimal:
     return rounding.plus(number)
 
 
-def _value_of(type_code: int) -> Translation:
+def _value_of(type_code: int) -> ProtobufMapping:
     kind, _, read = SCALARS[type_code]
-    return Translation(ConnectSchema(kind), lambda message: read(message.value))
+    return ProtobufMapping(ConnectSchema(kind), lambda message: read(message.value))
 
 
-WRAPPERS: Final[dict[str, Translation]] = {
+WRAPPERS: Final[dict[str, ProtobufMapping]] = {
     f"google.protobuf.{name}Value": _value_of(type_code)
     for name, type_code in {
         "Double": F.TYPE_DOUBLE, "Float": F.TYPE_FLOAT, "Int64": F.TYPE_INT64, "UInt64": F.TYPE_UINT64, "Int32": F.TYPE_INT32,

@@ -15,10 +15,10 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - the name every Spark user knows
 from pyspark.sql.types import StructType
 
-from kafka_s3.delta.columns import Columns, read_columns
-from kafka_s3.delta.copying import Append, SparkState, Values
-from kafka_s3.delta.names import TableName
-from kafka_s3.errors import TableError, TableRefused, TableUnavailable
+from kafka_s3.delta.columns import TableColumns, read_columns
+from kafka_s3.delta.driver.copying import Append, SparkState, Values
+from kafka_s3.model.errors import TableError, TableRefused, TableUnavailable
+from kafka_s3.naming.table_names import TableName
 from kafka_s3.spark.failures import SHOWN, SPARK_ERRORS
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class SparkCatalog:
             rows = self._spark.sql(f"DESCRIBE HISTORY {name.sql} LIMIT {HISTORY}").select("userMetadata").collect()
         return {found[1] for row in rows if (found := _SINK.match(row["userMetadata"] or "")) is not None}
 
-    def create(self, name: TableName, columns: Columns, partition_by: Sequence[str]) -> None:
+    def create(self, name: TableName, columns: TableColumns, partition_by: Sequence[str]) -> None:
         """Makes an empty managed table, unless there is one. Raises TableError."""
         with _errors(name):
             empty = self._spark.createDataFrame([], _schema(columns))
@@ -123,7 +123,7 @@ class SparkCatalog:
         return detail
 
 
-def _schema(columns: Columns) -> StructType:
+def _schema(columns: TableColumns) -> StructType:
     return StructType.fromJson(json.loads(columns.schema_string()))
 
 

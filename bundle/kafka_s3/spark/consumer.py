@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from kafka_s3.config.jaas import SHADE, renamed
-from kafka_s3.config.options_client import LOGIN_HANDLER
+from kafka_s3.config.options.client import LOGIN_HANDLER
 
 SPARK_OWNS: Final = frozenset({"auto.offset.reset", "group.id", "client.id", "enable.auto.commit"})
 HANDLER: Final = "sasl.login.callback.handler.class"

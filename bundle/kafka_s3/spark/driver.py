@@ -11,11 +11,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafka_s3.report_form import report_of
+from kafka_s3.commit.report_form import report_of
+from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.spark.failures import raise_failure
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.spark.task import Task
-from kafka_s3.tasks import Assignment, TaskReport
 
 OFFSETS_PER_READ: Final = 100_000
 """What the driver holds at a time; a job of Spark each."""

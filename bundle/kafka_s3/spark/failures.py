@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pyspark.errors import PySparkException
 
-from kafka_s3 import errors
-from kafka_s3.errors import KafkaUnavailable, OffsetsLost, SinkError, SourceError
+from kafka_s3.model import errors
+from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SinkError, SourceError
 
 try:  # without Spark Connect a job that fails in its tasks is an error of the bridge to Java; a Connect client need not have the bridge
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]

@@ -6,13 +6,11 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from kafka_s3.build import build_sink
-from kafka_s3.clients import consumer_properties
 from kafka_s3.config.settings import Settings
-from kafka_s3.errors import ConfigError, Problem
-from kafka_s3.kafka import KafkaBrokers
-from kafka_s3.observer import Observer
-from kafka_s3.sink import Sink
+from kafka_s3.driver.sink import Sink
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.observer import Observer
 from kafka_s3.spark.catalog import HOW_TO_KNOW, SparkCatalog
 from kafka_s3.spark.consumer import kafka_classes, reading_properties
 from kafka_s3.spark.driver import DriverSource
@@ -20,6 +18,8 @@ from kafka_s3.spark.source import SparkSource
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.wiring.clients import consumer_properties
+from kafka_s3.wiring.sink import build_sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

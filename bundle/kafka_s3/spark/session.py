@@ -51,8 +51,8 @@ def local_session(*, name: str, cores: str = "*") -> SparkSession:
     """A new local session; finds Java, fetches the connector once."""
     from pyspark.sql import SparkSession
 
-    from kafka_s3.embedded.jars import spark_kafka_jars
-    from kafka_s3.embedded.java import java_environment
+    from kafka_s3.local.jars import spark_kafka_jars
+    from kafka_s3.local.java import java_environment
 
     os.environ.update(java_environment())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

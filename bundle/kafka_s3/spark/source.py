@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import PySparkException
 
+from kafka_s3.commit.report_form import report_of
 from kafka_s3.config.settings import Settings
-from kafka_s3.report_form import report_of
-from kafka_s3.spark.border import ROWS_PER_BATCH, Crossing, columns
+from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.spark.columns import columns
 from kafka_s3.spark.failures import SPARK_ERRORS, raise_failure, source_error
+from kafka_s3.spark.rows import ROWS_PER_BATCH, ReadMode
 from kafka_s3.spark.task import Task, place_to_read_again
-from kafka_s3.tasks import Assignment, TaskReport
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +35,7 @@ FETCH: Final = {
 V1_READERS: Final = "spark.sql.sources.useV1SourceList"
 BATCH_ROWS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 BATCH_BYTES: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
-BYTES: Final = {Crossing.PLAIN: str(2**31 - 1), Crossing.ALL: str(64 << 20)}
+BYTES: Final = {ReadMode.PLAIN: str(2**31 - 1), ReadMode.ALL: str(64 << 20)}
 """The largest number makes Spark measure nothing."""
 REPORT: Final = "report string"
 
@@ -74,24 +75,24 @@ class SparkSource:
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
         """Runs one Spark job for the assignments. Raises the store's errors and SourceError, with the task's reason."""
         topics = {wanted.topic_partition.topic for wanted in assignments}
-        crossing = Crossing.ALL if topics & self._topics_to_read_in_full else Crossing.PLAIN
+        mode = ReadMode.ALL if topics & self._topics_to_read_in_full else ReadMode.PLAIN
         task = self.task(assignments)
-        rows = self._run(task, assignments, crossing)
+        rows = self._run(task, assignments, mode)
         places = {place for row in rows if (place := place_to_read_again(row)) is not None}
         if places:
             self._topics_to_read_in_full |= {place.topic for place in places}
             again = [wanted for wanted in assignments if wanted.topic_partition in places]
             rows = [row for row in rows if place_to_read_again(row) is None]
-            rows += self._run(self.task(again), again, Crossing.ALL)
+            rows += self._run(self.task(again), again, ReadMode.ALL)
         for row in rows:
             raise_failure(row)
         found = {report.topic_partition: report for report in map(report_of, rows)}
         return [found.get(a.topic_partition) or task.without_records(a) for a in assignments]
 
-    def _run(self, task: Task, assignments: Sequence[Assignment], crossing: Crossing) -> list[str]:
+    def _run(self, task: Task, assignments: Sequence[Assignment], mode: ReadMode) -> list[str]:
         with contextlib.suppress(PySparkException):  # see `_tune`
-            self._spark.conf.set(BATCH_BYTES, BYTES[crossing])
-        reports = self._records(task, assignments, crossing).mapInArrow(task.run, REPORT)
+            self._spark.conf.set(BATCH_BYTES, BYTES[mode])
+        reports = self._records(task, assignments, mode).mapInArrow(task.run, REPORT)
         return _answer(lambda: [row.report for row in reports.collect()])
 
     def task(self, assignments: Sequence[Assignment]) -> Task:
@@ -100,13 +101,13 @@ class SparkSource:
 
     def batches(self, task: Task, wanted: Assignment) -> list[pa.RecordBatch]:
         """The records of one range in order, here instead of in a task, as `task.run` takes them. Raises SourceError."""
-        records = self._records(task, [wanted], Crossing.ALL)
+        records = self._records(task, [wanted], ReadMode.ALL)
         table: pa.Table = _answer(records.toArrow)
         return list(table.to_batches(max_chunksize=ROWS_PER_BATCH))
 
-    def _records(self, task: Task, assignments: Sequence[Assignment], crossing: Crossing) -> DataFrame:
+    def _records(self, task: Task, assignments: Sequence[Assignment], mode: ReadMode) -> DataFrame:
         return self.frame(assignments, headers=task.keeps_envelopes or task.keeps_schema_names).select(
-            *columns(task, crossing)
+            *columns(task, mode)
         )
 
     def frame(self, assignments: Sequence[Assignment], *, headers: bool = True) -> DataFrame:

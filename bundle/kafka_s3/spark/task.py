@@ -13,18 +13,18 @@ from zipimport import zipimporter
 
 import pyarrow as pa
 
+from kafka_s3.commit.report_form import report_text
 from kafka_s3.config.settings import Settings
-from kafka_s3.conversion import names_schemas, reads_envelopes
-from kafka_s3.errors import SinkError
-from kafka_s3.model import TopicPartition
-from kafka_s3.pipeline import has_reporter, make_pipeline
-from kafka_s3.report_form import report_text
-from kafka_s3.spark.border import NotPlain, by_place, unpacked
+from kafka_s3.model.errors import SinkError
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.spark.failures import failure_text
+from kafka_s3.spark.rows import OversizedRecord, by_place, unpacked
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
-from kafka_s3.tasks import Assignment, TaskReport
-from kafka_s3.worker import Pipeline
+from kafka_s3.task.worker import Pipeline
+from kafka_s3.wiring.conversion import names_schemas, reads_envelopes
+from kafka_s3.wiring.pipeline import has_reporter, make_pipeline
 
 READ_AGAIN = "read_again"
 
@@ -90,7 +90,7 @@ class Task:
     def _report(self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store) -> str:
         try:
             return report_text(pipeline.process(wanted, batches, store))
-        except NotPlain:
+        except OversizedRecord:
             return json.dumps({READ_AGAIN: wanted.topic_partition})
         except SinkError as error:
             return failure_text(error, wanted.topic_partition)

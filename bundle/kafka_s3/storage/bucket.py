@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 from botocore import exceptions as boto
 
-from kafka_s3.errors import StorageError
+from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.client import s3_client, secrets_of
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
-from kafka_s3.storage.s3_errors import FAILURES, Request, translated
+from kafka_s3.storage.s3_errors import FAILURES, Request, storage_error
 
 _NO_RULES = frozenset({"NoSuchLifecycleConfiguration", "NotImplemented"})
 
@@ -70,7 +70,7 @@ class UploadsListing(Protocol):
 class BucketFacts(UploadsListing, Protocol):
     """What can be asked of a bucket as a whole. Every method but `look` raises StorageError where it is refused."""
 
-    def look(self) -> Answer:
+    def ask(self) -> Answer:
         """Asks for the bucket itself; what went wrong is in the answer."""
         ...
 
@@ -105,7 +105,7 @@ class S3Bucket:
                 return
             position = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
 
-    def look(self) -> Answer:
+    def ask(self) -> Answer:
         """HEAD, once; where that fails a listing, because only its answer says why. The clocks are compared in either case."""
         before = self._clock_ms()
         try:
@@ -151,7 +151,7 @@ class S3Bucket:
             raise self._translated(error, method, key) from None
 
     def _translated(self, error: Exception, method: str, key: str = "") -> StorageError:
-        return translated(error, Request(method, self.options.bucket, key, secrets_of(self.options)))
+        return storage_error(error, Request(method, self.options.bucket, key, secrets_of(self.options)))
 
 
 def _headers(answer: Mapping[str, Any]) -> Mapping[str, str]:

@@ -16,8 +16,8 @@ from botocore.config import Config
 from botocore.credentials import CredentialResolver, DeferredRefreshableCredentials
 from botocore.credentials import Credentials as BotoCredentials
 
-from kafka_s3.config.secret import Secret
-from kafka_s3.errors import Problem
+from kafka_s3.model.errors import Problem
+from kafka_s3.model.secret import Secret
 from kafka_s3.storage.service_credential import service_credentials
 
 PREFIX = "s3.credentials.provider."

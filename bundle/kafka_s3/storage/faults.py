@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from kafka_s3.errors import StorageUnavailable
-from kafka_s3.model import Upload
+from kafka_s3.model.errors import StorageUnavailable
+from kafka_s3.model.files import Upload
 from kafka_s3.storage.store import ObjectInfo, ObjectStore
 
 T = TypeVar("T")

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kafka_s3.errors import ObjectMissing, PreconditionFailed, StorageError, UploadMissing
-from kafka_s3.model import Upload
+from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, UploadMissing
+from kafka_s3.model.files import Upload
 from kafka_s3.storage.etag import etag_of, etag_of_bytes
 from kafka_s3.storage.store import ObjectInfo
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
-from kafka_s3.config.secret import Secret
-from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import Credentials, credentials_of
 
 CUSTOMER_KEY_BYTES = 32

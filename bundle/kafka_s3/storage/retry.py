@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kafka_s3.errors import StorageUnavailable
+from kafka_s3.model.errors import StorageUnavailable
 
 T = TypeVar("T")
 
@@ -22,14 +22,14 @@ LONGEST_WAIT_S = 20.0
 class Retrier:
     """Tries a request up to `attempts` times in all, the first included (SEMANTICS A1.3); fewer than one counts as one.
 
-    Between two attempts it waits a random share of `backoff_ms` doubled per failure, at most 20 s. `sleep` takes seconds; `dice`
+    Between two attempts it waits a random share of `backoff_ms` doubled per failure, at most 20 s. `sleep` takes seconds; `jitter`
     returns the share, in [0, 1).
     """
 
     attempts: int
     backoff_ms: int
     sleep: Callable[[float], None] = time.sleep
-    dice: Callable[[], float] = random.random
+    jitter: Callable[[], float] = random.random
 
     def run(self, request: Callable[[], T]) -> T:
         """The answer of the first attempt that does not raise StorageUnavailable; the last one's error, with the count of attempts."""
@@ -46,4 +46,4 @@ class Retrier:
     def wait_s(self, failures: int) -> float:
         """Seconds to wait after this many failures."""
         doublings = min(failures - 1, 32)  # beyond this the cap rules; an unbounded power would overflow a float
-        return self.dice() * min(LONGEST_WAIT_S, self.backoff_ms / 1000 * 2.0**doublings)
+        return self.jitter() * min(LONGEST_WAIT_S, self.backoff_ms / 1000 * 2.0**doublings)

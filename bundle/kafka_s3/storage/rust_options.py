@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_s3.errors import StorageError
+from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.client import plain_config, proxies
 from kafka_s3.storage.credentials import Provider, session_of
 from kafka_s3.storage.options import Encryption, Proxy, StoreOptions

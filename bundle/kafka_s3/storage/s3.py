@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kafka_s3.errors import ObjectMissing, StorageUnavailable, UploadMissing
-from kafka_s3.model import Upload
+from kafka_s3.model.errors import ObjectMissing, StorageUnavailable, UploadMissing
+from kafka_s3.model.files import Upload
 from kafka_s3.storage.client import creation_fields, customer_key_fields, digest_fields, s3_client, secrets_of
 from kafka_s3.storage.etag import etag_of
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
-from kafka_s3.storage.s3_errors import FAILURES, Conflict, Request, translated
+from kafka_s3.storage.s3_errors import FAILURES, Conflict, Request, storage_error
 from kafka_s3.storage.store import ObjectInfo
 
 CONFLICT_ATTEMPTS = 3
@@ -27,7 +27,7 @@ class S3Store:
     """One S3 bucket, or one of an S3-compatible service; the contract is `store.ObjectStore`'s.
 
     Thread-safe and picklable: a pickle holds the options only, and each process makes its own client at the first request.
-    `sleep` (seconds) and `dice` ([0, 1)) are for tests of the back-off.
+    `sleep` (seconds) and `jitter` ([0, 1)) are for tests of the back-off.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class S3Store:
         options: StoreOptions,
         *,
         sleep: Callable[[float], None] = time.sleep,
-        dice: Callable[[], float] = random.random,
+        jitter: Callable[[], float] = random.random,
     ) -> None:
         self.options = options
-        self._retrier = Retrier(options.part_retries, options.retry_backoff_ms, sleep, dice)
+        self._retrier = Retrier(options.part_retries, options.retry_backoff_ms, sleep, jitter)
         self._patient = replace(self._retrier, attempts=max(options.part_retries, CONFLICT_ATTEMPTS))
         self._customer_key = customer_key_fields(options.encryption)
         self._creation = creation_fields(options)
@@ -144,10 +144,10 @@ class S3Store:
         try:
             self._once("complete_multipart_upload", upload.key, **fields)
         except (UploadMissing, StorageUnavailable):
-            if not self._settled_once(upload):
+            if not self._completed_once(upload):
                 raise
 
-    def _settled_once(self, upload: Upload) -> bool:
+    def _completed_once(self, upload: Upload) -> bool:
         """Whether a failed completion took effect after all. False where another try is due; raises UploadMissing where none is."""
         # the upload before the object: a completion that ends in between is then seen, the other way round it would be missed
         pending = self._pending_once(upload.key, upload.id)
@@ -177,7 +177,7 @@ class S3Store:
         try:
             return bytes(body.read())
         except FAILURES as error:
-            raise translated(error, self._request("get_object", key)) from None
+            raise storage_error(error, self._request("get_object", key)) from None
         finally:
             body.close()
 
@@ -190,7 +190,7 @@ class S3Store:
             return getattr(self._connected(), method)(Bucket=self.options.bucket, **{place: key}, **fields)
         except FAILURES as error:
             # no chaining: the original's text is not masked
-            raise translated(error, self._request(method, key)) from None
+            raise storage_error(error, self._request(method, key)) from None
 
     def _request(self, method: str, key: str) -> Request:
         return Request(method, self.options.bucket, key, self._secrets)

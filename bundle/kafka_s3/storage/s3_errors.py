@@ -10,7 +10,7 @@ from urllib.parse import quote
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from kafka_s3.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
+from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 
 FAILURES: tuple[type[Exception], ...] = (boto.BotoCoreError, boto.ClientError, ResponseParserError)
 """What a boto3 call may raise."""
@@ -106,7 +106,7 @@ _CREDENTIALS = (
 )  # fmt: skip
 
 
-def translated(error: Exception, request: Request) -> StorageError:
+def storage_error(error: Exception, request: Request) -> StorageError:
     """The StorageError that says what failed, why, and what to do; StorageUnavailable where another try may help."""
     found = _refusal(error, request) if isinstance(error, boto.ClientError) else _breakdown(error, request)
     return type(found)(_masked(str(found), request.secrets))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from kafka_s3.model import Upload
+from kafka_s3.model.files import Upload
 
 
 @dataclass(frozen=True, slots=True)

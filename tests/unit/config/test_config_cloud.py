@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.config.secret import Secret
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import Checked, validate
+from kafka_s3.config.validate import CheckedConfig, resolved, validate
+from kafka_s3.model.secret import Secret
 
 CLOUD = {
     "name": "my sink",
@@ -25,7 +25,7 @@ CLOUD = {
 }
 
 
-def checked(**changes: str | None) -> Checked:
+def checked(**changes: str | None) -> CheckedConfig:
     merged = {**CLOUD, **{key.replace("__", "."): text for key, text in changes.items()}}
     return validate({key: text for key, text in merged.items() if text is not None})
 
@@ -117,7 +117,7 @@ def test_a_schedule_of_minus_one_is_off() -> None:
 def test_references_are_translated_once_they_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("INTERVAL", "DAILY")
     monkeypatch.setenv("API_SECRET", "resolved-secret")
-    found = settings(time__interval="${env:INTERVAL}", kafka__api__secret="${env:API_SECRET}").resolved()
+    found = resolved(settings(time__interval="${env:INTERVAL}", kafka__api__secret="${env:API_SECRET}"))
     assert found.number("partition.duration.ms") == 86400000
     login = found.secret("consumer.override.sasl.jaas.config")
     assert login is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.config.read import read_config, read_properties
 from kafka_s3.config.worker import read_worker, under
-from kafka_s3.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem
 
 
 def written(folder: Path, name: str, text: str) -> Path:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.config.option import INT_MAX
-from kafka_s3.config.references import directory_source, resolve
-from kafka_s3.config.secret import Secret
+from kafka_s3.config.references import directory_source
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load, validate
-from kafka_s3.errors import ConfigError
+from kafka_s3.config.validate import load, resolved, validate
+from kafka_s3.model.errors import ConfigError
+from kafka_s3.model.secret import Secret
 
 MINIMAL = {
     "name": "s3-sink",
@@ -160,7 +160,7 @@ def referring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 def test_references_are_resolved_late_and_then_typed(referring: Settings) -> None:
     with pytest.raises(ConfigError, match=r"flush.size"):
         referring.number("flush.size")
-    found = resolve(referring)
+    found = resolved(referring)
     assert (found.number("flush.size"), found.text("topics.dir")) == (12, "lake")
     assert found.text("aws.access.key.id") == "from-the-environment"
     assert found.text("s3.proxy.url") == "http://proxy-user@proxy"
@@ -168,7 +168,7 @@ def test_references_are_resolved_late_and_then_typed(referring: Settings) -> Non
 
 
 def test_resolved_values_are_never_shown(referring: Settings) -> None:
-    found = referring.resolved()
+    found = resolved(referring)
     for shown in (repr(found), str(found.masked())):
         for hidden in ("from-the-environment", "from-a-file", "proxy-user", "lake"):
             assert hidden not in shown
@@ -177,13 +177,15 @@ def test_resolved_values_are_never_shown(referring: Settings) -> None:
 
 def test_an_unresolvable_reference_names_key_and_reference() -> None:
     with pytest.raises(ConfigError) as error:
-        of(
-            {
-                "s3.region": "${env:NO_SUCH_VARIABLE}",
-                "aws.secret.access.key": "${secrets:no/such}",
-                "aws.access.key.id": "a",
-            }
-        ).resolved()
+        resolved(
+            of(
+                {
+                    "s3.region": "${env:NO_SUCH_VARIABLE}",
+                    "aws.secret.access.key": "${secrets:no/such}",
+                    "aws.access.key.id": "a",
+                }
+            )
+        )
     assert [(problem.key, problem.value) for problem in error.value.problems] == [
         ("s3.region", "${env:NO_SUCH_VARIABLE}"),
         ("aws.secret.access.key", "${secrets:no/such}"),
@@ -194,7 +196,7 @@ def test_a_bad_value_behind_a_reference_is_a_problem_that_hides_it(monkeypatch: 
     monkeypatch.setenv("ZONE", "Mars/Olympus")
     monkeypatch.setenv("SIZE", "hunter2hunter2")
     with pytest.raises(ConfigError) as error:
-        of({"timezone": "${env:ZONE}", "flush.size": "${env:SIZE}"}).resolved()
+        resolved(of({"timezone": "${env:ZONE}", "flush.size": "${env:SIZE}"}))
     assert {problem.key for problem in error.value.problems} == {"timezone", "flush.size"}
     assert "Mars" not in str(error.value)
     assert "hunter2" not in str(error.value)
@@ -202,7 +204,7 @@ def test_a_bad_value_behind_a_reference_is_a_problem_that_hides_it(monkeypatch: 
 
 def test_a_secret_that_looks_like_a_reference_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ODD", "${env:HOME}")
-    found = of({"aws.secret.access.key": "${env:ODD}", "aws.access.key.id": "a"}).resolved()
+    found = resolved(of({"aws.secret.access.key": "${env:ODD}", "aws.access.key.id": "a"}))
     assert found.secret("aws.secret.access.key") == Secret("${env:HOME}")
 
 
@@ -210,14 +212,14 @@ def test_what_came_from_a_reference_is_a_secret_below_a_prefix_and_a_text_by_its
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("CLIENT", "me")
-    found = of({"consumer.override.client.id": "${env:CLIENT}"}).resolved()
+    found = resolved(of({"consumer.override.client.id": "${env:CLIENT}"}))
     assert found.prefixed("consumer.override.") == {"client.id": Secret("me")}
     assert found.text("consumer.override.client.id") == "me"
 
 
 def test_further_sources_are_asked_last_and_their_errors_stay_hidden() -> None:
     pending = of({"aws.secret.access.key": "${secrets:vault/key}", "aws.access.key.id": "a"})
-    assert pending.resolved([lambda scope, key: f"{scope}-{key}"]).secret("aws.secret.access.key") == Secret(
+    assert resolved(pending, [lambda scope, key: f"{scope}-{key}"]).secret("aws.secret.access.key") == Secret(
         "vault-key"
     )
 
@@ -225,7 +227,7 @@ def test_further_sources_are_asked_last_and_their_errors_stay_hidden() -> None:
         raise RuntimeError("token=hunter2")
 
     with pytest.raises(ConfigError, match="RuntimeError") as error:
-        pending.resolved([failing])
+        resolved(pending, [failing])
     assert "hunter2" not in str(error.value)
 
 

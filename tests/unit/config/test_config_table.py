@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.config.docs import configuration_page
-from kafka_s3.config.option import Option, Status, default_of, parse, unsupported
-from kafka_s3.config.options import CLOUD_OPTIONS, OPTIONS, option_of
+from kafka_s3.config.option import Option, OptionStatus, default_of, parse, unsupported
+from kafka_s3.config.options.table import CLOUD_OPTIONS, OPTIONS, option_of
 from kafka_s3.config.read import read_config
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
@@ -51,7 +51,7 @@ def test_every_default_is_a_value_of_its_key(option: Option) -> None:
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
 def test_every_row_says_what_it_means_and_why_it_has_no_effect(option: Option) -> None:
     assert option.doc.endswith((".", ".)"))
-    assert option.note or (option.status is Status.ACTED_ON and not option.not_yet)
+    assert option.note or (option.status is OptionStatus.ACTED_ON and not option.not_yet)
 
 
 def test_a_key_is_found_by_its_own_row_or_by_the_longest_prefix() -> None:

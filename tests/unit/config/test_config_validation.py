@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_s3.config.validate import Checked, validate
+from kafka_s3.config.validate import CheckedConfig, validate
 
 FORMAT = "io.confluent.connect.s3.format."
 PARTITIONER = "io.confluent.connect.storage.partitioner."
@@ -36,7 +36,7 @@ PARQUET: dict[str, str | None] = {"format.class": f"{FORMAT}parquet.ParquetForma
 STRICT: dict[str, str | None] = {"compatibility.strict": "true"}
 
 
-def checked(changes: Mapping[str, str | None] | None = None) -> Checked:
+def checked(changes: Mapping[str, str | None] | None = None) -> CheckedConfig:
     merged = {**MINIMAL, **(changes or {})}
     return validate({key: text for key, text in merged.items() if text is not None})
 
@@ -195,7 +195,7 @@ def test_tombstones_name_both_keys() -> None:
 def test_transforms_are_refused_with_the_way_out() -> None:
     (problem,) = checked({"transforms": "route", "transforms.route.type": "x"}).problems
     assert problem.key == "transforms"
-    assert "Spark job or ksqlDB" in problem.suggestion
+    assert "Spark job or ksqlDB" in problem.remedy
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -211,28 +211,28 @@ def test_all_problems_are_reported_at_once() -> None:
 
 def test_a_misspelt_key_warns_and_names_the_right_one() -> None:
     (warning,) = checked({"fluhs.size": "5"}).warnings
-    assert (warning.key, warning.suggestion) == ("fluhs.size", "Did you mean flush.size?")
+    assert (warning.key, warning.remedy) == ("fluhs.size", "Did you mean flush.size?")
 
 
 def test_a_misspelt_setting_of_a_converter_warns() -> None:
     (warning,) = checked({"value.converter.schema.enable": "false"}).warnings
-    assert warning.suggestion == "Did you mean value.converter.schemas.enable?"
+    assert warning.remedy == "Did you mean value.converter.schemas.enable?"
 
 
 def test_a_misspelt_value_names_the_right_one() -> None:
     (problem,) = checked({"timestamp.extractor": "recordfeld"}).problems
-    assert problem.suggestion == "Did you mean RecordField?"
+    assert problem.remedy == "Did you mean RecordField?"
 
 
 def test_pst_is_refused_with_the_zone_that_is_meant() -> None:
     (problem,) = checked({"timezone": "PST"}).problems
-    assert problem.suggestion == "Did you mean America/Los_Angeles?"
+    assert problem.remedy == "Did you mean America/Los_Angeles?"
 
 
 def test_client_settings_outside_of_the_list_are_told_which_are_allowed() -> None:
     (problem,) = checked({"consumer.override.isolation.levle": "read_committed"}).problems
-    assert problem.suggestion.startswith("Did you mean consumer.override.isolation.level?")
-    assert "max.poll.records" in problem.suggestion
+    assert problem.remedy.startswith("Did you mean consumer.override.isolation.level?")
+    assert "max.poll.records" in problem.remedy
 
 
 WARNED: list[tuple[dict[str, str | None], list[str]]] = [
@@ -298,4 +298,4 @@ def test_the_workers_settings_are_defaults_under_the_connectors() -> None:
     assert result.problems == ()
     assert result.settings.text("kafka.bootstrap.servers") == "w:1"
     assert result.settings.text("value.converter") == "string"
-    assert [(w.key, w.suggestion) for w in result.warnings] == [("plugin.pth", "Did you mean plugin.path?")]
+    assert [(w.key, w.remedy) for w in result.warnings] == [("plugin.pth", "Did you mean plugin.path?")]

@@ -26,7 +26,7 @@ def test_tables_need_parquet_and_the_report_says_so_once(name: str) -> None:
     [problem] = validate({**BASE, "format.class": FORMAT + name, **converter}).problems
     assert problem.key == "delta.enable"
     assert "needs Parquet objects" in problem.rule
-    assert "parquet.ParquetFormat" in problem.suggestion
+    assert "parquet.ParquetFormat" in problem.remedy
 
 
 @pytest.mark.parametrize(("key", "value"), [("directory.delim", "_"), ("file.delim", "/")])
@@ -48,7 +48,7 @@ TABLES = {**BASE, "format.class": f"{FORMAT}parquet.ParquetFormat"}
 @pytest.mark.parametrize("topics", [{"topics": "orders,refunds"}, {"topics": "", "topics.regex": "o.*"}])
 def test_several_topics_need_several_names(topics: dict[str, str]) -> None:
     [problem] = validate({**TABLES, **topics, "delta.table.name": "main.raw.orders"}).problems
-    assert (problem.key, "${topic}" in problem.suggestion) == ("delta.table.name", True)
+    assert (problem.key, "${topic}" in problem.remedy) == ("delta.table.name", True)
     assert not validate({**TABLES, **topics, "delta.table.name": "main.raw.${topic}"}).problems
 
 
@@ -60,4 +60,4 @@ def test_spark_writes_to_tables_that_have_names() -> None:
 def test_what_is_no_name_is_refused_with_an_example() -> None:
     [problem] = validate({**TABLES, "delta.table.name": "orders"}).problems
     assert problem.rule.startswith("must be catalog.schema.table")
-    assert "main.raw.${topic}" in problem.suggestion
+    assert "main.raw.${topic}" in problem.remedy

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.config.dialect_block_gzip import SHARED, SUCCESSORS, block_gzip_translation
-from kafka_s3.config.option import Option, Status, default_of, parse
-from kafka_s3.config.options import OPTIONS
-from kafka_s3.config.options_block_gzip import OURS, ROWS
+from kafka_s3.config.dialects.block_gzip import SHARED, SUCCESSORS, block_gzip_translation
+from kafka_s3.config.option import Option, OptionStatus, default_of, parse
+from kafka_s3.config.options.block_gzip import OURS, ROWS
+from kafka_s3.config.options.table import OPTIONS
 
 ORIGINAL = {
     "name": "s3-sink",
@@ -159,7 +159,7 @@ def test_references_are_judged_once_they_are_resolved() -> None:
 @pytest.mark.parametrize("option", [*ROWS, *OURS], ids=lambda option: option.key)
 def test_every_row_has_a_doc_text_and_a_default_of_its_own_kind(option: Option) -> None:
     assert option.doc.endswith(".")
-    assert option.note or option.status is Status.ACTED_ON
+    assert option.note or option.status is OptionStatus.ACTED_ON
     if option.default is not None:
         assert parse(option, option.default) == default_of(option)
 

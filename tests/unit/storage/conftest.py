@@ -15,7 +15,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from kafka_s3.config.secret import Secret
+from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
@@ -174,7 +174,7 @@ def open_store() -> Iterator[Callable[..., S3Store]]:
         bucket: str, url: str | None, *, sleep: Callable[[float], None] = lambda _: None, **changes
     ) -> S3Store:
         options = StoreOptions(**{"bucket": bucket, "endpoint_url": url, "credentials": KEYS} | changes)
-        opened.append(S3Store(options, sleep=sleep, dice=lambda: 1.0))
+        opened.append(S3Store(options, sleep=sleep, jitter=lambda: 1.0))
         return opened[-1]
 
     yield open_one

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.errors import ObjectMissing, PreconditionFailed, StorageError, UploadMissing
-from kafka_s3.model import Upload
+from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, UploadMissing
+from kafka_s3.model.files import Upload
 from kafka_s3.storage import MemoryStore, ObjectStore, etag_of
 from kafka_s3.storage.faults import FaultyStore
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.errors import ObjectMissing, StorageUnavailable
-from kafka_s3.model import Upload
+from kafka_s3.model.errors import ObjectMissing, StorageUnavailable
+from kafka_s3.model.files import Upload
 from kafka_s3.storage import MemoryStore
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment, failure, lost_answer
 

@@ -10,8 +10,8 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.sts.models import sts_backends
 
-from kafka_s3.config.secret import Secret
-from kafka_s3.errors import ConfigError, StorageError
+from kafka_s3.model.errors import ConfigError, StorageError
+from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import AssumedRole, Credentials, Provider
 from kafka_s3.storage.options import Encryption, Proxy, StoreOptions, store_options
 

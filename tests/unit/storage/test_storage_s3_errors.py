@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_s3.config.secret import Secret
-from kafka_s3.errors import ObjectMissing, StorageError, StorageUnavailable
+from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
+from kafka_s3.model.secret import Secret
 from kafka_s3.storage.options import Encryption, Proxy
 from kafka_s3.storage.s3 import S3Store
 

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 from moto.s3.models import s3_backends
 
-from kafka_s3.errors import PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
-from kafka_s3.model import Upload
+from kafka_s3.model.errors import PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
+from kafka_s3.model.files import Upload
 from kafka_s3.storage.retry import Retrier
 from kafka_s3.storage.s3 import S3Store
 
@@ -53,9 +53,9 @@ def test_waits_double_and_attempts_end(open_store, bucket: str, relay) -> None:
 
 
 def test_waits_are_a_random_share_of_at_most_twenty_seconds() -> None:
-    assert Retrier(3, 200, dice=lambda: 0.25).wait_s(2) == pytest.approx(0.1)
-    assert Retrier(3, 200, dice=lambda: 1.0).wait_s(9) == 20.0
-    assert Retrier(3, 200, dice=lambda: 1.0).wait_s(100_000) == 20.0
+    assert Retrier(3, 200, jitter=lambda: 0.25).wait_s(2) == pytest.approx(0.1)
+    assert Retrier(3, 200, jitter=lambda: 1.0).wait_s(9) == 20.0
+    assert Retrier(3, 200, jitter=lambda: 1.0).wait_s(100_000) == 20.0
     assert Retrier(3, 0).wait_s(5) == 0
 
 

@@ -10,8 +10,8 @@ import pytest
 from moto.s3.models import s3_backends
 
 from kafka_s3 import __version__
-from kafka_s3.config.secret import Secret
-from kafka_s3.model import Upload
+from kafka_s3.model.files import Upload
+from kafka_s3.model.secret import Secret
 from kafka_s3.storage.options import Encryption, Proxy
 from kafka_s3.storage.s3 import S3Store
 

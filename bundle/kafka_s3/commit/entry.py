@@ -1,0 +1,176 @@
+"""What does a commit entry say? The log's record of what happened, and its JSON form (format version 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from kafka_s3.model.errors import LogDamaged
+from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import Gap, TopicPartition
+
+FORMAT: Final = 1
+
+
+class EntryKind(StrEnum):
+    """What an entry records: data written, a driver taking over, a position set by hand, or dead letters settled by hand."""
+
+    DATA = "data"
+    EPOCH = "epoch"
+    POSITION = "position"
+    REPLAY = "replay"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a topic-partition stands after an entry.
+
+    `frontier` is the next offset to write; `written` one past the last record in an object (None: none yet), which is what the original
+    would commit to its group; `recorded` the dead letters at or after the frontier.
+    """
+
+    frontier: int
+    written: int | None = None
+    recorded: OffsetSet = field(default_factory=OffsetSet)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitEntry:
+    """One entry of the log. `progress` holds the topic-partitions that this entry changes; the log's state is their sum.
+
+    In every entry `totals.read = written + dead_letters + skipped`. An entry of kind replay reads nothing: `resolved` are the dead letters
+    that it moves to its files or, with no files and a `reason`, to the skipped ones, so its counts of dead letters are negative.
+    """
+
+    version: int
+    commit_id: str
+    epoch: int
+    sink: str
+    kind: EntryKind
+    committed_at: str
+    cluster_id: str = ""
+    progress: Mapping[TopicPartition, Progress] = field(default_factory=dict)
+    files: tuple[DataFile, ...] = ()
+    dead_letters: Mapping[TopicPartition, DeadLetterCount] = field(default_factory=dict)
+    skipped: Mapping[TopicPartition, int] = field(default_factory=dict)
+    gaps: tuple[Gap, ...] = ()
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    totals: Totals = field(default_factory=Totals)
+    driver: str = ""
+    resolved: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
+    reason: str = ""
+
+    def to_json(self) -> bytes:
+        """The entry as stored."""
+        document = {
+            "format": FORMAT,
+            **{
+                name: getattr(self, name)
+                for name in ("version", "commit_id", "epoch", "sink", "kind", "committed_at", "cluster_id")
+            },
+            "frontier": _by_topic({tp: p.frontier for tp, p in self.progress.items()}),
+            "written": _by_topic({tp: p.written for tp, p in self.progress.items() if p.written is not None}),
+            "recorded": _by_topic({tp: p.recorded.ranges for tp, p in self.progress.items() if p.recorded.ranges}),
+            "files": [dataclasses.asdict(file) for file in self.files],
+            "dead_letters": {str(tp): dataclasses.asdict(count) for tp, count in self.dead_letters.items()},
+            "skipped": {str(tp): count for tp, count in self.skipped.items()},
+            "gaps": [
+                {"topic": g.topic, "partition": g.partition, "from": g.first, "to": g.last, "cause": g.cause}
+                for g in self.gaps
+            ],
+            "topic_ids": dict(self.topic_ids),
+            "totals": dataclasses.asdict(self.totals),
+            "driver": self.driver,
+            **self._settled(),
+        }
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    def _settled(self) -> dict[str, Any]:
+        """The members of an entry of kind replay; others do not carry them."""
+        if self.kind is not EntryKind.REPLAY:
+            return {}
+        return {
+            "resolved": _by_topic({tp: offsets.ranges for tp, offsets in self.resolved.items()}),
+            "reason": self.reason,
+        }
+
+
+def read_entry(content: bytes, *, key: str) -> CommitEntry:
+    """An entry from its stored form. Raises LogDamaged with the key where it cannot be read, or was written by a later version."""
+    try:
+        document = json.loads(content)
+        if document["format"] > FORMAT:
+            raise LogDamaged(
+                f"Commit entry {key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to go on."
+            )
+        return _entry(document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LogDamaged(
+            f"Commit entry {key} is damaged ({type(error).__name__}: {error}). Restore the object from a bucket version or backup."
+        ) from error
+
+
+def _entry(document: dict[str, Any]) -> CommitEntry:
+    written, recorded = _flat(document["written"]), _flat(document["recorded"])
+    progress = {
+        tp: Progress(frontier, written.get(tp), _offsets(recorded.get(tp, ())))
+        for tp, frontier in _flat(document["frontier"]).items()
+    }
+    return CommitEntry(
+        version=document["version"],
+        commit_id=document["commit_id"],
+        epoch=document["epoch"],
+        sink=document["sink"],
+        kind=EntryKind(document["kind"]),
+        committed_at=document["committed_at"],
+        cluster_id=document["cluster_id"],
+        progress=progress,
+        files=tuple(file_of(file) for file in document["files"]),
+        dead_letters={parse_name(name): DeadLetterCount(**count) for name, count in document["dead_letters"].items()},
+        skipped={parse_name(name): count for name, count in document["skipped"].items()},
+        gaps=tuple(Gap(g["topic"], g["partition"], g["from"], g["to"], g["cause"]) for g in document["gaps"]),
+        topic_ids=document["topic_ids"],
+        totals=Totals(**document["totals"]),
+        driver=document.get("driver", ""),
+        resolved={tp: _offsets(ranges) for tp, ranges in _flat(document.get("resolved", {})).items()},
+        reason=document.get("reason", ""),
+    )
+
+
+def file_of(document: dict[str, Any]) -> DataFile:
+    """A file from its JSON form."""
+    upload = document["upload"]
+    return DataFile(
+        **{
+            **document,
+            "upload": Upload(upload["key"], upload["id"], tuple(upload["parts"]), upload["size"]),
+            "reason": Reason(document["reason"]),
+            "role": Role(document["role"]),
+        }
+    )
+
+
+def parse_name(name: str) -> TopicPartition:
+    """`topic-partition` back to its parts."""
+    topic, _, partition = name.rpartition("-")
+    return TopicPartition(topic, int(partition))
+
+
+def _offsets(ranges: Iterable[Iterable[int]]) -> OffsetSet:
+    return OffsetSet(tuple((first, last) for first, last in ranges))
+
+
+def _by_topic(values: Mapping[TopicPartition, Any]) -> dict[str, dict[str, Any]]:
+    grouped: dict[str, dict[str, Any]] = {}
+    for (topic, partition), value in values.items():
+        grouped.setdefault(topic, {})[str(partition)] = value
+    return grouped
+
+
+def _flat(grouped: Mapping[str, Mapping[str, Any]]) -> dict[TopicPartition, Any]:
+    return {TopicPartition(t, int(p)): value for t, partitions in grouped.items() for p, value in partitions.items()}

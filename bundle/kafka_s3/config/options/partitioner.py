@@ -1,0 +1,28 @@
+"""Which keys decide the directory of a record? (SEMANTICS A1.2)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_s3.config.classes import EXTRACTORS, PARTITIONERS, registered_partitioners
+from kafka_s3.config.option import KnownClass, OneOf, Option, OptionGroup, Type
+
+_GROUP = OptionGroup.PARTITIONER
+
+ROWS: Final = (
+    Option("partitioner.class", Type.CLASS, "io.confluent.connect.storage.partitioner.DefaultPartitioner",
+           "How records are put into directories. Also the name of a partitioner that an installed package registers under the entry "
+           "point group `kafka_s3.partitioners`.", _GROUP, valid=KnownClass(PARTITIONERS, registered_partitioners)),
+    Option("partition.field.name", Type.LIST, "", "Fields of FieldPartitioner, in the order of the directories; `a.b` descends.", _GROUP),
+    Option("partition.duration.ms", Type.LONG, "-1", "Width of TimeBasedPartitioner's buckets; must be positive with it.", _GROUP),
+    Option("path.format", Type.STRING, "", "Joda-Time pattern of TimeBasedPartitioner's directories.", _GROUP),
+    Option("locale", Type.STRING, "", "Language of month and day names; required with time partitioners. The original takes the whole "
+           "text as language: `en` works, `en-US` falls back to plain names.", _GROUP),
+    Option("timezone", Type.STRING, "", "Zone id (`UTC`, `Europe/Paris`, `+05:30`); required with time partitioners and with "
+           "rotate.schedule.interval.ms.", _GROUP),
+    Option("timestamp.extractor", Type.STRING, "Wallclock", "Where a record's time comes from: the clock, the Kafka record, or a "
+           "field of its value.", _GROUP, valid=KnownClass(EXTRACTORS)),
+    Option("timestamp.field", Type.STRING, "timestamp", "Field of the RecordField extractor; `a.b` descends.", _GROUP),
+    Option("s3.schema.partition.affix.type", Type.STRING, "NONE", "Add the schema's name as a directory before or after the others.",
+           _GROUP, valid=OneOf(("NONE", "PREFIX", "SUFFIX"))),
+)  # fmt: skip

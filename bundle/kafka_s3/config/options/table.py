@@ -1,0 +1,69 @@
+"""Which keys are there? The one table that validation, the reference page and `describe` are made from."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from kafka_s3.config.option import Option, Type, did_you_mean, masked, sensitive
+from kafka_s3.config.options import block_gzip as options_block_gzip
+from kafka_s3.config.options import client as options_client
+from kafka_s3.config.options import cloud as options_cloud
+from kafka_s3.config.options import connector as options_connector
+from kafka_s3.config.options import converters as options_converters
+from kafka_s3.config.options import delta as options_delta
+from kafka_s3.config.options import framework as options_framework
+from kafka_s3.config.options import ours as options_ours
+from kafka_s3.config.options import partitioner as options_partitioner
+from kafka_s3.config.options import storage as options_storage
+from kafka_s3.model.secret import MASK
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    *options_framework.ROWS,
+    *options_client.ROWS,
+    *options_converters.ROWS,
+    *options_connector.ROWS,
+    *options_partitioner.ROWS,
+    *options_storage.ROWS,
+    *options_ours.ROWS,
+    *options_delta.ROWS,
+    *options_block_gzip.OURS,
+)
+CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_cloud.ROWS
+BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = options_block_gzip.ROWS
+
+EXACT: Final = {option.key: option for option in OPTIONS if not option.family}
+_FAMILIES: Final = {option.key.removesuffix("*"): option for option in OPTIONS if option.family}
+CLOUD: Final = {option.key: option for option in CLOUD_OPTIONS}
+
+
+def option_of(key: str) -> Option | None:
+    """The row of a key: its own, else that of the longest prefix above it."""
+    if key in EXACT:
+        return EXACT[key]
+    prefixes = [prefix for prefix in _FAMILIES if key.startswith(prefix) and key != prefix]
+    return _FAMILIES[max(prefixes, key=len)] if prefixes else None
+
+
+def similar_key(key: str) -> str:
+    """A sentence that names the known key nearest to a misspelt one, or nothing."""
+    return did_you_mean(key, (*EXACT, *CLOUD, *(row.key for row in BLOCK_GZIP_OPTIONS)))
+
+
+def presentable(key: str, text: str) -> str:
+    """What may be shown of a key's value. A key without a row of its own may be a misspelt secret: then nothing."""
+    option = EXACT.get(key) or CLOUD.get(key)
+    if option is not None:
+        return masked(key, text, option.type)
+    near = difflib.get_close_matches(_bare(key), _SECRETS, n=1, cutoff=0.7)
+    return MASK if near else masked(key, text)
+
+
+def _bare(key: str) -> str:
+    """The key without what all of its family begin with, which would make each look like the other."""
+    return key.removeprefix(next((prefix for prefix in _FAMILIES if key.startswith(prefix)), ""))
+
+
+_SECRETS: Final = tuple(
+    _bare(row.key) for row in (*OPTIONS, *CLOUD_OPTIONS) if sensitive(row.key, row.type) or row.type is Type.PASSWORD
+)

@@ -1,0 +1,138 @@
+"""How are dead letters read as records again? Through the pipeline, rotation off: for a replay, and for its lost files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from kafka_s3.commit.dead_letters import (
+    FiledLetter,
+    Ledger,
+    LetterSelection,
+    LetterState,
+    committed_ms,
+    letters,
+    read_ledger,
+)
+from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.errors import CommitError
+from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Source
+from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
+from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.task.error_policy import ErrorPolicy
+from kafka_s3.task.rotation import RotationRules
+from kafka_s3.task.worker import Pipeline
+
+BATCH: Final = 1000
+HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+SCHEMA: Final = pa.schema([
+    ("offset", pa.int64()), ("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(HEADER)),
+])  # fmt: skip
+
+Guard: TypeAlias = Callable[[Source, ObjectStore], Source]
+"""Puts the watch of the Delta tables before an engine; the store is the one that has the engine's uploads."""
+
+
+def unguarded(source: Source, store: ObjectStore) -> Source:
+    """The engine itself: no tables are kept."""
+    return source
+
+
+@dataclass(frozen=True, slots=True)
+class LetterSource:
+    """The engine of a replay: letters instead of Kafka's records, through the same pipeline, into a store of its own."""
+
+    letters: Mapping[TopicPartition, Sequence[DeadLetter]]
+    pipeline: Pipeline
+    store: ObjectStore
+
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+        """One report per assignment, in their order."""
+        return [self._read(one) for one in assignments]
+
+    def _read(self, one: Assignment) -> TaskReport:
+        return self.pipeline.process(one, batches_of(self.letters[one.topic_partition]), self.store)
+
+
+def lenient(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with rotation off, and with every failure a dead letter again: nothing is skipped, nothing stops the replay."""
+    nulls = "write" if pipeline.policy.nulls == "write" else "ignore"
+    policy = ErrorPolicy(tolerant=True, reporter=True, nulls=nulls, report_nulls=True, strict=False)
+    return replace(pipeline, rules=RotationRules(tombstones=pipeline.rules.tombstones), policy=policy)
+
+
+def rewrite_from_letters(
+    entry: CommitEntry,
+    gone: list[DataFile],
+    *,
+    pipeline: Pipeline,
+    store: ObjectStore,
+    paths: StatePaths,
+    guard: Guard = unguarded,
+) -> list[DataFile]:
+    """New uploads of the files `gone` of an entry of kind replay, from the dead letters that it resolves."""
+    ledger, made = read_ledger(store, paths), list[DataFile]()
+    for file in gone:
+        tp = file.topic_partition
+        offsets = entry.resolved.get(tp, OffsetSet()).since(file.first_offset).before(file.last_offset + 1)
+        wanted = LetterSelection(topic=tp.topic, partition=tp.partition, states=frozenset({LetterState.REPLAYED}))
+        found = [filed for filed in _present(ledger, store, selection=wanted) if filed.settled == entry.version]
+        inside = [filed.letter for filed in found if _covers(offsets, filed.letter.offset)]
+        until = file.last_offset + 1
+        only = Assignment(
+            tp, file.first_offset, until, (Delivery(committed_ms(entry), until),),
+            close=file.reason, only=file, data_key=_values_of(file, entry).key,
+        )  # fmt: skip
+        inside.sort(key=lambda letter: letter.offset)
+        [report] = guard(LetterSource({tp: inside}, lenient(pipeline), store), store).read([only])
+        if [again.records for again in report.files] != [file.records]:
+            abort_all(store, report.files)
+            raise CommitError(
+                f"{file.key} cannot be made again from its dead letters: offsets {file.first_offset} to {file.last_offset} give other "
+                "records than the log counts. Was the configuration changed? Restore the one of the replay, restart, then change it."
+            )
+        made.append(replace(file, upload=report.files[0].upload, bytes=report.files[0].bytes))
+    return made
+
+
+def batches_of(some: Sequence[DeadLetter]) -> Iterator[pa.RecordBatch]:
+    """Letters in offset order as the batches that Kafka would give of their records."""
+    for at in range(0, len(some), BATCH):
+        rows = [_row(letter) for letter in some[at : at + BATCH]]
+        yield pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def _row(letter: DeadLetter) -> Mapping[str, object]:
+    headers = [{"key": name, "value": value} for name, value in letter.headers]
+    return {
+        "offset": letter.offset, "timestamp": letter.timestamp, "key": letter.key, "value": letter.value, "headers": headers,
+    }  # fmt: skip
+
+
+def _present(ledger: Ledger, store: ObjectStore, *, selection: LetterSelection) -> Iterator[FiledLetter]:
+    return letters(ledger, store, selection=selection, missing=lambda _: None)
+
+
+def _covers(offsets: OffsetSet, offset: int) -> bool:
+    return any(first <= offset <= last for first, last in offsets.ranges)
+
+
+def _values_of(file: DataFile, entry: CommitEntry) -> DataFile:
+    """The object of values that belongs to a file of the entry; the file itself where there is none."""
+    place = (file.topic_partition, file.encoded_partition, file.first_offset)
+    values = (other for other in entry.files if other.role is Role.VALUE)
+    return next((v for v in values if (v.topic_partition, v.encoded_partition, v.first_offset) == place), file)
+
+
+def abort_all(store: ObjectStore, files: Iterable[DataFile]) -> None:
+    """Ends the uploads of files that are not going to be committed."""
+    for file in files:
+        store.abort_upload(file.upload.key, file.upload.id)

@@ -1,0 +1,192 @@
+"""What can close a file now, and which offsets must be read for it? Pure decisions of the driver; nothing due, no job.
+
+*Deliveries*: each look at the heads is a delivery in Connect's words, `(now, head)`; a record's wall-clock time is that of the first
+delivery past it.
+*Readiness*: the open tail is never stored, it is read again from the frontier, so a topic-partition is read only when a file can close:
+by count, by the schedule's clock, by idle time; by record time when the brokers' time index says so, the backlog has doubled or a
+quarter of the interval has passed; and at the latest after `tail.check.interval.ms`, so that bad records in the tail come to light.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from kafka_s3.model.files import Reason
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import Assignment, Delivery, Tail, TaskReport
+from kafka_s3.task.rotation import RotationRules
+
+FIRST_LIMIT = 1_000_000
+CLOCK_PARTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How eagerly to read.
+
+    `wall_clock`: the extractor looks at the time of delivery. `check_ms`: `tail.check.interval.ms`, 0 is at once.
+    """
+
+    rules: RotationRules
+    by_record_time: bool
+    wall_clock: bool
+    check_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One topic-partition as the driver knows it.
+
+    `examined` is the offset up to which the tail was read, at `examined_ms` (None: never); `tail` what was pending then; `more` whether
+    the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of one task at most.
+    """
+
+    topic_partition: TopicPartition
+    frontier: int
+    rotation_ms: int | None
+    recorded: OffsetSet = field(default_factory=OffsetSet)
+    deliveries: tuple[Delivery, ...] = ()
+    examined: int = 0
+    examined_ms: int | None = None
+    tail: Tail = field(default_factory=Tail)
+    grown_ms: int = 0
+    limit: int = FIRST_LIMIT
+    more: bool = False
+
+    @property
+    def head(self) -> int:
+        """The newest known head."""
+        return self.deliveries[-1].until if self.deliveries else self.frontier
+
+    @property
+    def unexamined(self) -> int:
+        """Offsets of the tail that no task has read yet."""
+        return max(self.head - max(self.examined, self.frontier), 0)
+
+
+def delivered(partition_state: PartitionState, now_ms: int, head: int, readiness: Readiness) -> PartitionState:
+    """The partition_state after a look at the head. Deliveries that no rule can tell apart are merged."""
+    partition_state = _not_ahead(partition_state, now_ms, readiness.rules)
+    head = max(head, partition_state.head)
+    if (
+        head <= partition_state.frontier
+        and partition_state.rotation_ms is not None
+        and now_ms >= partition_state.rotation_ms
+    ):
+        partition_state = replace(
+            partition_state, rotation_ms=readiness.rules.next_rotation(now_ms)
+        )  # nothing pending: the timer just moves
+    arrival = Delivery(now_ms, head)
+    grown = now_ms if head > partition_state.head or not partition_state.deliveries else partition_state.grown_ms
+    if not partition_state.deliveries:
+        return replace(partition_state, deliveries=(arrival,), grown_ms=grown)
+    last = partition_state.deliveries[-1]
+    same_mark = readiness.rules.next_rotation(last.now_ms) == readiness.rules.next_rotation(now_ms)
+    if same_mark and (head == last.until or not readiness.wall_clock):
+        merged = last if head == last.until else arrival
+        return replace(partition_state, deliveries=(*partition_state.deliveries[:-1], merged), grown_ms=grown)
+    return replace(partition_state, deliveries=(*partition_state.deliveries, arrival), grown_ms=grown)
+
+
+def plan(
+    partition_state: PartitionState, now_ms: int, readiness: Readiness, *, interval_reached: bool = False
+) -> Assignment | None:
+    """The range to read now, None where nothing can close. `interval_reached`: the time index shows a record past the interval."""
+    if partition_state.head <= partition_state.frontier:
+        return None
+    idle = _idle(partition_state, now_ms, readiness.rules)
+    if idle or interval_reached or _due(partition_state, now_ms, readiness):
+        return assignment(partition_state, close=Reason.FLUSH_IDLE if idle else None)
+    return None
+
+
+def assignment(partition_state: PartitionState, *, close: Reason | None = None) -> Assignment:
+    """Everything from the frontier to the head, up to the limit; `close` closes the tail if the range reaches the head."""
+    until = min(partition_state.head, partition_state.frontier + partition_state.limit)
+    deliveries = []
+    for delivery in partition_state.deliveries:
+        deliveries.append(delivery)
+        if delivery.until >= until and until < partition_state.head:
+            break
+    return Assignment(
+        partition_state.topic_partition,
+        partition_state.frontier,
+        until,
+        tuple(deliveries),
+        partition_state.rotation_ms,
+        partition_state.recorded,
+        close if until == partition_state.head else None,
+    )
+
+
+def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) -> PartitionState:
+    """The partition_state after a report was committed."""
+    more = report.until < partition_state.head
+    kept = tuple(d for d in partition_state.deliveries if d.until > report.frontier)
+    return replace(
+        partition_state,
+        frontier=report.frontier,
+        rotation_ms=report.next_rotation_ms,
+        recorded=partition_state.recorded.plus(report.dead).since(report.frontier),
+        deliveries=kept or partition_state.deliveries[-1:],
+        examined=report.until,
+        examined_ms=now_ms,
+        tail=report.tail,
+        limit=partition_state.limit * 2 if more and report.frontier == partition_state.frontier else FIRST_LIMIT,
+        more=more,
+    )
+
+
+def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
+    """The assignments in groups of at most `tasks` (`tasks.max`), the largest backlogs together."""
+    ordered = sorted(assignments, key=lambda a: a.start - a.until)
+    return [ordered[at : at + tasks] for at in range(0, len(ordered), tasks)]
+
+
+def _not_ahead(partition_state: PartitionState, now_ms: int, rules: RotationRules) -> PartitionState:
+    """The partition_state with no time later than now: where the clock was set back, nothing waits until it is there again."""
+    mark, times = rules.next_rotation(now_ms), [delivery.now_ms for delivery in partition_state.deliveries]
+    jumped = max(partition_state.grown_ms, partition_state.examined_ms or 0, *times[-1:]) > now_ms
+    if not jumped and (mark is None or partition_state.rotation_ms is None or partition_state.rotation_ms <= mark):
+        return partition_state
+    return replace(
+        partition_state,
+        rotation_ms=mark,
+        deliveries=tuple(Delivery(min(d.now_ms, now_ms), d.until) for d in partition_state.deliveries),
+        examined_ms=None if partition_state.examined_ms is None else min(partition_state.examined_ms, now_ms),
+        grown_ms=min(partition_state.grown_ms, now_ms),
+    )
+
+
+def _due(partition_state: PartitionState, now_ms: int, readiness: Readiness) -> bool:
+    rules = readiness.rules
+    since = partition_state.examined_ms
+    # a mark between this look and now is acted on by the next look, not by reading in vain
+    arrived_ms = partition_state.deliveries[-1].now_ms
+    if partition_state.more or (partition_state.rotation_ms is not None and arrived_ms >= partition_state.rotation_ms):
+        return True
+    if not partition_state.unexamined:
+        return False
+    count = (partition_state.tail.records if since is not None else 0) + partition_state.unexamined
+    if 0 <= rules.flush_size <= count or partition_state.unexamined >= FIRST_LIMIT:
+        return True
+    waited = now_ms - (since if since is not None else partition_state.deliveries[0].now_ms)
+    if waited >= readiness.check_ms:
+        return True
+    return _by_growth(partition_state, waited, readiness)
+
+
+def _by_growth(partition_state: PartitionState, waited: int, readiness: Readiness) -> bool:
+    """For rules that cannot be judged from outside: read when never read, when the tail has doubled, or after a part of the interval."""
+    rules = readiness.rules
+    if not (readiness.by_record_time or rules.flush_bytes > 0):
+        return False
+    examined = max(partition_state.examined - partition_state.frontier, 0)
+    doubled = partition_state.unexamined >= examined
+    return doubled or (readiness.by_record_time and waited >= rules.interval_ms / CLOCK_PARTS)
+
+
+def _idle(partition_state: PartitionState, now_ms: int, rules: RotationRules) -> bool:
+    return rules.idle_ms > 0 and now_ms - partition_state.grown_ms >= rules.idle_ms

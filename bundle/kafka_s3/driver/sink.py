@@ -1,0 +1,327 @@
+"""How does a sink run? The loop: look at the brokers, plan, read, commit, publish, follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.commit.log import CommitLog, Rewrite
+from kafka_s3.driver.dead_letter_limit import LIMIT_REMEDY, above_limit, most_frequent
+from kafka_s3.driver.followers import REPORTERS, Follower
+from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
+from kafka_s3.driver.recovery import rewrite_from_kafka
+from kafka_s3.driver.tagging import Tagging
+from kafka_s3.driver.topics import Behaviour, Resume, Topics
+from kafka_s3.model.errors import (
+    CommitError,
+    CommitUnknown,
+    KafkaUnavailable,
+    OffsetsLost,
+    RecordError,
+    RegistryUnavailable,
+    SourceError,
+    StorageUnavailable,
+    TableError,
+    UploadMissing,
+)
+from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Totals, counted
+from kafka_s3.model.observer import Observer, Round, Silent, Start
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Brokers, Source
+from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.storage.store import ObjectStore
+
+
+def always() -> bool:
+    """Nothing keeps the sink from going on."""
+    return True
+
+
+@dataclass
+class Sink:
+    """One sink: the driver's state and its loop. Not thread-safe; one per process and name."""
+
+    behaviour: Behaviour
+    brokers: Brokers
+    source: Source
+    store: ObjectStore
+    log: CommitLog
+    clock_ms: Callable[[], int]
+    followers: Sequence[Follower] = ()
+    tagging: Tagging | None = None
+    observer: Observer = field(default_factory=Silent)
+    resume: Resume | None = None
+    replays_again: Rewrite | None = None
+    topics: Topics = field(init=False)
+    looked_ms: int | None = None
+    _undecided: tuple[CommitEntry, Sequence[TaskReport]] | None = None
+    _unpublished: CommitEntry | None = None
+    _registry_down_since: int | None = None
+
+    def __post_init__(self) -> None:
+        """Topics are found when the sink is opened."""
+        self.topics = Topics(self.behaviour, self.brokers, self.log, self._commit, self.observer)
+        if self.resume is not None:
+            self.topics.resume = self.resume
+
+    @property
+    def partition_states(self) -> dict[TopicPartition, PartitionState]:
+        """Where each topic-partition stands."""
+        return self.topics.partition_states
+
+    def open(self) -> None:
+        """Claims the log, publishes what the last driver left, finds the topics. Raises CommitError, SourceError, StorageError."""
+        cluster = self.brokers.cluster_id()
+        known = self.log.load().cluster_id
+        if known and cluster and known != cluster:
+            raise SourceError(
+                f"Sink {self.behaviour.sink} was fed by Kafka cluster {known}, but this is cluster {cluster}: its offsets mean other "
+                "records. Check kafka.bootstrap.servers, or use a new sink name."
+            )
+        self.log.claim(cluster_id=cluster, rewrite=self._rewrite)
+        self.topics.refresh(self.clock_ms())
+        self._follow()
+        self.observer.started(self._start())
+
+    def cycle(self, go_on: Callable[[], bool] = always) -> bool:
+        """Looks and works off what is due. False where Kafka or the bucket did not answer; the next cycle goes on from there.
+
+        `go_on` is asked before each turn, and ends the work early, with all turns so far committed. A schema registry that does not answer
+        is waited for as long as `errors.retry.timeout` says, then RegistryUnavailable is raised.
+        """
+
+        def poll_and_work() -> None:
+            self._publish()
+            self.poll()
+            while self.step(go_on):
+                pass
+
+        return self._tried(poll_and_work)
+
+    def try_drain(self, go_on: Callable[[], bool] = always, *, close: Reason | None = None) -> bool:
+        """Drains; False where Kafka, the bucket or the registry did not answer and it has to be called again (see `cycle`)."""
+        return self._tried(lambda: self.drain(go_on, close=close))
+
+    def within_patience(self, pause_ms: int) -> int:
+        """The pause, or what is left until a registry that is away has used up `errors.retry.timeout`, if that is less."""
+        if self._registry_down_since is None or self.behaviour.retry_timeout_ms < 0:
+            return pause_ms
+        return max(0, min(pause_ms, self._registry_down_since + self.behaviour.retry_timeout_ms - self.clock_ms()))
+
+    def poll(self) -> None:
+        """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
+        now = self.clock_ms()
+        self.topics.poll(now)
+        self.looked_ms = now
+
+    def step(self, go_on: Callable[[], bool] = always) -> bool:
+        """Plans and works off what is due; returns whether there may be more to do."""
+        self._publish()
+        now = self.clock_ms()
+        due = []
+        reached = self.topics.intervals_reached()
+        for tp, partition_state in self.partition_states.items():
+            planned = plan(partition_state, now, self.behaviour.readiness, interval_reached=tp in reached)
+            if planned is not None:
+                due.append(planned)
+        return self.work(due, go_on)
+
+    def drain(self, go_on: Callable[[], bool] = always, *, close: Reason | None = None) -> None:
+        """Works until nothing that was delivered can close a file any more; with `close` the open tail is closed too."""
+        while self.step(go_on):
+            pass
+        self.work([assignment(s) for s in self.partition_states.values() if s.unexamined], go_on)
+        while close is not None:
+            pending = [assignment(s, close=close) for s in self.partition_states.values() if s.head > s.frontier]
+            if not self.work(pending, go_on):
+                return
+
+    def work(self, due: Sequence[Assignment], go_on: Callable[[], bool] = always) -> bool:
+        """Reads the assignments, `tasks.max` at a time, and commits each turn; False where nothing was to be read, or `go_on` said no."""
+        due = self.topics.still_there(due)
+        for turn in in_turns(due, self.behaviour.tasks_max):
+            if not go_on():
+                return False
+            started = self.clock_ms()
+            reports = self.source.read(turn)
+            self._stop_at_failures(reports)
+            self._stop_above_ceiling(reports)
+            entry = self._entry(reports)
+            if entry is not None:
+                self._undecided = entry, reports
+                self._decide()
+            else:
+                self._advance(reports)
+            self._publish()
+            self._notify(started, reports, entry)
+        return bool(due)
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Per topic-partition the records between the frontier and the newest known head."""
+        return {
+            tp: max(partition_state.head - partition_state.frontier, 0)
+            for tp, partition_state in self.partition_states.items()
+        }
+
+    def _start(self) -> Start:
+        heads = self.brokers.heads(self.partition_states)
+        backlog = sum(max(head - self.partition_states[tp].frontier, 0) for tp, head in heads.items())
+        state = self.log.state
+        return Start(self.behaviour.sink, state.epoch, state.version, state.totals, len(heads), backlog)
+
+    def _tried(self, work: Callable[[], None]) -> bool:
+        try:
+            work()
+        except (KafkaUnavailable, StorageUnavailable, UploadMissing) as error:
+            self.observer.warned(str(error))
+            return False
+        except OffsetsLost as error:  # between plan and read
+            if self.behaviour.lost == "fail":
+                raise
+            self.observer.warned(str(error))
+            return False
+        except CommitUnknown as error:
+            if self._undecided is None:  # it was no work of tasks, which could be settled later
+                raise
+            self.observer.warned(str(error))
+            return False
+        except RegistryUnavailable as error:
+            self._wait_for_registry(error)
+            return False
+        self._registry_down_since = None
+        return True
+
+    def _wait_for_registry(self, error: RegistryUnavailable) -> None:
+        """Warns, or raises the error once the registry has been away for `errors.retry.timeout` (SEMANTICS A1.4)."""
+        now, patience = self.clock_ms(), self.behaviour.retry_timeout_ms
+        if self._registry_down_since is None:
+            self._registry_down_since = now
+        if 0 <= patience <= now - self._registry_down_since:
+            raise error
+        self.observer.warned(str(error))
+
+    # ------------------------------------------------------------ commit
+
+    def _entry(self, reports: Sequence[TaskReport]) -> CommitEntry | None:
+        changed = [r for r in reports if r.frontier != r.start or r.files]
+        if not changed:
+            return None
+        progress = {r.topic_partition: self._progress(r) for r in changed}
+        files = tuple(file for report in changed for file in report.files)
+        values = counted(files)
+        written, dead = sum(file.records for file in values), sum(len(r.dead) for r in changed)
+        skipped = sum(r.skipped for r in changed)
+        totals = Totals(
+            written + dead + skipped, written, dead, skipped, len(values), sum(file.bytes for file in values)
+        )
+        return self.log.new_entry(
+            EntryKind.DATA,
+            progress=progress,
+            files=files,
+            dead_letters={r.topic_partition: DeadLetterCount(len(r.dead), r.stages) for r in changed if len(r.dead)},
+            skipped={r.topic_partition: r.skipped for r in changed if r.skipped},
+            totals=totals,
+        )
+
+    def _progress(self, report: TaskReport) -> Progress:
+        """Where a topic-partition stands after the report, once its records add up."""
+        before = self.log.state.progress[report.topic_partition]
+        values = counted(report.files)
+        dead = before.recorded.plus(report.dead)
+        settled = sum(file.records for file in values) + len(dead.before(report.frontier)) + report.skipped
+        if settled != report.rows:
+            raise CommitError(
+                f"{report.topic_partition} [{report.start}, {report.frontier}): {report.rows} records read, but {settled} written, "
+                "dead-lettered or skipped. Nothing was committed. This is a defect of kafka-s3; please report it."
+            )
+        written = max((file.last_offset + 1 for file in values), default=before.written)
+        return Progress(report.frontier, written, dead.since(report.frontier))
+
+    def _decide(self) -> None:
+        """Commits the work that is ready, or finds it committed where the answer to an earlier attempt was lost. Raises CommitUnknown."""
+        if self._undecided is None:
+            return
+        entry, reports = self._undecided
+        self.log.append(entry)
+        self._undecided, self._unpublished = None, entry
+        self._advance(reports)
+
+    def _advance(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            partition_state = self.partition_states[report.topic_partition]
+            self.partition_states[report.topic_partition] = committed(partition_state, report, self.clock_ms())
+
+    def _commit(self, entry: CommitEntry) -> None:
+        self._publish()
+        self.log.append(entry)
+        self._unpublished = entry
+        self._publish()
+
+    def _publish(self) -> None:
+        """Publishes the last entry, if that is still to be done: no entry is written behind an unpublished one."""
+        self._decide()
+        entry = self._unpublished
+        if entry is None:
+            return
+        self.log.publish(entry, rewrite=self._rewrite)
+        self._unpublished = None
+        if self.tagging is not None:
+            self.tagging.tag(entry.files, self.store)
+        self.log.checkpoint()
+        self._follow()
+
+    def _follow(self) -> None:
+        for follower in self.followers:
+            try:
+                follower.catch_up(self.log)
+            except (SourceError, TableError) as error:  # a follower never stops the sink
+                self.observer.warned(f"{follower.name}: {error} It catches up after the next entry.")
+
+    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
+        if entry.kind is EntryKind.REPLAY and self.replays_again is not None:
+            return self.replays_again(entry, gone)
+        return rewrite_from_kafka(entry, gone, brokers=self.brokers, source=self.source)
+
+    def _notify(self, started: int, reports: Sequence[TaskReport], entry: CommitEntry | None) -> None:
+        done = Round(
+            version=self.log.state.version,
+            started_ms=started,
+            ended_ms=self.clock_ms(),
+            read=sum(report.read for report in reports),
+            totals=entry.totals if entry is not None else Totals(),
+            files=entry.files if entry is not None else (),
+            frontier=self.log.state.frontier,
+            lag=self.lag(),
+            looked_ms=self.looked_ms,
+        )
+        self.observer.round_done(done)
+
+    def _stop_at_failures(self, reports: Sequence[TaskReport]) -> None:
+        failed = [report for report in reports if report.failure is not None]
+        if not failed:
+            return
+        self._abort(reports)
+        letters = [report.letter for report in failed if report.letter is not None]
+        for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS)):
+            if letters:
+                reporter.send(letters)
+        first = failed[0]
+        reason = (first.failure or "").removesuffix(".")
+        raise RecordError(
+            f"Sink {self.behaviour.sink} stops at {reason}. Nothing of this batch was committed; the sink stands at "
+            f"{first.topic_partition} offset {first.start}. Correct the data or the configuration. {first.remedy}"
+        )
+
+    def _stop_above_ceiling(self, reports: Sequence[TaskReport]) -> None:
+        exceeded = above_limit(reports, ratio=self.behaviour.dead_letter_ratio)
+        if exceeded is None:
+            return
+        reason = most_frequent(reports, self.store)
+        self._abort(reports)
+        raise RecordError(f"Sink {self.behaviour.sink} stops: {exceeded} Most often: {reason} {LIMIT_REMEDY}")
+
+    def _abort(self, reports: Sequence[TaskReport]) -> None:
+        for report in reports:
+            for file in report.files:
+                self.store.abort_upload(file.upload.key, file.upload.id)

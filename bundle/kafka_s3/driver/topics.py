@@ -1,0 +1,242 @@
+"""Which topic-partitions does a sink read, and where does each stand?
+
+Finds topics and partitions while the sink runs, gives new ones their first position, notes the heads, and sees what Kafka no longer has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.driver.planner import PartitionState, Readiness, delivered
+from kafka_s3.model.errors import OffsetsLost, TopicRecreated
+from kafka_s3.model.observer import Observer
+from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.protocols import Brokers, Topic
+from kafka_s3.model.tasks import Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What the loop itself needs of the configuration. `reset`: earliest, latest or none; `lost`: fail or gap.
+
+    `retry_timeout_ms`: how long a schema registry may be away, -1 without limit. `dead_letter_ratio`: the share of a batch's records that
+    may become dead letters; 1 is no limit.
+    """
+
+    sink: str
+    topics: tuple[str, ...]
+    topics_regex: str | None
+    readiness: Readiness
+    tasks_max: int
+    reset: str
+    lost: str
+    refresh_ms: int
+    record_timestamps: bool
+    retry_timeout_ms: int = 0
+    dead_letter_ratio: float = 1.0
+
+
+Resume: TypeAlias = Callable[[TopicPartition], int | None]
+
+
+def _nowhere(topic_partition: TopicPartition) -> None:
+    """There was no sink before."""
+
+
+@dataclass
+class Topics:
+    """The partition_state of every topic-partition of a sink. `commit` writes an entry to the log and publishes it.
+
+    `resume` gives a new topic-partition the offset at which the sink that this one replaces would go on, None where there is none.
+    """
+
+    behaviour: Behaviour
+    brokers: Brokers
+    log: CommitLog
+    commit: Callable[[CommitEntry], None]
+    observer: Observer
+    resume: Resume = _nowhere
+    partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    _refreshed_ms: int | None = None
+
+    def refresh(self, now: int) -> None:
+        """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
+        topics = self.brokers.describe(self._topic_names())
+        self._look_for_recreated(topics.values())
+        known = self.log.state
+        found = [TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions]
+        fresh = [tp for tp in found if tp not in known.progress]
+        ids = {topic.name: topic.id for topic in topics.values() if known.topic_ids.get(topic.name) != topic.id}
+        if fresh or ids:
+            positions = self._first_positions(fresh)
+            self.commit(self.log.new_entry(EntryKind.POSITION, progress=positions, topic_ids=ids))
+        self._forget([tp for tp in self.partition_states if tp not in found])
+        rules = self.behaviour.readiness.rules
+        for tp in found:
+            if tp not in self.partition_states:
+                progress = self.log.state.progress[tp]
+                self.partition_states[tp] = PartitionState(
+                    tp, progress.frontier, rules.next_rotation(now), progress.recorded, grown_ms=now
+                )
+        self._refreshed_ms = now
+
+    def poll(self, now: int) -> None:
+        """One delivery: notes the heads of all topic-partitions."""
+        if self._refreshed_ms is None or not 0 <= now - self._refreshed_ms < self.behaviour.refresh_ms:
+            self.refresh(now)
+        heads = self.brokers.heads(self.partition_states)
+        short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].frontier}
+        again = self._look_for_recreated(self.brokers.describe(sorted(short)).values())
+        for tp, head in heads.items():
+            if tp in self.partition_states:
+                if head < self.partition_states[tp].frontier and tp.topic not in again:
+                    self._beyond_head(tp, self.partition_states[tp].frontier, head)
+                self.partition_states[tp] = delivered(self.partition_states[tp], now, head, self.behaviour.readiness)
+
+    def _topic_names(self) -> list[str]:
+        if self.behaviour.topics_regex is None:
+            return list(self.behaviour.topics)
+        pattern = re.compile(self.behaviour.topics_regex)
+        return [name for name in self.brokers.topic_names() if pattern.fullmatch(name)]
+
+    def _first_positions(self, fresh: Sequence[TopicPartition]) -> dict[TopicPartition, Progress]:
+        """Partitions found at the start follow the reset policy; those that appear later begin at their first record, lest it be lost."""
+        known = {tp: offset for tp in fresh if (offset := self.resume(tp)) is not None}
+        positions = {tp: Progress(offset) for tp, offset in known.items()}
+        fresh = [tp for tp in fresh if tp not in known]
+        if not fresh:
+            return positions
+        policy = self.behaviour.reset if self._refreshed_ms is None else "earliest"
+        if policy == "none":
+            raise OffsetsLost(
+                f"Sink {self.behaviour.sink} has no position for {', '.join(map(str, fresh))} and auto.offset.reset is none. "
+                "Set consumer.override.auto.offset.reset to earliest or latest."
+            )
+        offsets = self.brokers.starts(fresh) if policy == "earliest" else self.brokers.heads(fresh)
+        return positions | {tp: Progress(offset) for tp, offset in offsets.items()}
+
+    def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
+        """The assignments whose first record Kafka still has; for the others the sink stops, or records a gap."""
+        topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
+        # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
+        again = self._look_for_recreated(topics.values())
+        due = [a for a in due if a.topic_partition.topic in topics and a.topic_partition.topic not in again]
+        if not due:
+            return []
+        starts = self.brokers.starts([a.topic_partition for a in due])
+        lost = {a.topic_partition: starts[a.topic_partition] for a in due if starts[a.topic_partition] > a.start}
+        if not lost:
+            return list(due)
+        details = "; ".join(
+            f"{tp}: wanted {self.partition_states[tp].frontier}, available from {start}"
+            for tp, start in sorted(lost.items())
+        )
+        if self.behaviour.lost == "fail":
+            raise OffsetsLost(
+                f"Sink {self.behaviour.sink}: records that must be read are no longer in Kafka ({details}). Restore them, or set "
+                "behavior.on.lost.offsets=gap to go on and record the gap."
+            )
+        self.observer.warned(f"records lost to retention, gap recorded: {details}")
+        self._jump(lost, cause="retention")
+        return [a for a in due if a.topic_partition not in lost]
+
+    def _beyond_head(self, tp: TopicPartition, wanted: int, head: int) -> None:
+        if self.behaviour.lost == "fail":
+            raise OffsetsLost(
+                f"Sink {self.behaviour.sink}: {tp} ends at {head}, but {wanted} is wanted next: the partition was truncated or its "
+                "topic recreated. Set behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
+            )
+        self._jump({tp: head}, cause="truncated")
+
+    def _look_for_recreated(self, topics: Iterable[Topic]) -> set[str]:
+        """The names of the topics that are not those that the log knows; the sink stops for them, or begins them anew."""
+        known = self.log.state.topic_ids
+        again = [topic for topic in topics if known.get(topic.name, topic.id) != topic.id]
+        for topic in again:
+            self._recreated(topic)
+        return {topic.name for topic in again}
+
+    def _recreated(self, topic: Topic) -> None:
+        if self.behaviour.lost == "fail":
+            raise TopicRecreated(
+                f"Sink {self.behaviour.sink}: topic {topic.name} was deleted and created again; its offsets and object names begin anew. "
+                "Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
+                "(objects of the old topic with the same names are overwritten)."
+            )
+        before = [tp for tp in self.log.state.progress if tp.topic == topic.name]
+        still = [tp for tp in before if tp.partition in topic.partitions]
+        for gone in set(self.partition_states).intersection(before).difference(still):
+            del self.partition_states[gone]
+        # a partition that the new topic does not have yet would begin at its first offset, too
+        positions = dict.fromkeys(before, 0) | self.brokers.starts(still)
+        self._jump(positions, cause="recreated", topic_ids={topic.name: topic.id})
+
+    def _forget(self, gone: Sequence[TopicPartition]) -> None:
+        """Leaves out what Kafka does not have any more; the log keeps its position, in case it was the brokers that did not know it yet."""
+        for tp in gone:
+            partition_state = self.partition_states.pop(tp)
+            unread = (
+                f", {partition_state.head - partition_state.frontier} offsets before its end"
+                if partition_state.head > partition_state.frontier
+                else ""
+            )
+            self.observer.warned(
+                f"{tp} is not in Kafka any more: left out. The sink stands at {partition_state.frontier}{unread}."
+            )
+
+    def _jump(
+        self, positions: Mapping[TopicPartition, int], *, cause: str, topic_ids: Mapping[str, str] | None = None
+    ) -> None:
+        """Moves frontiers over what is gone, as an entry of the log."""
+        before = self.log.state.progress
+        gaps = [
+            gap for tp, position in positions.items() for gap in _gaps(tp, before[tp], position=position, cause=cause)
+        ]
+        progress = {tp: _moved(before[tp], position, cause=cause) for tp, position in positions.items()}
+        entry = self.log.new_entry(EntryKind.POSITION, progress=progress, gaps=tuple(gaps), topic_ids=topic_ids or {})
+        self.commit(entry)
+        for tp in self.partition_states.keys() & progress.keys():
+            partition_state, position = self.partition_states[tp], progress[tp].frontier
+            kept = tuple(d for d in partition_state.deliveries if d.until > position) if cause == "retention" else ()
+            self.partition_states[tp] = replace(
+                partition_state,
+                frontier=position,
+                examined=position,
+                examined_ms=None,
+                recorded=progress[tp].recorded,
+                deliveries=kept,
+            )
+
+    def intervals_reached(self) -> set[TopicPartition]:
+        """Topic-partitions where the brokers' time index shows a record past the rotation interval of the open tail."""
+        interval = self.behaviour.readiness.rules.interval_ms
+        if interval <= 0 or not self.behaviour.record_timestamps:
+            return set()
+        wanted = {
+            tp: partition_state.tail.base_ms + interval
+            for tp, partition_state in self.partition_states.items()
+            if partition_state.tail.base_ms is not None and partition_state.unexamined
+        }
+        found = self.brokers.offsets_at(wanted)
+        return {tp for tp, offset in found.items() if offset is not None and offset < self.partition_states[tp].head}
+
+
+def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) -> Iterator[Gap]:
+    """What is passed over on the way to a position: going back, nothing; dead letters that are recorded already are not lost."""
+    at = before.frontier
+    for first, last in (*before.recorded.before(position).ranges, (position, position)):
+        if at < first:
+            yield Gap(*tp, at, first - 1, cause)
+        at = max(at, last + 1)
+
+
+def _moved(before: Progress, position: int, *, cause: str) -> Progress:
+    """The partition_state at another position. What retention left is as it was; elsewhere offsets mean other records now."""
+    if cause == "retention":
+        return replace(before, frontier=position, recorded=before.recorded.since(position))
+    return Progress(position, None if before.written is None else min(before.written, position))

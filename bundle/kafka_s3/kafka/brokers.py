@@ -1,0 +1,308 @@
+"""What do the brokers know, and how are they told? The only module that speaks to Kafka outside Spark.
+
+Metadata (topics, heads, offsets by time), the mirrored consumer group and the producer of dead letters. Client properties are given by
+their Java names, as Connect's users write them; `librdkafka` translates them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicCollection,
+)
+from confluent_kafka import TopicPartition as ClientTopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+
+from kafka_s3.config import librdkafka
+from kafka_s3.model.errors import KafkaUnavailable, SourceError
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Message, Topic
+
+REQUEST_SECONDS = 30.0
+CHECK = "Check the client's rights and security settings (consumer.override.*)."
+
+
+def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, str]:
+    """Java client properties as librdkafka's. Properties that only steer the Java consumer are left out."""
+    return {"bootstrap.servers": bootstrap_servers, "client.id": "kafka-s3", **librdkafka.librdkafka_properties(java)}
+
+
+def _operations(description: Any) -> frozenset[str]:
+    return frozenset(operation.name for operation in description.authorized_operations or ())
+
+
+class Send(Protocol):
+    """Hands a message to the producer; partition -1 leaves the choice to it."""
+
+    def __call__(self, topic: str, message: Message, *, partition: int = -1) -> None:
+        """Sends one message."""
+        ...
+
+
+class KafkaBrokers:
+    """A cluster's metadata and its small writes. Thread-compatible; close it when done.
+
+    Every method raises KafkaUnavailable where the brokers do not answer within `default.api.timeout.ms` (30 seconds unless given),
+    SourceError where they refuse.
+    """
+
+    def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self._java = dict(properties or {})
+        self._seconds = int(self._java.get("default.api.timeout.ms", REQUEST_SECONDS * 1000)) / 1000
+        self._client = client_properties(bootstrap_servers, self._java)
+        self._admin = self._new_admin()
+        self._isolation = (
+            IsolationLevel.READ_COMMITTED
+            if self._java.get("isolation.level") == "read_committed"
+            else IsolationLevel.READ_UNCOMMITTED
+        )
+
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        description = self._answer(self._admin.describe_cluster(request_timeout=self._seconds), "describe the cluster")
+        return str(description.cluster_id)
+
+    def topic_names(self) -> list[str]:
+        """All topics but the brokers' internal ones, sorted."""
+        try:
+            metadata = self._admin.list_topics(timeout=self._seconds)
+        except KafkaException as error:
+            raise self._error(error, "list topics") from error
+        return sorted(name for name in metadata.topics if not name.startswith("__"))
+
+    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
+        """The topics of these names that exist."""
+        if not names:
+            return {}
+        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._seconds)
+        found = {}
+        for name, future in futures.items():
+            try:
+                description = future.result()
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    continue
+                raise self._error(error, f"describe topic {name}") from error
+            partitions = tuple(sorted(p.id for p in description.partitions))
+            found[name] = Topic(name, str(description.topic_id), partitions)
+        return found
+
+    def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Per topic-partition the offset after the last readable record (the last stable offset under `read_committed`)."""
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), "read the end offsets")
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Per topic-partition the first offset that Kafka still has."""
+        return self._offsets(dict.fromkeys(partitions, OffsetSpec.earliest()), "read the start offsets")
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """Per topic-partition the first offset whose record timestamp (epoch ms) is at or after the given one, None where there is none."""
+        found = self._offsets({tp: OffsetSpec.for_timestamp(ms) for tp, ms in times.items()}, "look up offsets by time")
+        return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """The offsets committed by a consumer group."""
+        request = [ConsumerGroupTopicPartitions(group)]
+        (future,) = self._admin.list_consumer_group_offsets(request, request_timeout=self._seconds).values()
+        found = self._answer(future, f"read the offsets of group {group}").topic_partitions
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+
+    def group_members(self, group: str) -> list[str]:
+        """The live members of a consumer group, `client id at host`; none where there is no such group."""
+        (future,) = self._admin.describe_consumer_groups([group], request_timeout=self._seconds).values()
+        try:
+            description = future.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return []
+            raise self._error(error, f"describe group {group}") from error
+        return sorted(f"{member.client_id} at {member.host}" for member in description.members)
+
+    def topic_rights(self, name: str) -> frozenset[str]:
+        """What this client may do with a topic, by Kafka's names (`READ`, `WRITE`, ...); empty where the brokers do not say."""
+        names = TopicCollection([name])
+        futures = self._admin.describe_topics(names, include_authorized_operations=True, request_timeout=self._seconds)
+        return _operations(self._answer(futures[name], f"describe topic {name}"))
+
+    def group_rights(self, group: str) -> frozenset[str]:
+        """What this client may do with a consumer group, whether there is one or not; empty where the brokers do not say."""
+        (future,) = self._admin.describe_consumer_groups(
+            [group], include_authorized_operations=True, request_timeout=self._seconds
+        ).values()
+        return _operations(self._answer(future, f"describe group {group}"))
+
+    def topic_settings(self, name: str) -> dict[str, str]:
+        """The settings in effect for a topic, as `retention.ms` and `cleanup.policy`."""
+        request = [ConfigResource(ResourceType.TOPIC, name)]
+        (future,) = self._admin.describe_configs(request, request_timeout=self._seconds).values()
+        entries = self._answer(future, f"describe the settings of topic {name}")
+        return {key: entry.value for key, entry in entries.items() if entry.value is not None}
+
+    def check_creation(self, name: str, *, replication: int) -> None:
+        """Asks whether a topic of one partition could be created, and creates nothing. Raises SourceError with the brokers' reason."""
+        topic = NewTopic(name, num_partitions=1, replication_factor=replication)
+        (future,) = self._admin.create_topics([topic], validate_only=True, request_timeout=self._seconds).values()
+        self._answer(future, f"accept the creation of topic {name} with {replication} replicas")
+
+    def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Sets the committed offsets of a consumer group that has no members."""
+        if offsets:
+            wanted = [ClientTopicPartition(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+            request = [ConsumerGroupTopicPartitions(group, wanted)]
+            (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=self._seconds).values()
+            self._answer(future, f"commit the offsets of group {group}")
+
+    def create_topic(
+        self, name: str, *, partitions: int = 1, replication: int = 1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Creates a topic; one that exists already is left as it is."""
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
+        (future,) = self._admin.create_topics([topic], request_timeout=self._seconds).values()
+        try:
+            future.result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise self._error(error, f"create topic {name}") from error
+
+    def delete_topic(self, name: str) -> None:
+        """Deletes a topic."""
+        (future,) = self._admin.delete_topics([name], request_timeout=self._seconds).values()
+        self._answer(future, f"delete topic {name}")
+
+    def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> None:
+        """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged."""
+        if topic not in self.describe([topic]):
+            self.create_topic(topic, replication=replication)
+        with self.sending() as send:
+            for message in messages:
+                send(topic, message)
+
+    @contextmanager
+    def sending(self) -> Iterator[Send]:
+        """A function that sends messages; leaving the block waits until all are acknowledged. Raises KafkaUnavailable."""
+        failed: list[KafkaError] = []
+        producer = self.producer()
+
+        def done(error: KafkaError | None, _: Any) -> None:
+            if error is not None:
+                failed.append(error)
+
+        def send(topic: str, message: Message, *, partition: int = -1) -> None:
+            while True:
+                try:
+                    producer.produce(
+                        topic, message.value, message.key, partition=partition, headers=list(message.headers), on_delivery=done,
+                        timestamp=max(message.timestamp or 0, 0),
+                    )  # fmt: skip
+                except BufferError:
+                    producer.poll(0.1)  # the queue is full: let deliveries make room
+                else:
+                    producer.poll(0)
+                    return
+
+        yield send
+        if producer.flush(self._seconds) or failed:
+            reason = failed[0].str() if failed else "no acknowledgement in time"
+            raise KafkaUnavailable(f"Kafka at {self.bootstrap_servers} did not take records: {reason}.")
+
+    def producer(self) -> Producer:
+        """An idempotent producer with acknowledgement by all replicas."""
+        settings: dict[str, Any] = {**self._client, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+        return Producer(settings, logger=_silent())
+
+    def consumer(self, group: str) -> Consumer:
+        """A consumer for reading by explicit offsets; it commits nothing."""
+        settings: dict[str, Any] = {
+            **self._client, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "error",
+            "enable.partition.eof": True, "log_level": 0,
+            "isolation.level": self._java.get("isolation.level", "read_uncommitted"),
+        }  # fmt: skip
+        return Consumer(settings, logger=_silent())
+
+    def _offsets(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
+        if not specs:
+            return {}
+        request = {ClientTopicPartition(tp.topic, tp.partition): spec for tp, spec in specs.items()}
+        futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=self._seconds)
+        return {TopicPartition(tp.topic, tp.partition): int(self._answer(f, doing).offset) for tp, f in futures.items()}
+
+    def _new_admin(self) -> AdminClient:
+        try:
+            return AdminClient({**self._client, "log_level": 0}, logger=_silent())
+        except KafkaException as error:  # files that cannot be read, keys that do not fit: said before anything is sent
+            raise SourceError(
+                f"The settings of Kafka's clients cannot be used: {error.args[0].str()}. {CHECK}"
+            ) from None
+
+    def _answer(self, future: Future[Any], doing: str) -> Any:
+        try:
+            return future.result()
+        except KafkaException as error:
+            raise self._error(error, doing) from error
+
+    def _error(self, error: KafkaException, doing: str) -> SourceError:
+        cause = error.args[0]
+        text = f"Kafka at {self.bootstrap_servers} did not {doing}: {cause.str()} ({cause.name()})."
+        if cause.retriable() or cause.code() in TRANSIENT:
+            # after a broker's restart librdkafka's admin client may send the old leader epoch, or wait for its coordinator, for good
+            self._admin = self._new_admin()
+            return KafkaUnavailable(
+                f"{text} Check kafka.bootstrap.servers and that the brokers can be reached from here."
+            )
+        return SourceError(f"{text} {CHECK}")
+
+
+# What Kafka's own clients try again, and librdkafka's word for a partition without a known leader, as after a broker's restart.
+TRANSIENT = frozenset({
+    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
+    KafkaError._NOENT, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._WAIT_COORD, KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR,
+    KafkaError.BROKER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
+    KafkaError.KAFKA_STORAGE_ERROR, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_CONTROLLER,
+})  # fmt: skip
+
+
+def wait_until_ready(bootstrap_servers: str, timeout_s: float) -> None:
+    """Returns once a broker answers; raises KafkaUnavailable after `timeout_s` seconds."""
+    import time
+
+    deadline = time.monotonic() + timeout_s
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}, logger=_silent())
+    while True:
+        try:
+            if admin.list_topics(timeout=2).brokers:
+                return
+        except KafkaException:
+            pass
+        if time.monotonic() > deadline:
+            raise KafkaUnavailable(f"No Kafka broker answered at {bootstrap_servers} within {timeout_s:.0f} s.")
+        time.sleep(0.2)
+
+
+def create_topic(
+    bootstrap_servers: str, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None
+) -> None:
+    """Creates a topic with one replica; one that exists already is left as it is."""
+    KafkaBrokers(bootstrap_servers).create_topic(name, partitions=partitions, config=config)
+
+
+def _silent() -> Any:
+    """A logger for librdkafka, whose own lines on standard error help nobody; failures reach the user as our errors."""
+    import logging
+
+    logger = logging.getLogger("kafka_s3.config.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger

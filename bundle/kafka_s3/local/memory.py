@@ -1,0 +1,130 @@
+"""What stands in for Kafka and Spark where neither is wanted? Records in memory, read through the product's own pipeline.
+
+It ships with the package so that users and the conformance adapter can drive the real loop (planner, worker, commit) without a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Message, Topic
+from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.task.worker import Pipeline
+
+HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+SCHEMA = pa.schema([
+    ("offset", pa.int64()), ("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(HEADER)),
+])  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord:
+    """A record of a topic-partition; `timestamp` is epoch ms."""
+
+    offset: int
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+@dataclass
+class MemoryKafka:
+    """A cluster of topics in memory, and the engine that reads them. `batch_size` bounds the Arrow batches a task sees."""
+
+    pipeline: Callable[[], Pipeline]
+    store: ObjectStore
+    batch_size: int = 10_000
+    records: dict[TopicPartition, list[MemoryRecord]] = field(default_factory=dict)
+    groups: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    produced: dict[str, list[Message]] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
+    members: dict[str, list[str]] = field(default_factory=dict)
+
+    def create(self, topic_partition: TopicPartition, *, start: int = 0) -> None:
+        """Makes an empty partition whose first record will have offset `start`."""
+        self.records.setdefault(topic_partition, [])
+        self.begins.setdefault(topic_partition, start)
+
+    def add(self, topic_partition: TopicPartition, record: MemoryRecord) -> None:
+        """Appends a record."""
+        self.create(topic_partition, start=record.offset)
+        self.records[topic_partition].append(record)
+
+    def trim(self, topic_partition: TopicPartition, *, start: int) -> None:
+        """Drops the records before `start`, as retention does."""
+        self.begins[topic_partition] = start
+        self.records[topic_partition] = [r for r in self.records[topic_partition] if r.offset >= start]
+
+    def cluster_id(self) -> str:
+        """A fixed id."""
+        return "memory"
+
+    def topic_names(self) -> list[str]:
+        """The topics with a partition."""
+        return sorted({tp.topic for tp in self.records})
+
+    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
+        """Topics by name."""
+        found = {}
+        for name in names:
+            partitions = tuple(sorted(tp.partition for tp in self.records if tp.topic == name))
+            if partitions:
+                found[name] = Topic(name, self.ids.get(name, f"id-{name}"), partitions)
+        return found
+
+    def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """One past the last record."""
+        return {tp: self.records[tp][-1].offset + 1 if self.records[tp] else self.begins[tp] for tp in partitions}
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The log start, which compaction does not move."""
+        return {tp: self.begins[tp] for tp in partitions}
+
+    def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a time."""
+        return {
+            tp: next((r.offset for r in self.records[tp] if r.timestamp is not None and r.timestamp >= ms), None)
+            for tp, ms in times.items()
+        }
+
+    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+        """The offsets noted."""
+        return dict(self.groups.get(group, {}))
+
+    def group_members(self, group: str) -> list[str]:
+        """The members that were put there."""
+        return list(self.members.get(group, ()))
+
+    def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Notes the offsets."""
+        self.groups.setdefault(group, {}).update(offsets)
+
+    def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> None:
+        """Notes the messages."""
+        self.produced.setdefault(topic, []).extend(messages)
+
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+        """Runs each assignment through the pipeline, one after the other."""
+        return [self.pipeline().process(a, self._batches(a), self.store) for a in assignments]
+
+    def _batches(self, wanted: Assignment) -> Iterable[pa.RecordBatch]:
+        rows = [
+            {
+                "offset": r.offset,
+                "timestamp": r.timestamp,
+                "key": r.key,
+                "value": r.value,
+                "headers": [{"key": name, "value": value} for name, value in r.headers],
+            }
+            for r in self.records[wanted.topic_partition]
+            if wanted.start <= r.offset < wanted.until
+        ]
+        for at in range(0, len(rows), self.batch_size):
+            yield pa.RecordBatch.from_pylist(rows[at : at + self.batch_size], schema=SCHEMA)

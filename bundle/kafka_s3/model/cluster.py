@@ -1,0 +1,40 @@
+"""What does the audit ask of Kafka? The seam; `scan.KafkaScan` asks a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Topic
+
+Record = tuple[int, bytes | None]
+"""Offset and value."""
+
+
+class Cluster(Protocol):
+    """A cluster as the audit sees it. Methods raise KafkaUnavailable where it does not answer, SourceError where it refuses."""
+
+    def cluster_id(self) -> str:
+        """The cluster's id."""
+        ...
+
+    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
+        """The topics of these names that exist."""
+        ...
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Per topic-partition the log start."""
+        ...
+
+    def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Per topic-partition the offset after the last readable record."""
+        ...
+
+    def compacted(self, names: Sequence[str]) -> set[str]:
+        """The topics of which compaction may remove records."""
+        ...
+
+    def records(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[Record]:
+        """The records with offsets in `[start, until)`, ascending."""
+        ...

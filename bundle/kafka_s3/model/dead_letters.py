@@ -1,0 +1,99 @@
+"""What becomes of a record that cannot be written? A dead letter: a line in a file of the same commit, then a record of the topic.
+
+File: gzip, one JSON object per line with `topic, partition, offset, timestamp, key, value, headers, stage, component, exception,
+message`; key, value and header values are base64 or null. Topic: key, value, headers and timestamp as consumed, plus the context headers
+`__connect.errors.*` where asked (SEMANTICS A9.3).
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_s3.model.failures import Failure
+from kafka_s3.model.offsets import TopicPartition
+
+PREFIX = "__connect.errors."
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A record exactly as consumed, and why it was not written. `timestamp` is epoch ms; headers in order, names may repeat."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    stage: str
+    component: str
+    exception: str
+    message: str
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where the record came from."""
+        return TopicPartition(self.topic, self.partition)
+
+    def __str__(self) -> str:
+        """Coordinates, stage and reason, for an error text; never the record's content."""
+        return f"{self.topic}-{self.partition} offset {self.offset}, stage {self.stage}: {self.message}"
+
+
+def dead_letter(failure: Failure, topic_partition: TopicPartition, row: Mapping[str, Any]) -> DeadLetter:
+    """The dead letter of a failed record; `row` holds the record's `timestamp`, `key`, `value` and `headers` as read."""
+    headers = tuple((header["key"], header["value"]) for header in row.get("headers") or ())
+    return DeadLetter(
+        *topic_partition, failure.offset, row.get("timestamp"), row.get("key"), row.get("value"), headers,
+        str(failure.stage), failure.component, failure.exception, failure.message,
+    )  # fmt: skip
+
+
+def write_lines(letters: Iterable[DeadLetter]) -> bytes:
+    """Dead letters as the content of a dead letter file."""
+    lines = [json.dumps(_line(letter), ensure_ascii=True, separators=(",", ":")) for letter in letters]
+    return gzip.compress("".join(line + "\n" for line in lines).encode(), compresslevel=6, mtime=0)
+
+
+def read_lines(content: bytes) -> list[DeadLetter]:
+    """The dead letters of a dead letter file."""
+    return [_letter(json.loads(line)) for line in gzip.decompress(content).splitlines()]
+
+
+def context_headers(letter: DeadLetter, *, connector: str, task: int = 0) -> list[tuple[str, bytes]]:
+    """The headers that Connect adds with `errors.deadletterqueue.context.headers.enable`."""
+    texts = {
+        "topic": letter.topic, "partition": str(letter.partition), "offset": str(letter.offset), "connector.name": connector,
+        "task.id": str(task), "stage": letter.stage, "class.name": letter.component,
+        "exception.class.name": letter.exception, "exception.message": letter.message,
+        "exception.stacktrace": f"{letter.exception}: {letter.message}",
+    }  # fmt: skip
+    return [(PREFIX + name, text.encode()) for name, text in texts.items()]
+
+
+def _line(letter: DeadLetter) -> dict[str, Any]:
+    return {
+        "topic": letter.topic, "partition": letter.partition, "offset": letter.offset, "timestamp": letter.timestamp,
+        "key": _text(letter.key), "value": _text(letter.value), "headers": [[name, _text(value)] for name, value in letter.headers],
+        "stage": letter.stage, "component": letter.component, "exception": letter.exception, "message": letter.message,
+    }  # fmt: skip
+
+
+def _letter(line: dict[str, Any]) -> DeadLetter:
+    headers = tuple((name, _bytes(value)) for name, value in line.pop("headers"))
+    key, value = _bytes(line.pop("key")), _bytes(line.pop("value"))
+    return DeadLetter(**line, key=key, value=value, headers=headers)
+
+
+def _text(raw: bytes | None) -> str | None:
+    return None if raw is None else base64.b64encode(raw).decode()
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)

@@ -1,0 +1,146 @@
+"""Which errors does the product raise, and who has to act on each?
+
+::
+
+    SinkError
+    ├── ConfigError            the operator: one report of every configuration problem
+    ├── RecordError            the data's owner: a record that cannot be written, with stage and coordinates
+    ├── SourceError            the operator of Kafka
+    │   ├── OffsetsLost        records that must be read are no longer in Kafka
+    │   ├── TopicRecreated     a topic was deleted and created again under its name
+    │   └── KafkaUnavailable   the brokers did not answer; worth another try
+    ├── RegistryError          the operator of the schema registry: refused, not worth another try
+    │   ├── UnknownSchema      the registry has no such schema: an error of the record that names it
+    │   └── RegistryUnavailable  the registry did not answer; worth another try
+    ├── StorageError           the operator of the bucket: refused, not worth another try
+    │   ├── StorageUnavailable throttled, timed out, unreachable; worth another try
+    │   ├── ObjectMissing      no object of that key
+    │   ├── UploadMissing      no multipart upload of that id: completed, aborted or expired
+    │   └── PreconditionFailed a conditional put found an object already there
+    ├── LocalDiskError         whoever runs Spark: a worker's temporary folder takes no more
+    ├── LocalServiceError      whoever runs the demo: Java, a jar, or a server of embedded/ (defined there)
+    ├── TableError             the operator of the Delta table; the sink goes on without it
+    │   ├── TableUnavailable   it did not answer, or another writer was faster; worth another try
+    │   └── TableRefused       the table cannot take the files as it is
+    └── CommitError            the commit log
+        ├── Fenced             another driver has taken over this sink; this one must stop
+        ├── CommitUnknown      it cannot be told whether the entry was written
+        └── LogDamaged         the log holds something that this version cannot read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class SinkError(Exception):
+    """Root of every error the product raises on purpose; its text is fit for the user and free of secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a configuration: the key, its value as given (masked), the rule broken, and a way out."""
+
+    key: str
+    value: str | None
+    rule: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        """One line for a terminal or a log."""
+        shown = "not set" if self.value is None else f"{self.value!r}"
+        return f"{self.key} ({shown}): {self.rule}" + (f" {self.remedy}" if self.remedy else "")
+
+
+class ConfigError(SinkError):
+    """The configuration cannot be used. `problems` holds all of them, not just the first."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        noun = "problem" if len(self.problems) == 1 else "problems"
+        super().__init__(f"{len(self.problems)} configuration {noun}:\n" + "\n".join(f"  {p}" for p in self.problems))
+
+
+class RecordError(SinkError):
+    """A record cannot be written and the error policy does not allow to go on without it."""
+
+
+class SourceError(SinkError):
+    """Kafka cannot give what is needed."""
+
+
+class OffsetsLost(SourceError):
+    """Records that must be read are no longer in Kafka."""
+
+
+class TopicRecreated(SourceError):
+    """A topic was deleted and created again; its offsets mean other records now."""
+
+
+class KafkaUnavailable(SourceError):
+    """The brokers did not answer in time."""
+
+
+class RegistryError(SinkError):
+    """The schema registry refused a request."""
+
+
+class UnknownSchema(RegistryError):
+    """The schema registry has no schema of that id or subject."""
+
+
+class RegistryUnavailable(RegistryError):
+    """The schema registry did not answer, after all retries."""
+
+
+class StorageError(SinkError):
+    """The object store refused a request."""
+
+
+class StorageUnavailable(StorageError):
+    """The object store throttled, timed out or could not be reached, after all retries."""
+
+
+class ObjectMissing(StorageError):
+    """No object of that key."""
+
+
+class UploadMissing(StorageError):
+    """No multipart upload of that id."""
+
+
+class PreconditionFailed(StorageError):
+    """A conditional put found an object already there."""
+
+
+class LocalDiskError(SinkError):
+    """A worker's local disk does not take what has to wait there."""
+
+
+class TableError(SinkError):
+    """A Delta table does not follow."""
+
+
+class TableUnavailable(TableError):
+    """The table did not answer, or another writer was faster."""
+
+
+class TableRefused(TableError):
+    """The table cannot take the files as it is."""
+
+
+class CommitError(SinkError):
+    """The commit log cannot go on."""
+
+
+class Fenced(CommitError):
+    """Another driver has taken over this sink."""
+
+
+class CommitUnknown(CommitError):
+    """It cannot be told whether an entry was written."""
+
+
+class LogDamaged(CommitError):
+    """The log holds something that this version cannot read."""

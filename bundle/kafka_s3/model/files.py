@@ -1,0 +1,108 @@
+"""What does a commit count? Objects with the records they hold, why they were closed, and sums over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafka_s3.model.offsets import TopicPartition
+
+
+class Role(StrEnum):
+    """What an object holds."""
+
+    VALUE = "value"
+    KEY = "key"
+    HEADER = "header"
+    INDEX = "index"
+    POINTER = "pointer"
+    DEAD_LETTER = "dead_letter"
+
+
+class Reason(StrEnum):
+    """Why a file was closed: the rotation rule, by the key that sets it."""
+
+    FLUSH_SIZE = "flush.size"
+    FLUSH_BYTES = "flush.bytes"
+    FLUSH_IDLE = "flush.idle.ms"
+    ROTATE_INTERVAL = "rotate.interval.ms"
+    OFFSET_FLUSH = "offset.flush.interval.ms"
+    ROTATE_SCHEDULE = "rotate.schedule.interval.ms"
+    PARTITION_CHANGE = "partition.change"
+    SCHEMA = "schema"
+    MAX_OPEN_FILES = "partitioner.max.open.files"
+    FLUSH_NOW = "flush.now"
+    DEAD_LETTER = "dead_letter"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A multipart upload that holds all its parts but is not completed: invisible in the bucket until it is.
+
+    `parts` are the parts' ETags in order, without quotes; `size` is the object's size in bytes.
+    """
+
+    key: str
+    id: str
+    parts: tuple[str, ...]
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One object of a commit. Offsets are inclusive; timestamps are epoch milliseconds of the Kafka records (None: none had one)."""
+
+    key: str
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    records: int
+    bytes: int
+    min_timestamp: int | None
+    max_timestamp: int | None
+    encoded_partition: str
+    schema: str
+    format: str
+    reason: Reason
+    upload: Upload
+    role: Role = Role.VALUE
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The topic-partition whose records the object holds."""
+        return TopicPartition(self.topic, self.partition)
+
+
+def counted(files: Iterable[DataFile]) -> list[DataFile]:
+    """The objects that stand for the records of their files: those of values, and those of keys where a file holds tombstones only."""
+    own = [file for file in files if file.role in (Role.VALUE, Role.KEY)]
+    values = {
+        (file.topic_partition, file.encoded_partition, file.first_offset) for file in own if file.role is Role.VALUE
+    }
+    return [
+        file
+        for file in own
+        if file.role is Role.VALUE or (file.topic_partition, file.encoded_partition, file.first_offset) not in values
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterCount:
+    """How many records of a topic-partition an entry turned into dead letters, in all and per stage."""
+
+    count: int
+    stages: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a log: `read = written + dead_letters + skipped` always holds."""
+
+    read: int = 0
+    written: int = 0
+    dead_letters: int = 0
+    skipped: int = 0
+    files: int = 0
+    bytes: int = 0

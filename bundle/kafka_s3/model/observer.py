@@ -1,0 +1,65 @@
+"""What is there to see of a running sink? What the loop tells logs and progress displays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafka_s3.model.files import DataFile, Totals
+from kafka_s3.model.offsets import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A sink that begins to work: its place in the log, what it did so far, and the records that wait for it."""
+
+    sink: str
+    epoch: int
+    version: int
+    totals: Totals
+    partitions: int
+    backlog: int
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one step of the loop did, for progress displays and logs. Times in epoch ms, lag in records, behind the heads at `looked_ms`."""
+
+    version: int
+    started_ms: int
+    ended_ms: int
+    read: int
+    totals: Totals
+    files: tuple[DataFile, ...]
+    frontier: dict[TopicPartition, int]
+    lag: dict[TopicPartition, int]
+    looked_ms: int | None = None
+
+
+class Observer(Protocol):
+    """Is told what the loop does."""
+
+    def started(self, start: Start) -> None:
+        """The log is claimed and the topics are known."""
+        ...
+
+    def round_done(self, done: Round) -> None:
+        """A round was committed, published and followed."""
+        ...
+
+    def warned(self, text: str) -> None:
+        """Something failed that the sink tries again."""
+        ...
+
+
+class Silent:
+    """An observer that does nothing."""
+
+    def started(self, start: Start) -> None:
+        """Nothing."""
+
+    def round_done(self, done: Round) -> None:
+        """Nothing."""
+
+    def warned(self, text: str) -> None:
+        """Nothing."""

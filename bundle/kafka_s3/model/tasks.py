@@ -1,0 +1,77 @@
+"""What is a task told, and what does it tell? The assignment the driver makes, the report it gets back; no data in either."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.files import DataFile, Reason
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """All offsets below `until` had arrived at `now_ms`: one poll, in Connect's words."""
+
+    now_ms: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a task shall read: offsets `[start, until)` and the deliveries in which they arrived.
+
+    `next_rotation_ms` is the schedule's mark at `start`; `recorded` are offsets at or after `start` that are dead letters already;
+    `close` closes what is open at the end, for that reason. With `only` the task makes that one file again: no rule closes anything, and
+    records of other directories are left out; `data_key` is then the key of the values beside which it lies. `table` are the columns of the
+    topic's Delta table, in the form of its log; None: there is none yet, or none is kept.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    until: int
+    deliveries: tuple[Delivery, ...]
+    next_rotation_ms: int | None = None
+    recorded: OffsetSet = field(default_factory=OffsetSet)
+    close: Reason | None = None
+    only: DataFile | None = None
+    data_key: str | None = None
+    table: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What was pending at the end of a task: how many records, encoded bytes, base timestamp (epoch ms) and open directories."""
+
+    records: int = 0
+    bytes: int = 0
+    base_ms: int | None = None
+    open_files: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReport:
+    """What a task did; all the driver gets to see. `rows` counts the records between the old and the new frontier as read from Kafka.
+
+    `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why, `remedy` how to go on;
+    `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    until: int
+    frontier: int
+    rows: int = 0
+    read: int = 0
+    files: tuple[DataFile, ...] = ()
+    dead: OffsetSet = field(default_factory=OffsetSet)
+    stages: Mapping[str, int] = field(default_factory=dict)
+    skipped: int = 0
+    next_rotation_ms: int | None = None
+    tail: Tail = field(default_factory=Tail)
+    failure: str | None = None
+    remedy: str = ""
+    letter: DeadLetter | None = None
+    columns: tuple[str, ...] = ()

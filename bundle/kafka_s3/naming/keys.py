@@ -1,0 +1,72 @@
+"""What is an object called? `[topics.dir D] topic D encodedPartition D topic F partition F offset extension` (SEMANTICS A4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafka_s3.model.offsets import TopicPartition
+
+
+class ObjectNames(Protocol):
+    """Gives the objects of a sink their keys."""
+
+    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
+        """The key of the file whose first record has that offset."""
+        ...
+
+    def at(self, now_ms: int) -> ObjectNames:
+        """The names of files that are uploaded at that time (epoch ms)."""
+        ...
+
+    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
+        """Key and content of the object that names the topic-partition's last file, where the layout has one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """Other names, but for one extension, which has this key: that of a file that is made again."""
+
+    inner: ObjectNames
+    extension: str
+    fixed: str
+
+    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
+        """The fixed key, or the other names'."""
+        if extension == self.extension:
+            return self.fixed
+        return self.inner.key(topic_partition, encoded_partition, offset=offset, extension=extension)
+
+    def at(self, now_ms: int) -> ObjectNames:
+        """The same names."""
+        return self
+
+    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
+        """As the other names have it."""
+        return self.inner.pointer(topic_partition, data_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """The naming settings: `topics.dir`, `directory.delim` (D), `file.delim` (F), `filename.offset.zero.pad.width`."""
+
+    topics_dir: str
+    directory_delim: str
+    file_delim: str
+    pad_width: int
+
+    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
+        """The key of the file whose first record has that offset. Nothing is escaped, as in the original."""
+        topic, partition = topic_partition
+        name = f"{self.file_delim.join((topic, str(partition), str(offset).zfill(self.pad_width)))}{extension}"
+        folders = [self.topics_dir] if self.topics_dir.strip() else []
+        return self.directory_delim.join((*folders, topic, encoded_partition, name))
+
+    def at(self, now_ms: int) -> ObjectNames:
+        """The same names at any time."""
+        return self
+
+    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
+        """None: this layout has no such object."""
+        return None

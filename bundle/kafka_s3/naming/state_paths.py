@@ -1,0 +1,49 @@
+"""Where does the product keep its own objects? Below a folder of the bucket that query engines skip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka_s3.model.offsets import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class StatePaths:
+    """Where the product keeps its own objects: `<state.prefix>/<sink>/...`, below a name that query engines skip."""
+
+    prefix: str
+    sink: str
+
+    @property
+    def root(self) -> str:
+        """The folder of the sink's state, with a trailing slash."""
+        return f"{self.prefix.strip('/')}/{self.sink}/"
+
+    def commit(self, version: int) -> str:
+        """The key of commit entry `version`."""
+        return f"{self.root}commits/{version:020d}.json"
+
+    def checkpoint(self, version: int) -> str:
+        """The key of the checkpoint that covers entries up to `version`."""
+        return f"{self.root}checkpoints/{version:020d}.json"
+
+    def dead_letters(self, topic_partition: TopicPartition, offset: int) -> str:
+        """The key of the dead letter file whose first dead letter has that offset."""
+        topic, partition = topic_partition
+        return f"{self.root}dead-letters/{topic}/{topic}+{partition}+{offset:010d}.jsonl.gz"
+
+    def follower(self, name: str) -> str:
+        """The key of the object that says how far a follower of the log has come."""
+        return f"{self.root}followers/{name}.json"
+
+    def heartbeat(self) -> str:
+        """The key of the object in which the running sink says how it is."""
+        return f"{self.root}heartbeat.json"
+
+    def control(self) -> str:
+        """The key of the object that says what the running sink shall do."""
+        return f"{self.root}control.json"
+
+    def config(self) -> str:
+        """The key of the sink's stored configuration."""
+        return f"{self.root}config.json"

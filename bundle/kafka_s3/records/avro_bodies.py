@@ -1,0 +1,62 @@
+"""What are values that are still Avro? Checked bodies of one writer schema, with the columns that were decoded on the way.
+
+An Avro file takes the bodies as they are, Parquet takes the columns, and every other use decodes them one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_s3.records.values import Column, Longs, Objects, StructColumns
+
+
+@dataclass(frozen=True, slots=True)
+class AvroBodies:
+    """Avro binary data (`bodies`) written with the schema `writer` (parsed JSON).
+
+    `table` holds the values in the columns of their Connect schema, `items` as Python values; without both, `decode` reads the bodies.
+    """
+
+    bodies: pa.Array
+    writer: Any
+    decode: Callable[[bytes], Any]
+    table: pa.Table | None = None
+    items: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    def take(self, rows: Longs) -> AvroBodies:
+        """The values at these positions."""
+        indices = pa.array(rows)
+        table = None if self.table is None else self.table.take(indices)
+        items = None if self.items is None else [self.items[row] for row in rows]
+        return AvroBodies(self.bodies.take(indices), self.writer, self.decode, table, items)
+
+    def slice(self, start: int, stop: int) -> AvroBodies:
+        """The values `[start, stop)`."""
+        table = None if self.table is None else self.table.slice(start, stop - start)
+        items = None if self.items is None else self.items[start:stop]
+        return AvroBodies(self.bodies.slice(start, stop - start), self.writer, self.decode, table, items)
+
+    def column(self, path: Sequence[str]) -> Column:
+        """The field of every value."""
+        return (
+            StructColumns(self.table).column(path) if self.table is not None else Objects(self.objects()).column(path)
+        )
+
+    def nbytes(self) -> int:
+        """Bytes of bodies and columns."""
+        return int(self.bodies.nbytes + (0 if self.table is None else self.table.nbytes))
+
+    def objects(self) -> list[Any]:
+        """The values as Python values."""
+        if self.items is not None:
+            return self.items
+        if self.table is not None:
+            return StructColumns(self.table).objects()
+        return [self.decode(body) for body in self.bodies.to_pylist()]

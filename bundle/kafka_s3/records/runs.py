@@ -1,0 +1,68 @@
+"""What does a converter hand on? Runs: records of one topic-partition whose values share one schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafka_s3.model.failures import Failure
+from kafka_s3.model.files import Role
+from kafka_s3.records.values import Longs, Nulls, Values
+from kafka_s3.schemas.connect import ConnectSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Sidecar:
+    """What is stored beside the values of a run: its records' keys, or their headers."""
+
+    values: Values
+    schema: ConnectSchema | None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Records of one topic-partition in offset order. `timestamps` are the Kafka records', epoch ms, or `NO_TIMESTAMP`.
+
+    `sidecars` are keys and headers, where they are stored; their n-th value belongs to the n-th record.
+    """
+
+    offsets: Longs
+    timestamps: Longs
+    values: Values
+    schema: ConnectSchema | None
+    sidecars: Mapping[Role, Sidecar] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def take(self, rows: Longs) -> Run:
+        """The records at these positions."""
+        sidecars = {role: Sidecar(sidecar.values.take(rows), sidecar.schema) for role, sidecar in self.sidecars.items()}
+        return Run(self.offsets[rows], self.timestamps[rows], self.values.take(rows), self.schema, sidecars)
+
+    def slice(self, start: int, stop: int) -> Run:
+        """The records `[start, stop)`."""
+        if start == 0 and stop == len(self.offsets):
+            return self
+        sidecars = {
+            role: Sidecar(sidecar.values.slice(start, stop), sidecar.schema) for role, sidecar in self.sidecars.items()
+        }
+        values = self.values.slice(start, stop)
+        return Run(self.offsets[start:stop], self.timestamps[start:stop], values, self.schema, sidecars)
+
+    @property
+    def tombstones(self) -> bool:
+        """Whether the records have no values."""
+        return isinstance(self.values, Nulls)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What became of a batch: runs, failures, and the offsets of null values (tombstones).
+
+    Each run is in offset order, and so are the runs' first offsets; runs of different schemas may stretch over each other.
+    """
+
+    runs: list[Run] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    nulls: list[int] = field(default_factory=list)

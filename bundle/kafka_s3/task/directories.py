@@ -1,0 +1,134 @@
+"""Which directories lie around a partitioner's? The schema's name, the one place of tombstones (SEMANTICS A4.2, A7), and none outside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from kafka_s3.model.failures import SINK_TASK, Failure, Stage
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.keys import ObjectNames
+from kafka_s3.naming.refused_keys import refusal
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import Longs
+from kafka_s3.task.partitioners import Encoded, Partitioner
+
+LARGEST_OFFSET: Final = 2**63 - 1
+"""Keys are judged at their longest."""
+
+
+class Affix(StrEnum):
+    """Where the schema's name goes (`s3.schema.partition.affix.type`)."""
+
+    NONE = "NONE"
+    PREFIX = "PREFIX"
+    SUFFIX = "SUFFIX"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDirectory:
+    """Puts `schema_name=<name>` before or after another partitioner's directories; `null` where the schema has no name."""
+
+    inner: Partitioner
+    affix: Affix
+    delimiter: str
+
+    @property
+    def uses_time(self) -> bool:
+        """As the partitioner inside."""
+        return self.inner.uses_time
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """The directories of a run, which has one schema."""
+        own = self.schema_directory(run)
+        found = self.inner.encode(topic_partition, run, times)
+        return Encoded(found.codes, [self._around(directory, own) for directory in found.names], found.failures)
+
+    def schema_directory(self, run: Run) -> str:
+        """The directory of the run's schema."""
+        return f"schema_name={(run.schema.name if run.schema is not None else None) or 'null'}"
+
+    def _around(self, directory: str, own: str) -> str:
+        parts = [own, directory]
+        return self.delimiter.join(parts if self.affix is Affix.PREFIX else reversed(parts))
+
+
+@dataclass(frozen=True, slots=True)
+class TombstoneDirectory:
+    """Puts all null values into one directory, everything else where another partitioner says."""
+
+    inner: Partitioner
+    name: str
+
+    @property
+    def uses_time(self) -> bool:
+        """As the partitioner inside."""
+        return self.inner.uses_time
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """The directories of a run, which holds null values only or none."""
+        if run.tombstones:
+            return Encoded(np.zeros(len(run), np.int32), [self.name])
+        return self.inner.encode(topic_partition, run, times)
+
+
+@dataclass(frozen=True, slots=True)
+class InsideOnly:
+    """Another partitioner's directories, but for those whose objects would have keys that are never written (`object_keys`).
+
+    Whatever a directory is made of, a field, a schema's name, an own partitioner's idea: its records are failures (stage TASK_PUT).
+    """
+
+    inner: Partitioner
+    naming: ObjectNames
+    extension: str
+    state_prefix: str
+
+    @property
+    def uses_time(self) -> bool:
+        """As the partitioner inside."""
+        return self.inner.uses_time
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """The directories of a run, code -1 and a failure for each record whose object may not be."""
+        found = self.inner.encode(topic_partition, run, times)
+        judged = ((code, self._refusal(topic_partition, name)) for code, name in enumerate(found.names))
+        refused = {code: reason for code, reason in judged if reason is not None}
+        if not refused:
+            return found
+        rows = np.flatnonzero(np.isin(found.codes, list(refused)))
+        failures = [_refused(int(run.offsets[row]), refused[int(found.codes[row])]) for row in rows]
+        codes = found.codes.copy()
+        codes[rows] = -1
+        return Encoded(codes, found.names, sorted([*found.failures, *failures], key=lambda failure: failure.offset))
+
+    def _refusal(self, topic_partition: TopicPartition, directory: str) -> str | None:
+        if directory.startswith("/"):
+            return f"The directory {directory!r} begins with a slash, and so would leave its folder for many readers."
+        key = self.naming.key(topic_partition, directory, offset=LARGEST_OFFSET, extension=self.extension)
+        return refusal(key, state_prefix=self.state_prefix)
+
+
+def _refused(offset: int, reason: str) -> Failure:
+    exception = "io.confluent.connect.storage.errors.PartitionException"
+    text = f"{reason} Mend what the directory is made of, or set partition.value.encoding=percent."
+    return Failure(offset, Stage.TASK_PUT, SINK_TASK, exception, text)
+
+
+def may_hold(partitioner: Partitioner, encoded_partition: str, run: Run) -> bool:
+    """Whether the directories of schema names and tombstones let records of the run into a directory."""
+    if isinstance(partitioner, InsideOnly):
+        return may_hold(partitioner.inner, encoded_partition, run)
+    if isinstance(partitioner, TombstoneDirectory):
+        if run.tombstones or encoded_partition == partitioner.name:
+            return run.tombstones and encoded_partition == partitioner.name
+        return may_hold(partitioner.inner, encoded_partition, run)
+    if isinstance(partitioner, SchemaDirectory):
+        own = partitioner.schema_directory(run)
+        if partitioner.affix is Affix.PREFIX:
+            return encoded_partition.startswith(own + partitioner.delimiter)
+        return encoded_partition.endswith(partitioner.delimiter + own)
+    return True

@@ -1,0 +1,183 @@
+"""Into which directory does a record go? The partitioners of SEMANTICS A4.2, vectorised over runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.metadata import entry_points
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.failures import SINK_TASK, Failure, Stage
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.joda import BucketNames
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import MISSING, Longs
+from kafka_s3.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType
+
+ENTRY_POINTS: Final = "kafka_s3.partitioners"
+PLAIN_TYPES = frozenset({pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.null()})
+DATES = frozenset({DATE, TIME, TIMESTAMP})
+INTEGERS = frozenset({SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64})
+
+
+class Schemaless(StrEnum):
+    """What a field partitioner does with schemaless values: refuse them as the original does, or look the field up in the map."""
+
+    REFUSE = "refuse"
+    LOOK_UP = "look up"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """`names[codes[i]]` is the encoded partition of record i; -1 where `failures` says why there is none."""
+
+    codes: npt.NDArray[np.int32]
+    names: list[str]
+    failures: list[Failure] = field(default_factory=list)
+
+
+class Partitioner(Protocol):
+    """Gives each record its encoded partition. Own partitioners are registered as entry points of the group `kafka_s3.partitioners`.
+
+    The entry point names a callable that takes the sink's `Settings` and returns an object of this protocol.
+    """
+
+    @property
+    def uses_time(self) -> bool:
+        """Whether `encode` looks at the times, so that they have to be extracted."""
+        ...
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """The encoded partitions of a run; `times` are the extracted timestamps (zeros unless `uses_time`)."""
+        ...
+
+
+class DefaultPartitioner:
+    """One directory per Kafka partition."""
+
+    uses_time = False
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """`partition=<kafka partition>`."""
+        return Encoded(np.zeros(len(run), np.int32), [f"partition={topic_partition.partition}"])
+
+
+class TimePartitioner:
+    """One directory per time bucket, named by a Joda pattern."""
+
+    uses_time = True
+
+    def __init__(self, buckets: BucketNames) -> None:
+        self._buckets = buckets
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """The bucket's start, formatted."""
+        codes, names = self._buckets.encode(times)
+        return Encoded(codes, names)
+
+
+class FieldPartitioner:
+    """One directory per distinct values of some fields: `name=value` in configured order."""
+
+    uses_time = False
+
+    def __init__(self, names: Sequence[str], *, delimiter: str, schemaless: Schemaless, encoding: str) -> None:
+        self._names = [(name, tuple(name.split("."))) for name in names]
+        self._delimiter = delimiter
+        self._schemaless = schemaless
+        self._quote = (lambda text: quote(text, safe="")) if encoding == "percent" else str
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """The fields' values as text; null gives `null`. Values are not escaped unless `partition.value.encoding=percent`."""
+        refused = self._refused(run)
+        if refused:
+            return Encoded(np.full(len(run), -1, np.int32), [], [_failure(int(o), refused) for o in run.offsets])
+        columns = [self._texts(run, name, path) for name, path in self._names]
+        codes = np.empty(len(run), np.int32)
+        known: dict[tuple[str, ...], int] = {}
+        failures = []
+        for row, texts in enumerate(zip(*columns, strict=True)):
+            bad = next((text for text in texts if isinstance(text, Failure)), None)
+            if bad is not None:
+                codes[row] = -1
+                failures.append(bad)
+            else:
+                codes[row] = known.setdefault(texts, len(known))
+        return Encoded(codes, [self._path(values) for values in known], failures)
+
+    def _path(self, values: Sequence[str]) -> str:
+        return self._delimiter.join(f"{name}={value}" for (name, _), value in zip(self._names, values, strict=True))
+
+    def _refused(self, run: Run) -> str | None:
+        if run.schema is None:
+            return "Value is not Struct type." if self._schemaless is Schemaless.REFUSE else None
+        return None if run.schema.kind is SchemaType.STRUCT else "Value is not Struct type."
+
+    def _texts(self, run: Run, name: str, path: tuple[str, ...]) -> list[Any]:
+        schema = run.schema.at(path) if run.schema is not None else None
+        problem = _unusable(schema, name) if run.schema is not None else None
+        if problem is not None:
+            return [problem(int(offset)) for offset in run.offsets]
+        column = run.values.column(path)
+        if isinstance(column, pa.Array) and column.type in PLAIN_TYPES:
+            encoded = pc.dictionary_encode(column)
+            texts = [self._text(item, name) for item in encoded.dictionary.to_pylist()]
+            return ["null" if code is None else texts[code] for code in encoded.indices.to_pylist()]
+        items = column.to_pylist() if isinstance(column, pa.Array) else column
+        texts = [self._text(item, name) for item in items]
+        return [t if isinstance(t, str) else _failure(int(run.offsets[row]), t[0]) for row, t in enumerate(texts)]
+
+    def _text(self, value: Any, name: str) -> str | tuple[str]:
+        if value is None or value is MISSING:
+            return "null"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, str) and not value.isascii() and not _encodable(value):
+            return (f"Error encoding partition: field '{name}' holds half a surrogate pair, which no object name can.",)
+        if isinstance(value, (str, int)):
+            return self._quote(str(value))
+        return (f"Error encoding partition: field '{name}' has the unsupported type {type(value).__name__}.",)
+
+
+def custom(name: str, settings: object) -> Partitioner:
+    """The partitioner registered under that entry point. Raises ConfigError with the known names."""
+    found = entry_points(group=ENTRY_POINTS)
+    if name not in found.names:
+        known = ", ".join(["default", "field", "time", "daily", "hourly", *sorted(found.names)])
+        raise ConfigError([Problem("partitioner.class", name, "is not known.", f"The known ones are {known}.")])
+    made: Partitioner = found[name].load()(settings)
+    return made
+
+
+def _unusable(schema: ConnectSchema | None, name: str) -> Any:
+    if schema is None:
+        return lambda offset: _failure(offset, f"Field '{name}' is not present in the schema.", stops_original=True)
+    if schema.name in DATES:
+        return lambda offset: _failure(
+            offset, f"Field '{name}' is a {schema.label()}, which has no text form.", stops_original=True
+        )
+    if schema.kind not in INTEGERS | {SchemaType.STRING, SchemaType.BOOLEAN}:
+        text = f"Error encoding partition: field '{name}' has the unsupported type {schema.kind}."
+        return lambda offset: _failure(offset, text)
+    return None
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _failure(offset: int, message: str, **more: bool) -> Failure:
+    exception = "io.confluent.connect.storage.errors.PartitionException"
+    return Failure(offset, Stage.TASK_PUT, SINK_TASK, exception, message, **more)

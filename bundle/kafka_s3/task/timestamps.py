@@ -1,0 +1,165 @@
+"""When did a record happen? The timestamp extractors Wallclock, Record and RecordField (SEMANTICS A5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from typing import Any, Final, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_s3.model.failures import SINK_TASK, Failure, Stage
+from kafka_s3.naming.joda import parse_timestamp
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import MISSING, NO_TIMESTAMP, Longs
+from kafka_s3.schemas.connect import TIMESTAMP, ConnectSchema, SchemaType
+
+TEXT_CACHE = 100_000
+LONG = 2**63
+FULL_INSTANT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,3})?Z$"
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """Epoch milliseconds of each record; `valid` is False where `failures` says why there is none."""
+
+    times: Longs
+    valid: npt.NDArray[np.bool_]
+    failures: list[Failure] = field(default_factory=list)
+
+
+class TimestampExtractor(Protocol):
+    """Gives each record its time."""
+
+    needs_now: bool
+
+    def extract(self, run: Run, now_ms: int) -> Stamped:
+        """The times of a run that was delivered at `now_ms`."""
+        ...
+
+
+class Wallclock:
+    """The time of delivery, equal for all records of one delivery."""
+
+    needs_now = True
+
+    def extract(self, run: Run, now_ms: int) -> Stamped:
+        """`now_ms` for every record."""
+        return Stamped(np.full(len(run), now_ms, np.int64), np.ones(len(run), bool))
+
+
+class RecordTimestamp:
+    """The Kafka record's timestamp."""
+
+    needs_now = False
+
+    def extract(self, run: Run, now_ms: int) -> Stamped:
+        """The record timestamps; a record without one fails, with or without a dead letter topic as the policy says."""
+        valid = run.timestamps != NO_TIMESTAMP
+        failures = [_no_time(int(offset), "the record has no timestamp") for offset in run.offsets[~valid]]
+        return Stamped(run.timestamps, valid, failures)
+
+
+class RecordField:
+    """A field of the value: a number is epoch milliseconds, text is epoch milliseconds in digits or ISO 8601."""
+
+    needs_now = False
+
+    def __init__(self, path: Sequence[str], *, default_zone: tzinfo) -> None:
+        self._path = tuple(path)
+        self._zone = default_zone
+        self._known: dict[str, int | str] = {}
+
+    def extract(self, run: Run, now_ms: int) -> Stamped:
+        """The field's times. Failures here kill the original's task (SEMANTICS A9.2)."""
+        unusable = self._unusable(run.schema)
+        if unusable is not None:
+            return self._stamped(run, [unusable] * len(run))
+        column = run.values.column(self._path)
+        if isinstance(column, pa.Array) and pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+        if isinstance(column, pa.Array) and pa.types.is_integer(column.type) and not column.null_count:
+            return Stamped(column.cast(pa.int64()).to_numpy(), np.ones(len(run), bool))
+        if isinstance(column, pa.Array) and pa.types.is_string(column.type):
+            times = instants_in_utc(column)
+            if times is not None:
+                return Stamped(times, np.ones(len(run), bool))
+        items = self._distinct(column) if isinstance(column, pa.Array) else [self._time(item) for item in column]
+        return self._stamped(run, items)
+
+    def _distinct(self, column: pa.Array) -> list[int | str]:
+        if not pa.types.is_string(column.type):
+            return [self._time(item) for item in column.to_pylist()]
+        encoded = pc.dictionary_encode(column)
+        times = [self._text(text) for text in encoded.dictionary.to_pylist()]
+        missing: int | str = f"field '{'.'.join(self._path)}' is null or missing"
+        return [missing if code is None else times[code] for code in encoded.indices.to_pylist()]
+
+    def _stamped(self, run: Run, items: list[int | str]) -> Stamped:
+        bad = [row for row, item in enumerate(items) if isinstance(item, str)]
+        valid = np.ones(len(run), bool)
+        valid[bad] = False
+        times = np.array([0 if isinstance(item, str) else item for item in items], np.int64)
+        failures = [_bad_field(int(run.offsets[row]), str(items[row])) for row in bad]
+        return Stamped(times, valid, failures)
+
+    def _unusable(self, schema: ConnectSchema | None) -> str | None:
+        """Why no value of the schema has a time there, None where it may have one."""
+        if schema is None:
+            return None
+        member = schema.at(self._path)
+        if member is None:
+            return f"field '{'.'.join(self._path)}' is missing"
+        if member.name == TIMESTAMP or (member.kind in (SchemaType.INT32, SchemaType.INT64) and member.name is None):
+            return None
+        if member.kind is SchemaType.STRING:
+            return None
+        return f"field '{'.'.join(self._path)}' has the unsupported type {member.name or member.kind}"
+
+    def _time(self, value: Any) -> int | str:
+        """The time of a value, or text that says why it has none."""
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return int(value) if -LONG <= value < LONG else f"{value} is beyond 64 bits"
+        if value is None or value is MISSING:
+            return f"field '{'.'.join(self._path)}' is null or missing"
+        return f"field '{'.'.join(self._path)}' has the unsupported type {type(value).__name__}"
+
+    def _text(self, text: str) -> int | str:
+        known = self._known.get(text)
+        if known is None:
+            try:
+                known = parse_timestamp(text, default_zone=self._zone)
+            except ValueError as error:
+                known = str(error)
+            if len(self._known) >= TEXT_CACHE:
+                self._known.clear()
+            self._known[text] = known
+        return known
+
+
+def instants_in_utc(texts: pa.Array) -> Longs | None:
+    """Epoch milliseconds where every text is a full instant in UTC with at most three decimals, the common case; None otherwise."""
+    if texts.null_count or not pc.all(pc.match_substring_regex(texts, FULL_INSTANT)).as_py():
+        return None
+    try:
+        times: Longs = texts.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    return times
+
+
+def _no_time(offset: int, reason: str) -> Failure:
+    message = f"Unable to determine timestamp using timestamp.extractor Record: {reason}."
+    return Failure(offset, Stage.TASK_PUT, SINK_TASK, "io.confluent.connect.storage.errors.PartitionException", message)
+
+
+def _bad_field(offset: int, reason: str) -> Failure:
+    exception = "org.apache.kafka.connect.errors.DataException"
+    message = f"timestamp.extractor RecordField: {reason}."
+    return Failure(offset, Stage.TASK_PUT, SINK_TASK, exception, message, stops_original=True)

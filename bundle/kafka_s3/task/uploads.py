@@ -1,0 +1,103 @@
+"""How does a file's content get into the bucket without being seen? As the parts of a multipart upload that is left uncompleted."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from kafka_s3.model.errors import LocalDiskError
+from kafka_s3.model.files import Upload
+from kafka_s3.storage.store import ObjectStore
+
+REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
+
+
+def spill_folder() -> Path:
+    """A new folder on local disk for parts that wait. Raises LocalDiskError."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="kafka-s3-"))
+    except OSError as error:
+        raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {REMEDY}") from error
+
+
+class FileUpload:
+    """One object on its way: bytes go in, full parts go out, the rest waits in memory or, when that is short, on local disk."""
+
+    def __init__(self, store: ObjectStore, key: str, *, part_size: int, folder: Path) -> None:
+        self.key = key
+        self._store = store
+        self._part_size = part_size
+        self._folder = folder
+        self._waiting = bytearray()
+        self._spilled: Path | None = None
+        self._spilled_bytes = 0
+        self._id: str | None = None
+        self._etags: list[str] = []
+        self._sent = 0
+
+    def add(self, data: bytes) -> None:
+        """Takes bytes; sends every part that is full."""
+        self._waiting += data
+        while self._spilled_bytes + len(self._waiting) >= self._part_size:
+            content = self._gathered()
+            self._send(content[: self._part_size])
+            self._waiting = bytearray(content[self._part_size :])
+
+    def in_memory(self) -> int:
+        """Bytes that wait in memory."""
+        return len(self._waiting)
+
+    def spill(self) -> None:
+        """Moves the waiting bytes to local disk. Raises LocalDiskError."""
+        if not self._waiting:
+            return
+        try:
+            self._append_to_disk()
+        except OSError as error:
+            what = f"{len(self._waiting)} bytes of {self.key} cannot be kept on local disk, in {self._folder.parent}"
+            raise LocalDiskError(f"{what}: {error.strerror}. {REMEDY}") from error
+        self._spilled_bytes += len(self._waiting)
+        self._waiting = bytearray()
+
+    def _append_to_disk(self) -> None:
+        """Appends the waiting bytes. The file is not kept open: a task may have a thousand uploads."""
+        if self._spilled is None:
+            with tempfile.NamedTemporaryFile(dir=self._folder, prefix="part-", delete=False) as file:
+                self._spilled = Path(file.name)
+        with self._spilled.open("ab") as file:
+            file.write(self._waiting)
+
+    def finish(self) -> Upload:
+        """Sends the last part, even an empty one, and gives the upload for the commit entry. Nothing is visible yet."""
+        if self._spilled_bytes or self._waiting or not self._etags:
+            self._send(self._gathered())
+        assert self._id is not None
+        return Upload(self.key, self._id, tuple(self._etags), self._sent)
+
+    def abort(self) -> None:
+        """Drops the upload and the local file."""
+        self._gathered()
+        if self._id is not None:
+            self._store.abort_upload(self.key, self._id)
+
+    def _gathered(self) -> bytes:
+        content = bytes(self._waiting)
+        if self._spilled is not None:
+            content = self._spilled.read_bytes() + content
+            self._spilled.unlink()
+        self._waiting, self._spilled, self._spilled_bytes = bytearray(), None, 0
+        return content
+
+    def _send(self, data: bytes) -> None:
+        if self._id is None:
+            self._id = self._store.create_upload(self.key)
+        self._etags.append(self._store.upload_part(self.key, self._id, len(self._etags) + 1, data))
+        self._sent += len(data)
+
+
+def upload_whole(store: ObjectStore, key: str, content: bytes, *, part_size: int, folder: Path) -> Upload:
+    """A small object, uploaded and not yet published."""
+    upload = FileUpload(store, key, part_size=part_size, folder=folder)
+    upload.add(content)
+    return upload.finish()

@@ -1,0 +1,52 @@
+"""Does the schema registry answer, and does it let us in? Asked for a schema that cannot exist: "unknown" is the good answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from kafka_s3.config.classes import REGISTRY_CONVERTERS
+from kafka_s3.config.registry import registry_options
+from kafka_s3.config.settings import Settings
+from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
+from kafka_s3.tools.doctor.finding import Area, CheckResult
+from kafka_s3.wiring.conversion import reads_envelopes
+from kafka_s3.wiring.pipeline import is_block_gzip
+
+AREA: Final = Area("registry")
+TIMEOUT_S: Final = 10.0
+RETRIES: Final = 1
+
+
+def check_registry(settings: Settings) -> Iterator[CheckResult]:
+    """One finding for each converter that asks a registry."""
+    for converter in _converters(settings):
+        yield _answers(settings, converter)
+
+
+def _converters(settings: Settings) -> Iterator[str]:
+    raw_values = is_block_gzip(settings) and settings.text("block.gzip.dialect") != "original"
+    used = {"value.converter": not raw_values, "key.converter": reads_envelopes(settings) and not raw_values}
+    yield from (key for key, is_used in used.items() if is_used and settings.text(key) in REGISTRY_CONVERTERS)
+
+
+def _answers(settings: Settings, converter: str) -> CheckResult:
+    from kafka_s3.registry.client import LARGEST_ID, RegistryClient  # half a second: for those who have a registry
+
+    try:
+        # a check that takes minutes tells no more than one that takes seconds
+        options = replace(registry_options(settings, converter), timeout_s=TIMEOUT_S, retries=RETRIES)
+        tried = f"{converter} at {options.shown_urls}"
+    except ValueError as error:
+        return AREA.failed(converter, str(error), f"Correct {converter}.schema.registry.url and its credentials.")
+    try:
+        with RegistryClient(options) as client:
+            client.by_id(LARGEST_ID)
+    except UnknownSchema:
+        return AREA.ok(tried, "answers, and lets this client read schemas")
+    except RegistryUnavailable as error:
+        return AREA.failed(tried, str(error), f"Check {converter}.schema.registry.url and the network.")
+    except RegistryError as error:
+        return AREA.failed(tried, str(error))
+    return AREA.ok(tried, "answers, and lets this client read schemas")

@@ -1,0 +1,232 @@
+"""Where does a sink stand, and how is it moved by hand? Reading positions is free; a move is an entry of the commit log.
+
+A move claims the log first, which fences a driver that is still at work: its next commit is refused and it stops. So a move is refused
+where a driver has committed lately, unless it is forced. The last entry says whether it was written by hand: behind such an entry no
+driver is at work, as one that starts writes an entry of its own, and one that ran before is fenced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.commit.log import CommitLog, LogState
+from kafka_s3.config.settings import Settings
+from kafka_s3.model.errors import CommitError, ConfigError, Problem, SourceError, TopicRecreated
+from kafka_s3.model.files import DataFile
+from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.protocols import Brokers, Topic
+
+CAUSE: Final = "position"
+BY_HAND: Final = " by hand"
+
+
+class DriverAtWork(CommitError):
+    """A driver has committed so lately that it is taken to be running."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionPosition:
+    """One topic-partition as log, Kafka and group see it; None where one of them knows nothing of it."""
+
+    topic_partition: TopicPartition
+    progress: Progress | None
+    start: int | None
+    head: int | None
+    group: int | None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets between frontier and head."""
+        if self.progress is None or self.head is None:
+            return None
+        return max(self.head - self.progress.frontier, 0)
+
+    @property
+    def remark(self) -> str:
+        """What stops the sink here, blank where nothing does."""
+        if self.progress is None:
+            return "no position yet: the first start gives it one"
+        if self.start is None or self.head is None:
+            return "not in Kafka"
+        if self.progress.frontier < self.start:
+            return f"{self.start - self.progress.frontier:,} offsets are no longer in Kafka"
+        return "the frontier lies beyond Kafka's head" if self.progress.frontier > self.head else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A topic-partition from one frontier (None: it has none) to another."""
+
+    topic_partition: TopicPartition
+    before: Progress | None
+    position: int
+
+    @property
+    def gap(self) -> Gap | None:
+        """The offsets that are passed over, None where none are."""
+        if self.before is None or self.position <= self.before.frontier:
+            return None
+        return Gap(*self.topic_partition, self.before.frontier, self.position - 1, CAUSE)
+
+    @property
+    def again(self) -> int:
+        """How many offsets before the frontier are read once more."""
+        return max(self.before.frontier - self.position, 0) if self.before is not None else 0
+
+    @property
+    def progress(self) -> Progress:
+        """The standing afterwards. Going back, dead letters are tried again too; ahead, those beyond the position stay recorded."""
+        if self.before is None:
+            return Progress(self.position)
+        if self.again:
+            written = self.before.written
+            return Progress(self.position, None if written is None else min(written, self.position))
+        return replace(self.before, frontier=self.position, recorded=self.before.recorded.since(self.position))
+
+
+def places(
+    state: LogState, brokers: Brokers, *, topics: Iterable[str], group: str | None = None
+) -> dict[TopicPartition, PartitionPosition]:
+    """Every topic-partition of the topics and of the log, in order. Raises what the brokers raise."""
+    found = brokers.describe(sorted({*topics, *(tp.topic for tp in state.progress)}))
+    alive = topic_partitions(found.values())
+    starts, heads = brokers.starts(alive), brokers.heads(alive)
+    offsets = brokers.group_offsets(group) if group else {}
+    return {
+        tp: PartitionPosition(tp, state.progress.get(tp), starts.get(tp), heads.get(tp), offsets.get(tp))
+        for tp in sorted({*alive, *state.progress})
+    }
+
+
+def group_of(settings: Settings) -> str:
+    """The consumer group of the connector, and of the mirrored offsets."""
+    return settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
+
+
+def topics_of(settings: Settings, brokers: Brokers) -> dict[str, Topic]:
+    """The configured topics that Kafka has."""
+    pattern = settings.optional_text("topics.regex")
+    if not pattern:
+        return brokers.describe(settings.names("topics"))
+    return brokers.describe([name for name in brokers.topic_names() if re.fullmatch(pattern, name)])
+
+
+def topic_partitions(topics: Iterable[Topic]) -> list[TopicPartition]:
+    """All partitions of topics."""
+    return [TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions]
+
+
+def offset_named(text: str, place: PartitionPosition) -> int:
+    """`earliest`, `latest` or a number as an offset that Kafka has, its head included. Raises ConfigError with the range."""
+    start, head = place.start, place.head
+    if start is None or head is None:
+        raise _wrong(
+            str(place.topic_partition), text, "is no topic-partition of this Kafka cluster.", "Check its name."
+        )
+    if text in ("earliest", "latest"):
+        return start if text == "earliest" else head
+    if not text.isascii() or not text.isdecimal():
+        raise _wrong("OFFSET", text, "is no offset.", "Give a number, earliest or latest.")
+    if not start <= int(text) <= head:
+        rule = f"is out of range: Kafka has {place.topic_partition} from {start} to {head} (the head)."
+        raise _wrong("OFFSET", text, rule, "Give an offset in that range, earliest or latest.")
+    return int(text)
+
+
+def epoch_ms(text: str) -> int:
+    """A time, ISO 8601 (UTC where it names no zone) or epoch milliseconds, as epoch milliseconds. Raises ConfigError."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        hint = "Give 2024-01-15T10:00:00Z or epoch milliseconds."
+        raise _wrong("TIME", text, "is neither ISO 8601 nor epoch milliseconds.", hint) from None
+    return (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+
+
+def offsets_at_time(
+    brokers: Brokers, chosen: Iterable[PartitionPosition], *, time_ms: int
+) -> dict[TopicPartition, int]:
+    """Per topic-partition the first offset at or after the time; the head where all records are older."""
+    heads = {place.topic_partition: place.head for place in chosen if place.head is not None}
+    found = brokers.offsets_at(dict.fromkeys(heads, time_ms))
+    return {tp: head if (at := found.get(tp)) is None else at for tp, head in heads.items()}
+
+
+def moves_to(state: LogState, positions: Mapping[TopicPartition, int]) -> list[Move]:
+    """The moves that these positions mean; a topic-partition that stands there already is left out."""
+    moves = [Move(tp, state.progress.get(tp), position) for tp, position in sorted(positions.items())]
+    return [move for move in moves if move.before is None or move.before.frontier != move.position]
+
+
+def check_idle(last: CommitEntry | None, *, now_ms: int, within_ms: int) -> None:
+    """Raises DriverAtWork where the last entry is younger than `within_ms` and not written by hand."""
+    if last is None or last.driver.endswith(BY_HAND):
+        return
+    age_ms = now_ms - int(datetime.fromisoformat(last.committed_at).timestamp() * 1000)
+    if age_ms < within_ms:
+        raise DriverAtWork(
+            f"Sink {last.sink}: driver {last.driver or 'unknown'} wrote entry {last.version} {max(age_ms, 0) // 1000} s ago and may be "
+            "running. Stop it first, then repeat with --force: that takes the log over, and a driver still at work is fenced and stops at "
+            "its next commit. (An idle driver writes nothing; a quiet log is no proof that none is running.)"
+        )
+
+
+def write_positions(
+    log: CommitLog, brokers: Brokers, positions: Mapping[TopicPartition, Progress | int]
+) -> CommitEntry | None:
+    """Claims the log and moves the frontiers with one entry, which it gives; None where all stand there already.
+
+    An offset keeps what the log knows beside the frontier, a Progress replaces it. Raises CommitError, SourceError, TopicRecreated.
+    """
+    cluster = brokers.cluster_id()
+    topics = brokers.describe(sorted({tp.topic for tp in positions}))
+    _check_source(log.load(), cluster, topics)
+    log.claim(cluster_id=cluster, rewrite=_no_rewrite)
+    state = log.state
+    moves = moves_to(state, {tp: p if isinstance(p, int) else p.frontier for tp, p in positions.items()})
+    if not moves:
+        return None
+    given = {tp: p for tp, p in positions.items() if isinstance(p, Progress)}
+    entry = log.new_entry(
+        EntryKind.POSITION,
+        progress={m.topic_partition: given.get(m.topic_partition, m.progress) for m in moves},
+        gaps=tuple(move.gap for move in moves if move.gap is not None),
+        topic_ids={topic.name: topic.id for topic in topics.values() if topic.name not in state.topic_ids},
+    )
+    entry = replace(entry, driver=entry.driver + BY_HAND)
+    log.append(entry)
+    log.checkpoint()
+    return entry
+
+
+def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic]) -> None:
+    if state.cluster_id and cluster and state.cluster_id != cluster:
+        raise SourceError(
+            f"The sink was fed by Kafka cluster {state.cluster_id}, but this is cluster {cluster}: its offsets mean other records. "
+            "Check kafka.bootstrap.servers."
+        )
+    for topic in topics.values():
+        if state.topic_ids.get(topic.name, topic.id) != topic.id:
+            raise TopicRecreated(
+                f"Topic {topic.name} was deleted and created again: the log's offsets mean records of the old one. Run the sink once with "
+                "behavior.on.lost.offsets=gap, which begins at its first record, then move the position."
+            )
+
+
+def _no_rewrite(entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
+    names = ", ".join(file.key for file in gone)
+    raise CommitError(
+        f"Commit entry {entry.version} counts files whose uploads are gone ({names}); they are made again from Kafka by a run. "
+        "Start the sink once with `kafka-s3 run`, stop it, then repeat."
+    )
+
+
+def _wrong(key: str, value: str, rule: str, remedy: str) -> ConfigError:
+    return ConfigError([Problem(key, value, rule, remedy)])

@@ -1,0 +1,200 @@
+"""Which pending uploads does nobody need any more? Those of a sink's own keys that no commit waits for and that are not at work.
+
+A task that dies leaves its uploads behind: invisible, but paid for. Kept are those of the last commit entry, which may still have to be
+completed (`commit_log`), and young ones, which a running sink may be about to commit. All others cannot become visible any more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.config.settings import Settings
+from kafka_s3.model.errors import StorageError, StorageUnavailable
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.block_gzip import (
+    DATA_EXTENSION,
+    INDEX_EXTENSION,
+    BlockNames,
+    DateLayout,
+    normal_prefix,
+    parse_data_key,
+)
+from kafka_s3.naming.keys import Naming
+from kafka_s3.storage.bucket import ListedUpload, UploadsListing
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.wiring.pipeline import block_names, connect_names, is_block_gzip, state_paths
+
+LISTING_RIGHT = "s3:ListBucketMultipartUploads"
+
+
+class UploadState(StrEnum):
+    """What becomes of a pending upload."""
+
+    COMMITTED = "kept (committed)"
+    YOUNG = "kept (young)"
+    ABANDONED = "abandoned"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedUpload:
+    """A pending upload of this sink, and what becomes of it."""
+
+    upload: ListedUpload
+    verdict: UploadState
+
+
+class DataKeys(Protocol):
+    """Tells the keys of a sink's data objects."""
+
+    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """Where the objects of the topics lie."""
+        ...
+
+    def is_of(self, key: str, topics: Iterable[str]) -> bool:
+        """Whether a sink of these topics gives an object this key."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedKeys:
+    """Keys as `naming.Naming` makes them, whatever the directories of the partitioner are."""
+
+    naming: Naming
+
+    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """The folder of each topic."""
+        naming = self.naming
+        folders = [naming.topics_dir] if naming.topics_dir.strip() else []
+        return tuple(naming.directory_delim.join((*folders, topic, "")) for topic in sorted(topics))
+
+    def is_of(self, key: str, topics: Iterable[str]) -> bool:
+        """Whether the key is `.../<topic>/<directories>/<topic>+<partition>+<offset><extension>` of one of the topics."""
+        return any(
+            key.startswith(prefix) and self._names(topic, key, len(prefix) - len(self.naming.directory_delim))
+            for topic in topics
+            for prefix in self.prefixes([topic])
+        )
+
+    def _names(self, topic: str, key: str, start: int) -> bool:
+        naming = self.naming
+        folder, file = re.escape(naming.directory_delim), re.escape(naming.file_delim)
+        # an extension never holds a folder: what follows one is another object's name
+        name = rf"{folder}{re.escape(topic)}{file}[0-9]+{file}[0-9]{{{max(naming.pad_width, 1)},}}(?:[^0-9](?:(?!{folder}).)*)?$"
+        return re.search(name, key[start:]) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockKeys:
+    """Keys as `block_gzip.names.BlockNames` makes them: data, index and pointer, in the sink's own layout."""
+
+    names: BlockNames
+
+    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """The sink's prefix, or each topic's folder below it where there is one."""
+        prefix = normal_prefix(self.names.prefix)
+        if self.names.layout is DateLayout.BY_TOPIC:
+            return tuple(f"{prefix}{topic}/" for topic in sorted(topics))
+        return (prefix,)
+
+    def is_of(self, key: str, topics: Iterable[str]) -> bool:
+        """Whether the key is a data object's, an index's or a pointer's of one of the topics."""
+        known = set(topics)
+        data_key = key.removesuffix(INDEX_EXTENSION) + DATA_EXTENSION if key.endswith(INDEX_EXTENSION) else key
+        found = parse_data_key(data_key, self.names.prefix)
+        if found is not None:
+            place = TopicPartition(found.topic, found.partition)
+            return found.topic in known and data_key == self.names.data_key(place, found.offset, date=found.date)
+        number = re.search(r"(\d{5,})\.txt$", key, re.ASCII)
+        return number is not None and any(
+            key == self.names.pointer_key(TopicPartition(topic, int(number[1]))) for topic in known
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeper:
+    """Finds and aborts the abandoned uploads of one sink. `topics` are the configured ones; the log adds those that it knows."""
+
+    listing: UploadsListing
+    store: ObjectStore
+    log: CommitLog
+    data_keys: DataKeys
+    state_root: str
+    topics: tuple[str, ...]
+    clock_ms: Callable[[], int]
+
+    def judged(self, *, older_than_ms: int) -> list[JudgedUpload]:
+        """Every pending upload of the sink, in order of key. Raises StorageError without the right to list, LogDamaged."""
+        state = self.log.load()
+        topics = {*self.topics, *state.topic_ids, *(tp.topic for tp in state.progress)}
+        uploads = self._listed(topics)
+        self.log.load()  # after the listing: what was committed in between is in the entry that is looked at
+        return judge(uploads, self.log.last, younger_than_ms=older_than_ms, now_ms=self.clock_ms())
+
+    def abort(self, judged: Iterable[JudgedUpload]) -> int:
+        """Aborts the abandoned ones, and says how many; those that are gone already count. Raises StorageError."""
+        abandoned = [one.upload for one in judged if one.verdict is UploadState.ABANDONED]
+        for upload in abandoned:
+            self.store.abort_upload(upload.key, upload.id)
+        return len(abandoned)
+
+    def _listed(self, topics: set[str]) -> list[ListedUpload]:
+        found: dict[tuple[str, str], ListedUpload] = {}
+        for prefix in dict.fromkeys((self.state_root, *self.data_keys.prefixes(topics))):
+            for upload in self._pending(prefix):
+                if upload.key.startswith(self.state_root) or self.data_keys.is_of(upload.key, topics):
+                    found[upload.key, upload.id] = upload
+        return sorted(found.values(), key=lambda upload: (upload.key, upload.started_ms, upload.id))
+
+    def _pending(self, prefix: str) -> list[ListedUpload]:
+        try:
+            return list(self.listing.pending(prefix))
+        except StorageUnavailable:
+            raise
+        except StorageError as error:
+            text = (
+                f"{error} Nothing was aborted: sweeping needs {LISTING_RIGHT} on the bucket itself, not on its objects."
+            )
+            raise StorageError(text) from None
+
+
+def judge(
+    uploads: Sequence[ListedUpload], last: CommitEntry | None, *, younger_than_ms: int, now_ms: int
+) -> list[JudgedUpload]:
+    """What becomes of each upload, given the log's last entry (None: there is no log)."""
+    waiting = {(file.upload.key, file.upload.id) for file in last.files} if last is not None else set()
+
+    def verdict(upload: ListedUpload) -> UploadState:
+        if (upload.key, upload.id) in waiting:
+            return UploadState.COMMITTED
+        return UploadState.YOUNG if now_ms - upload.started_ms < younger_than_ms else UploadState.ABANDONED
+
+    return [JudgedUpload(upload, verdict(upload)) for upload in uploads]
+
+
+def data_keys_of(settings: Settings) -> DataKeys:
+    """How a configuration's sink names its data objects."""
+    if is_block_gzip(settings):
+        return BlockKeys(block_names(settings))
+    return PartitionedKeys(connect_names(settings))
+
+
+def sweeper_of(
+    settings: Settings, listing: UploadsListing, store: ObjectStore, *, clock_ms: Callable[[], int]
+) -> Sweeper:
+    """The sweeper of resolved settings."""
+    paths = state_paths(settings)
+    return Sweeper(
+        listing=listing,
+        store=store,
+        log=CommitLog(store, paths, clock_ms=clock_ms),
+        data_keys=data_keys_of(settings),
+        state_root=paths.root,
+        topics=settings.names("topics"),
+        clock_ms=clock_ms,
+    )

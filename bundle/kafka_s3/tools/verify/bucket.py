@@ -1,0 +1,192 @@
+"""Are a sink's objects as the log claims them? Existence, size, ETag and content of each; and objects that no entry claims."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final
+
+from kafka_s3.model.errors import ObjectMissing
+from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.storage.store import ObjectInfo, ObjectStore
+from kafka_s3.tools.verify.check import AGAIN, check_info, check_letters, check_reading
+from kafka_s3.tools.verify.claims import Claims, read_claims
+from kafka_s3.tools.verify.findings import Finding, FindingKind
+from kafka_s3.tools.verify.form import Digest, Form
+from kafka_s3.tools.verify.layout import DeadLetters, ObjectLayout
+from kafka_s3.tools.verify.objects import Reading, Unreadable, read_letters, read_object
+from kafka_s3.tools.verify.segments import Segment, SegmentSelection
+
+THREADS: Final = 8
+NOT_READ: Final = frozenset({Role.DEAD_LETTER, Role.POINTER})
+Tell = Callable[[str, int, int], None]
+"""Told of progress: what, how many of them are done, of how many."""
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Tells nobody."""
+
+
+@dataclass
+class Bucket:
+    """The bucket as a sink's claims are checked against it. `findings` and `notes` grow with what is checked.
+
+    `dead` are the values of dead letters that were read, by offset, `unread` the dead letter files that could not be.
+    """
+
+    store: ObjectStore
+    paths: StatePaths
+    claims: Claims
+    layout: ObjectLayout
+    form: Form
+    selection: SegmentSelection = field(default_factory=SegmentSelection)
+    tell: Tell = silent
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    dead: dict[TopicPartition, dict[int, bytes | None]] = field(default_factory=dict)
+    unread: dict[TopicPartition, list[DataFile]] = field(default_factory=dict)
+    _listing: dict[str, ObjectInfo] = field(default_factory=dict)
+    _chosen: frozenset[str] = frozenset()
+    _done: int = 0
+
+    def choose(self, chosen: Mapping[TopicPartition, list[Segment]], sample: int | None) -> None:
+        """The objects to be read: all, or an even spread over the log."""
+        keys = [f.key for segments in chosen.values() for s in segments for f in s.files if f.role not in NOT_READ]
+        if sample is not None and sample < len(keys):
+            self.notes.append(
+                f"{sample} of {len(keys)} objects were read; of the others existence, size and ETag were checked."
+            )
+            keys = [keys[number * len(keys) // sample] for number in range(sample)]
+        self._chosen = frozenset(keys)
+
+    def ask(self, topics: set[str]) -> None:
+        """Notes all objects below the topics' prefixes; those that no entry claims are orphans."""
+        unclaimed: list[tuple[str, str, ObjectLayout]] = []
+        layouts: tuple[ObjectLayout, ...] = (self.layout, DeadLetters(self.paths))
+        for layout in layouts:
+            for prefix, mine in _by_prefix(layout, topics).items():
+                for info in self.store.list(prefix):
+                    self._listing[info.key] = info
+                    if info.key not in self.claims.files:
+                        owner = next((topic for topic in mine if not layout.foreign(info.key, topic)), None)
+                        unclaimed += [(info.key, owner, layout)] if owner is not None else []
+        later = read_claims(self.store, self.paths, after=self.claims.last_version) if unclaimed else Claims()
+        earlier = 0
+        for key, topic, layout in unclaimed:
+            if key in later.files or key.startswith(self.paths.root) != isinstance(layout, DeadLetters):
+                continue
+            finding = self._orphan(key, topic, layout)
+            if finding is None:
+                earlier += 1
+            else:
+                self.findings.append(finding)
+        if earlier:
+            self.notes.append(
+                f"{earlier} objects of other topic-partitions or offsets than those verified were not looked at."
+            )
+
+    def _orphan(self, key: str, topic: str, layout: ObjectLayout) -> Finding | None:
+        """The finding on an unclaimed object; None where it lies outside of what is verified, or before the log's first position."""
+        named, selection = layout.named(key, topic), self.selection
+        if named is not None:
+            begin = self.claims.begins.get(named.topic_partition)
+            before = begin is not None and named.offset < begin
+            if before or not selection.has(named.topic_partition) or not selection.touches(named.offset, named.offset):
+                return None
+        text = (
+            "No commit entry claims it, so its records may be in the bucket twice. If no other program writes here (a second sink with the "
+            "same topics.dir, a copy by hand), remove it."
+        )
+        return Finding(FindingKind.ORPHAN, key, text)
+
+    def _info(self, file: DataFile) -> ObjectInfo | None:
+        return self._listing.get(file.key) or self.store.head(file.key)
+
+    def _exists(self, file: DataFile, version: int) -> bool:
+        """Checks existence, size and ETag of a claim; whether there is something to read."""
+        info = self._info(file)
+        last = version == self.claims.last_version
+        pending = info is None and last and self.store.upload_exists(file.upload.key, file.upload.id)
+        self.findings += check_info(file, info, pending=pending, opaque=self.form.opaque_etags)
+        return info is not None
+
+    def read_dead_letters(self, tp: TopicPartition, selected: Sequence[Segment]) -> None:
+        """All dead letters that may lie in the selected segments: one is recorded where it is read, perhaps before its segment."""
+        if not selected:
+            return
+        start, until = min(s.start for s in selected), max(s.until for s in selected)
+        mine = {segment.version for segment in selected}
+        for segment in self.claims.segments[tp]:
+            for file in segment.files:
+                near = segment.version in mine or (file.last_offset >= start and file.first_offset < until)
+                if file.role is Role.DEAD_LETTER and near and self.claims.standing(file, segment.version):
+                    self._read_letters(file, segment)
+
+    def _read_letters(self, file: DataFile, segment: Segment) -> None:
+        tp = file.topic_partition
+        try:
+            if not self._exists(file, segment.version):
+                raise ObjectMissing(file.key)
+            letters = read_letters(self.store.get(file.key))
+        except (Unreadable, ObjectMissing) as error:
+            self.unread.setdefault(tp, []).append(file)
+            if isinstance(error, Unreadable):
+                self.findings.append(_unreadable(file, error))
+            return
+        self.findings += check_letters(file, letters)
+        known = self.dead.setdefault(tp, {})
+        resets = self.claims.read_again(tp, segment.version)
+        fresh = {r.offset: r.value for r in letters if not any(reset.covers(r.offset) for reset in resets)}
+        if known.keys() & fresh.keys():
+            text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {AGAIN}"
+            self.findings.append(Finding(FindingKind.TWICE, file.key, text))
+        known.update(fresh)
+
+    def objects(self, segment: Segment) -> tuple[dict[str, Counter[Digest]], int]:
+        """Checks a segment's objects; gives the digests of those that were read well, and how many were read."""
+        wanted = []
+        for file in segment.files:
+            if file.role is Role.DEAD_LETTER or not self.claims.standing(file, segment.version):
+                continue  # read before; or a later claim stands for the key
+            if self._exists(file, segment.version) and file.key in self._chosen:
+                wanted.append(file)
+        contents: dict[str, Counter[Digest]] = {}
+        with ThreadPoolExecutor(THREADS) as pool:
+            for file, reading in zip(wanted, pool.map(self._read, wanted), strict=True):
+                self._done += 1
+                self.tell("objects", self._done, len(self._chosen))
+                if isinstance(reading, Finding):
+                    self.findings.append(reading)
+                    continue
+                self.findings += check_reading(file, reading)
+                if reading.digests is not None and file.role is Role.VALUE:
+                    contents[file.key] = reading.digests
+        return contents, len(wanted)
+
+    def _read(self, file: DataFile) -> Reading | Finding:
+        try:
+            return read_object(file, self.store.get(file.key), self.form)
+        except Unreadable as error:
+            return _unreadable(file, error)
+        except ObjectMissing:
+            return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {AGAIN}")
+
+
+def _by_prefix(layout: ObjectLayout, topics: set[str]) -> dict[str, list[str]]:
+    """The topics by the prefix that is listed for them."""
+    found: dict[str, list[str]] = {}
+    for topic in sorted(topics):
+        found.setdefault(layout.prefix(topic), []).append(topic)
+    return found
+
+
+def _unreadable(file: DataFile, error: Unreadable) -> Finding:
+    return Finding(
+        FindingKind.UNREADABLE,
+        file.key,
+        f"It cannot be read as {file.format} ({error}): damaged or overwritten. {AGAIN}",
+    )

@@ -1,0 +1,230 @@
+"""What does the commit log claim? Its entries as segments of offsets, each with the objects, dead letters and skips that account for it.
+
+A segment is what one entry says of one topic-partition: its frontier moved from `start` to `until`. Segments follow one another without a
+hole, but for gaps that entries of kind `position` declare. Damaged and missing entries are findings here, not errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.model.errors import LogDamaged
+from kafka_s3.model.files import DataFile, Role, counted
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.verify.findings import Finding, FindingKind
+from kafka_s3.tools.verify.segments import REPORT_IT, Reset, Segment, SegmentSelection, misplaced, overlaps
+
+RESTORE = "Restore it from a bucket version or a backup; until then its offsets cannot be verified."
+
+
+@dataclass(slots=True)
+class Claims:
+    """Everything the log claims. `files` has the last claim on each key; `dead_letter_files` all of them, in the log's order."""
+
+    entries: int = 0
+    last_version: int = -1
+    cluster_id: str = ""
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
+    frontier: dict[TopicPartition, int] = field(default_factory=dict)
+    segments: dict[TopicPartition, list[Segment]] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+    resets: list[Reset] = field(default_factory=list)
+    files: dict[str, tuple[int, DataFile]] = field(default_factory=dict)
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    def selected(self, selection: SegmentSelection) -> dict[TopicPartition, list[Segment]]:
+        """The selected segments; topic-partitions without any have an empty list."""
+        return {
+            tp: [segment for segment in segments if selection.takes(segment)]
+            for tp, segments in sorted(self.segments.items())
+            if selection.has(tp)
+        }
+
+    def read_again(self, topic_partition: TopicPartition, version: int) -> Sequence[Reset]:
+        """The positions set after an entry, behind which its dead letters no longer count."""
+        return [reset for reset in self.resets if reset.topic_partition == topic_partition and reset.version > version]
+
+    def standing(self, file: DataFile, version: int) -> bool:
+        """Whether this claim on a key is the last one."""
+        return self.files[file.key][0] == version
+
+
+def read_claims(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Claims:
+    """The claims of all entries with a version above `after`; what is wrong with the log itself is in `findings`."""
+    walk = _Walk(Claims(last_version=after))
+    for info in store.list(f"{paths.root}commits/", start_after=paths.commit(after) if after >= 0 else ""):
+        entry: CommitEntry | None
+        try:
+            entry = read_entry(store.get(info.key), key=info.key)
+        except LogDamaged as error:
+            walk.damaged(Finding(FindingKind.DAMAGED_ENTRY, info.key, f"{error} {RESTORE}"))
+            entry = None
+        walk.step(_version_of(info.key, after), entry)
+    claims = walk.claims
+    for segments in claims.segments.values():
+        claims.findings += overlaps(segments)
+    return claims
+
+
+def _version_of(key: str, otherwise: int) -> int:
+    name = key.rpartition("/")[2].removesuffix(".json")
+    return int(name) if name.isdigit() else otherwise
+
+
+class _Walk:
+    """Goes through the log in order. `era` counts the places where it cannot be read: what was known before is not sure after."""
+
+    def __init__(self, claims: Claims) -> None:
+        self.claims = claims
+        self._era = 0
+        self._eras: dict[TopicPartition, int] = {}
+        self._epoch = 0
+
+    def damaged(self, finding: Finding) -> None:
+        self.claims.findings.append(finding)
+        self._era += 1
+
+    def step(self, version: int, entry: CommitEntry | None) -> None:
+        claims = self.claims
+        expected = claims.last_version + 1
+        if version != expected:
+            text = f"Entry {expected} was expected, entry {version} is next: entries are missing. {RESTORE}"
+            self.damaged(Finding(FindingKind.LOG, f"commit entry {expected}", text))
+        claims.last_version = version
+        if entry is None:
+            return
+        claims.entries += 1
+        claims.cluster_id = entry.cluster_id or claims.cluster_id
+        claims.findings += [
+            Finding(FindingKind.LOG, f"commit entry {version}", f"{text} {REPORT_IT}")
+            for text in self._wrong(version, entry)
+        ]
+        self._epoch = entry.epoch
+        self._topics(entry)
+        for tp, progress in entry.progress.items():
+            (self._data if entry.kind is EntryKind.DATA else self._position)(entry, tp, progress.frontier)
+            if entry.kind is not EntryKind.DATA:
+                claims.resets.append(Reset(tp, version, progress.frontier, progress.recorded))
+            claims.frontier[tp], self._eras[tp] = progress.frontier, self._era
+        claims.gaps += entry.gaps
+        for tp, offsets in entry.resolved.items():
+            self._replay(entry, tp, offsets)
+        for file in entry.files:
+            self._file(version, file)
+
+    def _wrong(self, version: int, entry: CommitEntry) -> Iterable[str]:
+        yield from sums(entry)
+        if entry.version != version:
+            yield f"It says that it is entry {entry.version}."
+        if entry.epoch < self._epoch:
+            yield f"Its epoch {entry.epoch} is below the epoch {self._epoch} of an entry before it."
+        strangers = {str(f.topic_partition) for f in entry.files} - {
+            str(tp) for tp in (*entry.progress, *entry.resolved)
+        }
+        if strangers:
+            yield f"It has files of {', '.join(sorted(strangers))}, which it does not move."
+
+    def _topics(self, entry: CommitEntry) -> None:
+        """A topic with a new id was recreated: nothing written before can be compared with Kafka."""
+        for topic, new in entry.topic_ids.items():
+            if self.claims.topic_ids.get(topic, new) != new:
+                for tp in [tp for tp in self.claims.segments if tp.topic == topic]:
+                    self._supersede(tp, -1)
+                    self.claims.resets.append(Reset(tp, entry.version, 0, OffsetSet()))
+            self.claims.topic_ids[topic] = new
+
+    def _data(self, entry: CommitEntry, tp: TopicPartition, until: int) -> None:
+        files = tuple(file for file in entry.files if file.topic_partition == tp)
+        before = self.claims.frontier.get(tp)
+        sure = before is not None and self._eras[tp] == self._era
+        if before is None and not self._era:
+            self._complain(entry, f"It moves {tp}, to which no entry before it gave a position.")
+        if before is None or not sure:
+            before = min((file.first_offset for file in counted(files)), default=until)
+        if until < before:
+            self._complain(
+                entry, f"It moves {tp} back from {before} to {until}, which only entries of kind position may."
+            )
+            before, sure = until, False
+        self.claims.begins.setdefault(tp, before)
+        dead = entry.dead_letters.get(tp)
+        segment = Segment(
+            tp, entry.version, entry.committed_at, before, until, files, dead.count if dead else 0, entry.skipped.get(tp, 0), sure
+        )  # fmt: skip
+        for text in misplaced(segment):
+            self._complain(entry, text)
+        self.claims.segments.setdefault(tp, []).append(segment)
+
+    def _replay(self, entry: CommitEntry, tp: TopicPartition, offsets: OffsetSet) -> None:
+        files = tuple(file for file in entry.files if file.topic_partition == tp)
+        first, until = (
+            min((a for a, _ in offsets.ranges), default=0),
+            max((b + 1 for _, b in offsets.ranges), default=0),
+        )
+        segment = Segment(
+            tp, entry.version, entry.committed_at, first, until, files,
+            skipped=entry.skipped.get(tp, 0), sure=not self._era, resolved=offsets,
+        )  # fmt: skip
+        dead = entry.dead_letters.get(tp)
+        counts = {len(offsets), segment.written + segment.skipped, -dead.count if dead else 0}
+        texts = (
+            misplaced(segment)
+            if len(counts) == 1
+            else [f"It resolves {len(offsets)} dead letters of {tp}, but counts others."]
+        )
+        for text in texts:
+            self._complain(entry, text)
+        self.claims.segments.setdefault(tp, []).append(segment)
+
+    def _position(self, entry: CommitEntry, tp: TopicPartition, until: int) -> None:
+        before = self.claims.frontier.get(tp)
+        self.claims.segments.setdefault(tp, [])
+        self.claims.begins[tp] = min(self.claims.begins.get(tp, until), until)
+        if before is None or until == before:
+            return
+        if until < before:
+            self._supersede(tp, until)
+        elif not any((gap.topic, gap.partition) == tp for gap in entry.gaps):
+            self.claims.gaps.append(Gap(*tp, before, until - 1, "position"))
+
+    def _supersede(self, tp: TopicPartition, since: int) -> None:
+        segments = self.claims.segments[tp]
+        segments[:] = [replace(s, superseded=True) if s.until > since else s for s in segments]
+
+    def _file(self, version: int, file: DataFile) -> None:
+        earlier = self.claims.files.get(file.key)
+        self.claims.files[file.key] = version, file
+        if earlier is None or file.role is Role.POINTER:
+            return
+        current = [s for s in self.claims.segments.get(file.topic_partition, ()) if s.version == earlier[0]]
+        if any(not segment.superseded for segment in current):
+            text = f"Commit entries {earlier[0]} and {version} both claim this object; the later has overwritten the earlier. {REPORT_IT}"
+            self.claims.findings.append(Finding(FindingKind.TWICE, file.key, text))
+
+    def _complain(self, entry: CommitEntry, text: str) -> None:
+        self.claims.findings.append(Finding(FindingKind.LOG, f"commit entry {entry.version}", f"{text} {REPORT_IT}"))
+
+
+def sums(entry: CommitEntry) -> list[str]:
+    """Where an entry's totals are not the sums of its parts."""
+    totals, data = entry.totals, counted(entry.files)
+    letters = [file for file in entry.files if file.role is Role.DEAD_LETTER]
+    dead = sum(count.count for count in entry.dead_letters.values())
+    compared = {
+        "totals.read and written + dead letters + skipped": (totals.read, totals.written + totals.dead_letters + totals.skipped),
+        "totals.written and the records of its files": (totals.written, sum(file.records for file in data)),
+        "totals.dead_letters and its counts": (totals.dead_letters, dead),
+        "its dead letter counts and their stages": (dead, sum(sum(c.stages.values()) for c in entry.dead_letters.values())),
+        "its dead letter counts and its dead letter files": (
+            dead if entry.kind is EntryKind.DATA else 0, sum(file.records for file in letters)),
+        "totals.skipped and its counts": (totals.skipped, sum(entry.skipped.values())),
+        "totals.files and its files": (totals.files, len(data)),
+        "totals.bytes and the bytes of its files": (totals.bytes, sum(file.bytes for file in data)),
+    }  # fmt: skip
+    return [f"{name} differ: {one} and {other}." for name, (one, other) in compared.items() if one != other]

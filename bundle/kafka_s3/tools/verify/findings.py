@@ -1,0 +1,91 @@
+"""What can be wrong with a sink's objects? Findings, and the tally of what was looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from kafka_s3.model.offsets import TopicPartition
+
+
+class FindingKind(StrEnum):
+    """What is wrong."""
+
+    MISSING_OBJECT = "missing object"
+    WRONG_SIZE = "wrong size"
+    WRONG_ETAG = "wrong ETag"
+    WRONG_COUNT = "wrong count"
+    WRONG_CONTENT = "wrong content"
+    UNREADABLE = "unreadable object"
+    ORPHAN = "orphan object"
+    NOT_ACCOUNTED = "record not accounted"
+    TWICE = "record twice"
+    LOG = "log inconsistency"
+    DAMAGED_ENTRY = "damaged entry"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: what, where (a key, a commit entry, or offsets), and a text that ends with the way out."""
+
+    kind: FindingKind
+    place: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was looked at of one topic-partition, offsets `[start, until)`.
+
+    `kafka` are records found in Kafka (None: not asked); `without_record` offsets at which Kafka has none: transaction markers and what
+    compaction removed; `retention` offsets before Kafka's log start, checked from log and objects alone; `gaps` offsets by the cause that
+    the log gives; `compared` records whose value was compared.
+    """
+
+    topic_partition: TopicPartition
+    start: int
+    until: int
+    written: int = 0
+    dead_letters: int = 0
+    skipped: int = 0
+    gaps: Mapping[str, int] = field(default_factory=dict)
+    kafka: int | None = None
+    without_record: int = 0
+    retention: int = 0
+    objects: int = 0
+    read: int = 0
+    compared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The outcome: tallies and findings, and notes on what could not be compared or needs no action."""
+
+    sink: str
+    entries: int
+    tallies: tuple[Tally, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def document(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        tallies = []
+        for tally in self.tallies:
+            fields = asdict(tally)
+            topic, partition = fields.pop("topic_partition")
+            tallies.append({"topic": topic, "partition": partition, **fields})
+        return {
+            "sink": self.sink,
+            "clean": self.clean,
+            "entries": self.entries,
+            "partitions": tallies,
+            "findings": [asdict(finding) for finding in self.findings],
+            "notes": list(self.notes),
+        }

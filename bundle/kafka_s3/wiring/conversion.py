@@ -1,0 +1,188 @@
+"""Which converters does a configuration stand for? Settings in, a converter of whole records per topic-partition out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, REGISTRY_CONVERTERS
+from kafka_s3.config.registry import registry_options
+from kafka_s3.config.settings import Settings
+from kafka_s3.converters.converter import Converter
+from kafka_s3.converters.header_converters import header_reader
+from kafka_s3.converters.json_columns import JsonColumns
+from kafka_s3.converters.json_envelope import JsonEnvelope
+from kafka_s3.converters.json_values import JsonTables, JsonValues
+from kafka_s3.converters.kafka_struct import KafkaStruct
+from kafka_s3.converters.payload import PayloadDecoder
+from kafka_s3.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
+from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
+from kafka_s3.converters.whole_records import RecordConverter
+from kafka_s3.formats.block_gzip.encoder import block_gzip_of
+from kafka_s3.model.files import Role
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.registry.subjects import strategy_of
+from kafka_s3.schemas.avro_types import AvroOptions
+from kafka_s3.schemas.connect import read_schema
+from kafka_s3.schemas.registered import Language, RegisteredSchema
+
+MakeConverter: TypeAlias = Callable[[str], Converter]
+SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
+
+
+def record_converters(
+    settings: Settings, *, fields: list[tuple[str, ...]]
+) -> Callable[[TopicPartition], RecordConverter]:
+    """Makes the converter of a topic-partition's records; `fields` are those that extractor and partitioner look at.
+
+    What is costly (registry clients, compiled schemas) is made once and shared by all topic-partitions.
+    """
+    value = _value_converter(settings, fields)
+    key: MakeConverter | None = _converter(settings, Role.KEY) if _reads_keys(settings) else None
+    in_front = _keys_in_front(settings)
+    if in_front:
+        key = _raw_or_empty
+    stored = {Role.KEY: "store.kafka.keys", Role.HEADER: "store.kafka.headers"}
+    stores = frozenset(
+        role for role, switch in stored.items() if settings.flag(switch) or (in_front and role is Role.KEY)
+    )
+    tombstones = settings.text("behavior.on.null.values").lower() == "write"
+    text_keys = settings.text("key.converter") == "string"
+    envelopes = settings.flag("header.converter.schemas.enable")
+    header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
+
+    def made(topic_partition: TopicPartition) -> RecordConverter:
+        metadata = KafkaStruct(topic_partition, text_keys) if settings.flag("record.metadata.enable") else None
+        topic = topic_partition.topic
+        return RecordConverter(
+            value(topic),
+            key(topic) if key is not None else None,
+            stores,
+            tombstones,
+            metadata,
+            header,
+            names_schemas(settings),
+        )
+
+    return made
+
+
+def _raw_or_empty(topic: str) -> Converter:
+    """Keys and values of the later Block-GZIP sink: the bytes as they are, nothing for null."""
+    return ByteArrayConverter(empty_for_null=b"")
+
+
+def _keys_in_front(settings: Settings) -> bool:
+    """Whether Block-GZIP writes keys before values; without a key converter of its own there is nothing to write."""
+    if settings.text("format.class") != BLOCK_GZIP_FORMAT or not settings.given("key.converter"):
+        return False
+    return block_gzip_of(settings).stores_keys
+
+
+def reads_envelopes(settings: Settings) -> bool:
+    """Whether keys or headers are decoded, and not only kept for dead letters."""
+    return _reads_keys(settings) or settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
+
+
+def _reads_keys(settings: Settings) -> bool:
+    # the original fails records whose key cannot be decoded, stored or not; strings and bytes always can
+    fallible = settings.text("key.converter") not in ("string", "bytes")
+    stored = settings.flag("store.kafka.keys") or _keys_in_front(settings)
+    return stored or (settings.strict and fallible)
+
+
+def names_schemas(settings: Settings) -> bool:
+    """Whether a record's headers may name its schema (SEMANTICS A11)."""
+    return settings.text("value.converter") in REGISTRY_CONVERTERS
+
+
+def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeConverter:
+    if settings.text("format.class") == BLOCK_GZIP_FORMAT and settings.text("block.gzip.dialect") != "original":
+        return _raw_or_empty
+    if settings.text("value.converter") == "json" and not settings.flag("value.converter.schemas.enable"):
+        if settings.text("format.class") == "parquet":
+            given = settings.text("value.schema")
+            schema = read_schema(json.loads(given)) if given else None
+            return lambda topic: JsonColumns(schema) if schema is not None else JsonTables()
+        return lambda topic: JsonValues(fields)
+    return _converter(settings, Role.VALUE)
+
+
+def _converter(settings: Settings, role: Role) -> MakeConverter:
+    name = settings.text(SIDES[role])
+    if name in REGISTRY_CONVERTERS:
+        catalog = _catalog(settings, role)
+        return lambda topic: RegistryValues(catalog, topic, role)
+    if name in NUMBERS:
+        return lambda topic: Numbers(name)
+    match name:
+        case "string":
+            return lambda topic: Strings()
+        case "bytes":
+            return lambda topic: ByteArrayConverter()
+        case _:
+            envelope = settings.flag(f"{SIDES[role]}.schemas.enable")
+            return lambda topic: JsonEnvelope() if envelope else JsonValues()
+
+
+def _catalog(settings: Settings, role: Role) -> SchemaCatalog:
+    from kafka_s3.registry.client import RegistryClient
+
+    converter = SIDES[role]
+    language, make = _language(settings, converter)
+    return SchemaCatalog(
+        RegistryClient(registry_options(settings, converter)),
+        language,
+        strategy_of(settings.text(f"{converter}.{role}.subject.name.strategy")),
+        make,
+        settings.number(f"{converter}.schemas.cache.config"),
+    )
+
+
+def _language(settings: Settings, converter: str) -> tuple[Language, MakeDecoder]:
+    """The schema language of a converter, and what decodes it. A language's packages are imported where it is used."""
+    match settings.text(converter):
+        case "avro":
+            from kafka_s3.converters.avro import AvroPayloads
+
+            options = AvroOptions(
+                enhanced=settings.flag(f"{converter}.enhanced.avro.schema.support"),
+                meta_data=settings.flag(f"{converter}.connect.meta.data"),
+                scrub_invalid_names=settings.flag(f"{converter}.scrub.invalid.names"),
+            )
+            return Language.AVRO, lambda schema, indexes, version: AvroPayloads(schema, options, version=version)
+        case "json_schema":
+            return Language.JSON, partial(_json_schema, settings, converter)
+        case _:
+            return Language.PROTOBUF, partial(_protobuf, settings, converter)
+
+
+def _json_schema(
+    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
+) -> PayloadDecoder:
+    from kafka_s3.converters.json_schema import JsonSchemaPayloads
+    from kafka_s3.schemas.json_schema import JsonSchemaOptions
+
+    options = JsonSchemaOptions(
+        optional_for_nonrequired=settings.flag(f"{converter}.use.optional.for.nonrequired"),
+        fail_invalid=settings.flag(f"{converter}.json.fail.invalid.schema"),
+    )
+    return JsonSchemaPayloads(schema, options, version=version)
+
+
+def _protobuf(
+    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
+) -> PayloadDecoder:
+    from kafka_s3.converters.protobuf import ProtobufPayloads
+    from kafka_s3.schemas.protobuf import ProtobufOptions
+    from kafka_s3.schemas.protobuf_descriptors import message_type
+
+    options = ProtobufOptions(
+        optional_for_nullables=settings.flag(f"{converter}.optional.for.nullables"),
+        wrapper_for_nullables=settings.flag(f"{converter}.wrapper.for.nullables"),
+        generate_index_for_unions=settings.flag(f"{converter}.generate.index.for.unions"),
+        enhanced_protobuf_schema_support=settings.flag(f"{converter}.enhanced.protobuf.schema.support"),
+    )
+    return ProtobufPayloads(message_type(schema, indexes), options, version=version)

@@ -1,0 +1,127 @@
+"""How is a sink put together? From settings and the seams: brokers, source, store, clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.config.settings import Settings
+from kafka_s3.driver.block_gzip_resume import position_in_bucket
+from kafka_s3.driver.followers import DeadLetterLog, DeadLetterTopic, Follower, GroupOffsets
+from kafka_s3.driver.sink import Sink
+from kafka_s3.driver.tagging import Tagging
+from kafka_s3.driver.topics import Behaviour, Resume
+from kafka_s3.model.observer import Observer, Silent
+from kafka_s3.model.protocols import Brokers, Source
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.wiring.pipeline import block_names, is_block_gzip, readiness, state_paths
+from kafka_s3.wiring.replay import guard_of, replays_again
+
+if TYPE_CHECKING:
+    from kafka_s3.wiring.delta import Spark, Tables
+
+
+def build_sink(
+    settings: Settings,
+    brokers: Brokers,
+    *,
+    source: Source,
+    store: ObjectStore,
+    clock_ms: Callable[[], int],
+    observer: Observer | None = None,
+    spark: Spark | None = None,
+) -> Sink:
+    """A sink, ready to be opened. `settings` are resolved; `spark` is what gives its Delta tables names, or writes them."""
+    warn, tables = (observer or Silent()).warned, _tables(settings, store)
+    return Sink(
+        behaviour=behaviour(settings),
+        brokers=brokers,
+        source=guard_of(settings, store, tables=tables)(source, store),
+        store=store,
+        log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
+        clock_ms=clock_ms,
+        followers=_followers(settings, brokers, store=store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables),
+        tagging=tagging_of(settings),
+        observer=observer or Silent(),
+        resume=_resume(settings, store),
+        replays_again=replays_again(settings, store),
+    )
+
+
+def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
+    """The sink's Delta tables that are read by its guard and its follower."""
+    if not settings.flag("delta.enable"):
+        return None
+    from kafka_s3.wiring.delta import shared_tables  # loads delta-rs
+
+    return shared_tables(settings, store)
+
+
+def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
+    """The original Block-GZIP sink goes on where its bucket says, whatever Kafka's group says (SEMANTICS B5)."""
+    if not is_block_gzip(settings) or settings.text("block.gzip.dialect") != "original":
+        return None
+    return partial(position_in_bucket, store, block_names(settings))
+
+
+def behaviour(settings: Settings) -> Behaviour:
+    """What the loop needs of the settings."""
+    record_time = settings.text("timestamp.extractor") == "Record"
+    return Behaviour(
+        sink=settings.name,
+        topics=settings.names("topics"),
+        topics_regex=settings.optional_text("topics.regex") or None,
+        readiness=readiness(settings),
+        tasks_max=settings.number("tasks.max"),
+        reset=settings.optional_text("consumer.override.auto.offset.reset") or "earliest",
+        lost=settings.text("behavior.on.lost.offsets"),
+        refresh_ms=settings.number("topics.refresh.interval.ms"),
+        record_timestamps=record_time,
+        retry_timeout_ms=settings.number("errors.retry.timeout"),
+        dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
+    )
+
+
+def _followers(
+    settings: Settings,
+    brokers: Brokers,
+    *,
+    store: ObjectStore,
+    clock_ms: Callable[[], int],
+    warn: Callable[[str], None],
+    spark: Spark | None,
+    tables: Tables | None,
+) -> list[Follower]:
+    followers: list[Follower] = []
+    if settings.flag("consumer.group.mirror.enable"):
+        group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
+        followers.append(GroupOffsets(brokers, group, settings.strict))
+    topic = settings.text("errors.deadletterqueue.topic.name")
+    if topic:
+        followers.append(
+            DeadLetterTopic(
+                brokers,
+                store,
+                state_paths(settings),
+                topic,
+                replication=settings.number("errors.deadletterqueue.topic.replication.factor"),
+                context=settings.flag("errors.deadletterqueue.context.headers.enable"),
+            )
+        )
+    if settings.flag("errors.log.enable"):
+        followers.append(DeadLetterLog(store, settings.name, settings.flag("errors.log.include.messages")))
+    if settings.flag("delta.enable"):
+        from kafka_s3.wiring.delta import delta_tables  # loads delta-rs
+
+        followers.append(delta_tables(settings, store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables))
+    return followers
+
+
+def tagging_of(settings: Settings) -> Tagging | None:
+    """How objects are tagged, None where they are not."""
+    if not settings.flag("s3.object.tagging") or settings.number("s3.part.retries") == 0:
+        return None  # no attempt at all with s3.part.retries=0, as in the original (SEMANTICS A1.3)
+    pairs = dict(pair.split(":", 1) for pair in settings.names("s3.object.tagging.key.value.pairs"))
+    return Tagging(pairs, settings.text("s3.object.behavior.on.tagging.error") == "fail")
