@@ -63,7 +63,7 @@ class DataKeys(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PartitionedKeys:
-    """Keys as `naming.Naming` makes them, whatever the directories of the partitioner are."""
+    """Keys as `naming.keys.Naming` makes them, whatever the directories of the partitioner are."""
 
     naming: Naming
 
@@ -91,7 +91,7 @@ class PartitionedKeys:
 
 @dataclass(frozen=True, slots=True)
 class BlockKeys:
-    """Keys as `block_gzip.names.BlockNames` makes them: data, index and pointer, in the sink's own layout."""
+    """Keys as `naming.block_gzip.BlockNames` makes them: data, index and pointer, in the sink's own layout."""
 
     names: BlockNames
 

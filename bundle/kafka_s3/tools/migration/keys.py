@@ -1,4 +1,4 @@
-"""What does the key of a Connect sink's object say? The reverse of `naming.Naming.key` (SEMANTICS A4)."""
+"""What does the key of a Connect sink's object say? The reverse of `naming.keys.Naming.key` (SEMANTICS A4)."""
 
 from __future__ import annotations
 
