@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from functools import lru_cache
@@ -14,12 +16,21 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "bundle/kafka_s3/"
+PLACES = ("", PACKAGE, "dashboard/*")
 SPECIFICATION = "docs/semantics.md"
-GUIDES = ("CONTRIBUTING.md", "docs/architecture.md")
-"""What a newcomer reads: every file, folder and function that they name in backticks must exist."""
-UNLISTED = {"Makefile": "CONFORMANCE_DIR ?= ../shared/conformance"}
+OWN = "tests/unit/test_citations.py"
+GUIDES = [
+    "README",
+    "CONTRIBUTING",
+    "DECISIONS",
+    "docs/architecture",
+    "docs/glossary",
+    "docs/worked-examples",
+    "docs/dashboard",
+]
+"""Every file, folder and function that they name in backticks must exist; classes, too, if the glossary names them."""
+ALLOWED = {"Makefile": "CONFORMANCE_DIR ?= ../shared/conformance"}
 """The one way out of the repository, and only a default: the cases of the original connectors, which `make conformance` skips if absent."""
-
 HEADING = re.compile(r"^#+ (?:Part )?([A-D](?:\d+(?:\.\d+)*)?)\.? ", re.MULTILINE)
 NUMBER = r"[A-D](?:\d+(?:\.\d+)*)?\b"
 CITATION = re.compile(rf"SEMANTICS\b(?:\s+(?:Part\s+)?({NUMBER}(?:(?:,|\s+and|,\s+and)\s+{NUMBER})*))?")
@@ -27,7 +38,10 @@ DOCUMENT = re.compile(r"(?<![\w./{}*-])((?:[\w-]+/|\.\./)*[\w-]+\.md)\b")
 OTHER_DESIGN = re.compile(r"\b(?:DESIGN|BUNDLE|STYLE)(?:\.md\b|,? section\b|,? §|,? \d+(?:\.\d+)*\b)|\bseeds?/\w")
 CLIMB = re.compile(r"(?<![\w./])(?:\.\./)+[\w./*-]+")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-NAMED_FILE = re.compile(r"`([\w./*-]+\.(?:py|md|yml|toml|txt)|[\w-]+(?:/[\w-]+)*/|[\w.-]+file)(?:::([\w.]+))?`")
+NAMED_FILE = re.compile(r"`([\w./*-]+\.(?:py|md|yml|toml|txt)|[a-z][\w-]*(?:/[\w-]+)*/|[\w.-]+file)(?:::([\w.]+))?`")
+RAISED = re.compile(r"Raises ((?:[A-Z]\w+(?:, | and | or )?)+)")
+DOTTED_CLASS = re.compile(r"`(?!(?:io|org|com|google)\.)((?:[a-z_]+\.)+)([A-Z]\w+)(?:\.\w+)?`")
+CLASS = re.compile(r"`([A-Z]\w+)(?:\.(\w+))?`")
 
 
 @lru_cache
@@ -41,12 +55,17 @@ def tracked() -> dict[str, str]:
         paths = {name: f"{here}/{name}".removeprefix("./") for name in [*folders, *files]}
         kept = {n for n, path in paths.items() if not any(fnmatch(n, i) or path == i for i in ignored)}
         folders[:] = [name for name in folders if name in kept]
-        for path in (paths[name] for name in files if name in kept and ROOT / paths[name] != Path(__file__)):
+        for path in (paths[name] for name in files if name in kept):
             try:
                 found[path] = (ROOT / path).read_text(encoding="utf-8")
             except UnicodeDecodeError:  # an image
                 continue
     return found
+
+
+def scanned() -> dict[str, str]:
+    """All texts but this one, which has wrong citations as examples."""
+    return {path: text for path, text in tracked().items() if path != OWN}
 
 
 @lru_cache
@@ -93,7 +112,7 @@ def dead_links(path: str, text: str) -> Iterator[str]:
 def missing_names(text: str) -> Iterator[str]:
     """Files, folders and functions (`path.py::Class.method`) that a guide names, and that are not there."""
     for name, function in NAMED_FILE.findall(text):
-        places = [path for path in _all_paths() if fnmatch(path, name) or fnmatch(path, PACKAGE + name)]
+        places = [path for path in _all_paths() if any(fnmatch(path, place + name) for place in PLACES)]
         if not places or (function and function not in functions_in(places[0])):
             yield f"{name}::{function}" if function else name
 
@@ -107,9 +126,27 @@ def anchors(page: str) -> set[str]:
 def functions_in(path: str) -> set[str]:
     """Functions and classes of a module, methods as `Class.method`."""
     named = ast.FunctionDef | ast.ClassDef
-    outer = [node for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body if isinstance(node, named)]
+    outer = [node for node in ast.parse(tracked()[path]).body if isinstance(node, named)]
     methods = {f"{node.name}.{inner.name}" for node in outer for inner in node.body if isinstance(inner, named)}
     return {node.name for node in outer} | methods
+
+
+@lru_cache
+def classes() -> dict[str, set[str]]:
+    """The classes, methods and functions of each module of the product and its dashboard, by the module's path."""
+    sources = [path for path in tracked() if path.endswith(".py") and path.startswith((PACKAGE, "dashboard/"))]
+    return {path: functions_in(path) for path in sources}
+
+
+def unknown_classes(text: str) -> Iterator[str]:
+    """Classes that a module says it raises, or names in backticks with their module (`module.Class`), and that are not there."""
+    known = {"ArrowInvalid", *dir(builtins)}.union(*classes().values())
+    for names in RAISED.findall(text):
+        yield from (name for name in re.split(r", | and | or ", names) if name and name not in known)
+    for module, name in DOTTED_CLASS.findall(text):
+        end = "/" + module.replace(".", "/").rstrip("/") + ".py"
+        if not any(name in names for path, names in classes().items() if path.endswith(end)):
+            yield module + name
 
 
 @lru_cache
@@ -128,7 +165,7 @@ def _normal(path: PurePosixPath) -> PurePosixPath:
 
 
 def test_every_cited_section_of_the_specification_exists() -> None:
-    wrong = {path: unknown_sections(text) for path, text in tracked().items()}
+    wrong = {path: unknown_sections(text) for path, text in scanned().items()}
     assert {path: cited for path, cited in wrong.items() if cited} == {}
 
 
@@ -141,12 +178,12 @@ def test_the_sections_of_the_specification_are_numbered_without_a_hole() -> None
 
 
 def test_every_document_that_is_named_exists() -> None:
-    wrong = {path: missing_documents(path, text) for path, text in tracked().items()}
+    wrong = {path: missing_documents(path, text) for path, text in scanned().items()}
     assert {path: names for path, names in wrong.items() if names} == {}
 
 
 def test_nothing_refers_to_what_lies_outside_of_the_repository() -> None:
-    texts = {path: text.replace(UNLISTED.get(path, "\0"), "") for path, text in tracked().items()}
+    texts = {path: text.replace(ALLOWED.get(path, "\0"), "") for path, text in scanned().items()}
     wrong = {path: ways_out(path, text) for path, text in texts.items()}
     assert {path: found for path, found in wrong.items() if found} == {}
 
@@ -159,9 +196,29 @@ def test_every_link_of_a_page_leads_to_a_file_and_a_heading(path: str) -> None:
     assert list(dead_links(path, tracked()[path])) == []
 
 
-@pytest.mark.parametrize("path", GUIDES)
-def test_every_file_and_function_that_a_guide_names_exists(path: str) -> None:
-    assert list(missing_names(tracked()[path])) == []
+@pytest.mark.parametrize("guide", GUIDES)
+def test_every_file_and_function_that_a_guide_names_exists(guide: str) -> None:
+    assert list(missing_names(tracked()[f"{guide}.md"])) == []
+
+
+def test_every_class_that_a_docstring_names_exists() -> None:
+    wrong = {path: list(unknown_classes(tracked()[path])) for path in classes()}
+    assert {path: names for path, names in wrong.items() if names} == {}
+
+
+def test_every_class_and_method_that_the_glossary_names_exists() -> None:
+    terms = re.findall(r"^\| \*\*.*\| (.*) \|$", tracked()["docs/glossary.md"], re.MULTILINE)
+    named = [f"{name}.{method}".rstrip(".") for cell in terms for name, method in CLASS.findall(cell)]
+    known = set().union(*classes().values())
+    assert 30 <= len(terms) <= 40
+    assert [name for name in named if name not in known] == []
+
+
+def test_the_architecture_has_a_line_for_each_package_in_the_order_of_the_imports() -> None:
+    rows = re.findall(r"^\| `(\w+)/` \|", tracked()["docs/architecture.md"], re.MULTILINE)
+    contracts = tomllib.loads(tracked()["pyproject.toml"])["tool"]["importlinter"]["contracts"]
+    layers = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    assert rows == [layer for layer in layers if (ROOT / PACKAGE / layer).is_dir()]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from kafka_s3.converters.avro_columns import AvroColumns, columns_of
-from kafka_s3.embedded.memory import MemoryRecord
-from kafka_s3.model import Role
-from kafka_s3.pipeline import state_paths
-from kafka_s3.verify.claims import read_claims
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.files import Role
+from kafka_s3.tools.verify.claims import read_claims
+from kafka_s3.wiring.pipeline import state_paths
 from tests.unit.memory_world import FIELD, ORDERS, START_MS, TIME, TOLERANT, World
 from tests.unit.test_avro_columns import decoder
 from tests.unit.test_verify import audited, changed, healthy

@@ -1,4 +1,4 @@
-"""How are records written as an Avro container file? Connect's mapping of the schema, and bodies passed through where they fit (A8.2).
+"""How are records written as an Avro container file? Connect's mapping of the schema, bodies passed through if they fit (SEMANTICS A8.2).
 
 The container is ours (a header, and blocks of count, size, compressed bodies and sync marker), so that a body that was written with
 the very shape of the file's schema goes in without being decoded.

@@ -2,6 +2,7 @@
 
 No Spark and no Kafka client here: Arrow batches come in, a `TaskReport` goes out. The task starts at the committed frontier, goes through
 the deliveries that the planner has noted, and stops at the last one; what is still open then is dropped and read again next time.
+By example: docs/worked-examples.md.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 The writer sees runs of decoded, stamped and partitioned records in offset order, delivery by delivery. All open files of the
 topic-partition close together; a closed file is an uncompleted upload plus a row of facts for the commit log.
+By example: docs/worked-examples.md.
 """
 
 from __future__ import annotations
