@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from kafka_s3.converters.avro_columns import AvroColumns, columns_of
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Role
+from kafka_s3.task.rotation import NOTHING_WRITTEN, Pending, RotationRules, next_rotation_point
 from kafka_s3.tools.verify.claims import read_claims
 from kafka_s3.wiring.pipeline import state_paths
 from tests.unit.memory_world import FIELD, ORDERS, START_MS, TIME, TOLERANT, World
@@ -39,6 +41,12 @@ def table(first_column: str, title: str) -> list[list[str]]:
     return rows
 
 
+def minutes(time: str) -> int:
+    """Minutes of `HH:MM` after ten o'clock."""
+    hour, minute = time.split(":")
+    return (int(hour) - 10) * 60 + int(minute)
+
+
 def versioned(number: int, version: int) -> bytes:
     """A value in the JSON converter's envelope; version 2 has one more field."""
     fields: list[dict[str, object]] = [{"field": "n", "type": "int64"}]
@@ -52,8 +60,7 @@ def test_the_writer_closes_files_where_the_example_says() -> None:
     world.start()
     rows = table("offset", "The writer: where files close")
     for offset, time, *_ in rows:
-        hours, minutes = map(int, time.split(":"))
-        timestamp = START_MS + ((hours - 10) * 60 + minutes) * 60_000
+        timestamp = START_MS + minutes(time) * 60_000
         world.kafka.add(ORDERS, MemoryRecord(int(offset), timestamp, None, b'{"n": 1}'))
     world.sink.cycle()
 
@@ -65,6 +72,26 @@ def test_the_writer_closes_files_where_the_example_says() -> None:
     files = [file for entry in world.entries() for file in entry.files]
     assert [(file.key, file.last_offset, str(file.reason)) for file in files] == expected
     assert world.frontier() == first
+
+
+def test_each_rule_alone_finds_the_row_that_the_example_says() -> None:
+    records = table("offset", "The writer: where files close")
+    names = sorted({directory for *_, directory, _ in records})
+    codes = np.array([names.index(directory) for *_, directory, _ in records], np.int32)
+    times = np.array([minutes(time) * 60_000 for _, time, *_ in records])
+    rules = (
+        RotationRules(flush_size=4),
+        RotationRules(interval_ms=600_000, on_partition_change=False),
+        RotationRules(interval_ms=10**9),
+    )
+    for row, base, *cells, _ in table("row", "The writer: where files close"):
+        pending = Pending(0, minutes(base) * 60_000, NOTHING_WRITTEN)
+        for rule, cell in zip(rules, cells, strict=True):
+            found = next_rotation_point(rule, pending, start=int(row), times=times, codes=codes)
+            inside = cell != "none" and not cell.endswith("not in the run")
+            assert (found.row, found.reason is not None) == (int(cell.split()[0]) if inside else len(codes), inside), (
+                row
+            )
 
 
 def test_two_schemas_at_once_share_files_as_the_example_says() -> None:

@@ -63,7 +63,7 @@ class OptionGroup(StrEnum):
 
 
 class InvalidValue(ValueError):
-    """A text is not a value of its option: the rule it breaks and a way out, both free of the text itself."""
+    """A text is not a value of its option: the rule it breaks and a remedy, both free of the text itself."""
 
     def __init__(self, rule: str, remedy: str = "") -> None:
         self.rule, self.remedy = rule, remedy

@@ -21,7 +21,7 @@ class ObjectKey(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyReader:
-    """Reads the keys of some topics' objects with one of some extensions; companions have extensions of their own.
+    """Reads the keys of some topics' objects with one of some extensions; sidecars have extensions of their own.
 
     Where a delimiter can be part of a topic's name, the longest topic that fits is taken. A number wider than its padding has no leading
     zero, so every key has one reading as long as `file.delim` begins and ends with something other than a digit.
