@@ -40,7 +40,7 @@ CLIMB = re.compile(r"(?<![\w./])(?:\.\./)+[\w./*-]+")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 NAMED_FILE = re.compile(r"`([\w./*-]+\.(?:py|md|yml|toml|txt)|[a-z][\w-]*(?:/[\w-]+)*/|[\w.-]+file)(?:::([\w.]+))?`")
 RAISED = re.compile(r"Raises ((?:[A-Z]\w+(?:, | and | or )?)+)")
-DOTTED_CLASS = re.compile(r"`(?!(?:io|org|com|google)\.)((?:[a-z_]+\.)+)([A-Z]\w+)(?:\.\w+)?`")
+DOTTED_CLASS = re.compile(r"`(?!(?:io|org|com|google|java)\.)((?:[a-z_]+\.)+)([A-Z]\w+)(?:\.\w+)?`")
 CLASS = re.compile(r"`([A-Z]\w+)(?:\.(\w+))?`")
 
 
@@ -124,11 +124,21 @@ def anchors(page: str) -> set[str]:
 
 
 def functions_in(path: str) -> set[str]:
-    """Functions and classes of a module, methods as `Class.method`."""
-    named = ast.FunctionDef | ast.ClassDef
-    outer = [node for node in ast.parse(tracked()[path]).body if isinstance(node, named)]
-    methods = {f"{node.name}.{inner.name}" for node in outer for inner in node.body if isinstance(inner, named)}
-    return {node.name for node in outer} | methods
+    """Functions, classes and constants of a module, methods as `Class.method`."""
+    found: set[str] = set()
+    for node in ast.parse(tracked()[path]).body:
+        match node:
+            case ast.FunctionDef():
+                found.add(node.name)
+            case ast.ClassDef():
+                found |= {
+                    node.name,
+                    *(f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)),
+                }
+            case ast.Assign() | ast.AnnAssign():
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                found |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return found
 
 
 @lru_cache
