@@ -3,7 +3,7 @@
 The block's schema is the writer's plus a mark of five bytes that nobody can guess. Each datum is followed by its mark where the next
 record's prefix was, so a datum that is too short or too long puts the marks out of place: then the block counts for nothing, and the
 records are decoded one by one. Of a union polars looks only whether it is null; so the positions of the branches are computed from the
-values, and looked at in the payloads. Not every schema can take this path: see `columns_of`. By example: docs/worked-examples.md.
+values, and looked at in the payloads. Not every schema can take this path: see `columns_of`.
 """
 
 from __future__ import annotations
