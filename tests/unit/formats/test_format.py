@@ -15,7 +15,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.formats.format import Format
+from kafka_s3.formats.format import Fitting, Format
 from kafka_s3.formats.json_lines import json_format
 from kafka_s3.formats.parquet import CODECS, parquet_format
 from kafka_s3.local.memory import MemoryRecord
@@ -96,7 +96,7 @@ def test_the_file_holds_what_was_appended(
     encoder, content = file_format.open(schema), b""
     for number, (start, stop) in enumerate(pieces(len(ROWS), cuts)):
         values = make(ROWS[start:stop])
-        assume(getattr(encoder, "fits", lambda _: True)(values))  # else the writer begins a new file
+        assume(not isinstance(encoder, Fitting) or encoder.fits(values))  # else the writer begins a new file
         encoder.append(values)
         step = steps[number] if number < len(steps) else ""
         if step == "compact":
