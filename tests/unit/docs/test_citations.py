@@ -14,11 +14,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PACKAGE = "bundle/kafka_s3/"
 PLACES = ("", PACKAGE, "dashboard/*")
 SPECIFICATION = "docs/semantics.md"
-OWN = "tests/unit/test_citations.py"
+OWN = "tests/unit/docs/test_citations.py"
 GUIDES = [
     "README",
     "CONTRIBUTING",
@@ -264,5 +264,5 @@ def test_links_and_names_that_lead_nowhere_are_found() -> None:
     assert missing_documents("docs/x.md", "`semantics.md`, README.md, docs/none.md, ../CHANGELOG.md") == [
         "docs/none.md"
     ]
-    names = "`tests/unit/test_docs_name_real_tests.py::functions_in` `tests/unit/` `tests/unit/none.py` `tests/conftest.py::none` `none/`"
+    names = "`tests/unit/docs/test_named_tests.py::functions_in` `tests/unit/` `tests/unit/none.py` `tests/conftest.py::none` `none/`"
     assert list(missing_names(names)) == ["tests/unit/none.py", "tests/conftest.py::none", "none/"]

@@ -15,11 +15,12 @@ from kafka_s3.model.files import Role
 from kafka_s3.task.rotation import NOTHING_WRITTEN, Pending, RotationRules, next_rotation_point
 from kafka_s3.tools.verify.claims import read_claims
 from kafka_s3.wiring.pipeline import state_paths
-from tests.unit.memory_world import FIELD, ORDERS, START_MS, TIME, TOLERANT, World
-from tests.unit.test_avro_columns import decoder
-from tests.unit.test_verify import audited, changed, healthy
+from tests.support.configurations import FIELD, TIME, TOLERANT
+from tests.support.memory_world import ORDERS, START_MS, World
+from tests.unit.converters.test_avro_columns import decoder
+from tests.unit.tools.test_verify import audited, changed, healthy
 
-PAGE = Path(__file__).parents[2] / "docs" / "worked-examples.md"
+PAGE = Path(__file__).parents[3] / "docs" / "worked-examples.md"
 NULLABLE = ["null", "string"]
 AVRO = {
     "type": "record",
