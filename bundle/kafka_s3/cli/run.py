@@ -14,7 +14,7 @@ from rich.console import Console
 
 from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import Target, is_file, named_place, stored_settings
+from kafka_s3.cli.control_target import Target, is_file, stored_settings
 from kafka_s3.cli.display import ProgressObserver
 from kafka_s3.cli.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.config.masking import masking
@@ -65,7 +65,7 @@ def run(
     else:
         if worker is not None:
             raise ConfigError([Problem("--worker", str(worker), "goes with a configuration file.", STORED_WORKER)])
-        settings = resolved(stored_settings(Target(named_place(where), sink), overrides))
+        settings = resolved(stored_settings(Target(where.folder(), sink), overrides))
     stop = Event()
     if progress if progress is not None else sys.stderr.isatty():
         with ProgressObserver(Console(stderr=True)) as bar:

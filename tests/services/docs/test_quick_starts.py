@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka_s3.cli.arguments import pairs
 from kafka_s3.cli.run import run_sink
+from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
 from tests.support.repository import ROOT
 from tests.support.sink_process import SinkProcess
