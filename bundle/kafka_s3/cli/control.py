@@ -22,7 +22,7 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, place_words, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
-from kafka_s3.cli.position import confirm, console, now_ms
+from kafka_s3.cli.position import confirm, console
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
@@ -40,6 +40,7 @@ from kafka_s3.control.commands import (
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.sinks import all_known, known_of
 from kafka_s3.control.status import age, sink_id
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import store_options

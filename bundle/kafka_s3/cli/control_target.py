@@ -15,7 +15,6 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import read_stored_config
 from kafka_s3.control.heartbeat import Heartbeat, read_heartbeat
-from kafka_s3.control.sinks import is_known, sink_names
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.secret import MASK
 from kafka_s3.naming.state_paths import StatePaths
@@ -38,7 +37,7 @@ class Target:
     @property
     def paths(self) -> StatePaths:
         """Where its state lies."""
-        return StatePaths(self.place.prefix, self.name)
+        return self.place.paths(self.name)
 
     @property
     def store(self) -> ObjectStore:
@@ -63,10 +62,7 @@ def target_of(sink: SinkName, where: Where, worker: WorkerPath = None, overrides
         target = Target(folder_of(settings), settings.name, sink)
     else:
         target = Target(where.folder(), sink, sink)
-    if not is_known(target.store, target.paths):
-        known = ", ".join(sink_names(target.store, target.place.prefix))
-        remedy = f"Sinks there: {known}." if known else "There is no sink. Run one, or store one with kafka-s3 create."
-        raise ConfigError([Problem("sink", target.name, f"has no state in {target.place}.", remedy)])
+    target.place.known(target.name)
     return target
 
 

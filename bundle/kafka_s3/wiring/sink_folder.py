@@ -7,7 +7,9 @@ from typing import Final
 
 from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.settings import Settings, defaults
+from kafka_s3.control.sinks import is_known, sink_names
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import StoreOptions, store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
@@ -25,6 +27,21 @@ class SinkFolder:
 
     def __str__(self) -> str:
         return f"s3://{self.bucket}/{self.prefix.strip('/')}/"
+
+    def paths(self, sink: str) -> StatePaths:
+        """Where the state of a sink lies."""
+        return StatePaths(self.prefix, sink)
+
+    def known(self, sink: str) -> StatePaths:
+        """Where the state of a sink lies. Raises ConfigError where the bucket holds nothing of it."""
+        paths = self.paths(sink)
+        if not is_known(self.store, paths):
+            names = ", ".join(sink_names(self.store, self.prefix))
+            remedy = (
+                f"Sinks there: {names}." if names else "There is no sink. Run one, or store one with kafka-s3 create."
+            )
+            raise ConfigError([Problem("sink", sink, f"has no state in {self}.", remedy)])
+        return paths
 
 
 def folder_of(settings: Settings) -> SinkFolder:
