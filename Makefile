@@ -61,7 +61,7 @@ types: $(READY) ## mypy, strict
 	$(BIN)/mypy
 
 contracts: $(READY) ## which module may import which
-	$(BIN)/python -m tests.contracts.imports
+	$(BIN)/python -m tests.support.contracts
 
 conformance: $(READY) ## the cases of the connectors that the sink replaces
 ifneq ($(wildcard $(CONFORMANCE_DIR)/judge.py),)

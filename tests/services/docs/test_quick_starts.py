@@ -23,11 +23,11 @@ import pytest
 
 from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
+from kafka_s3.model.files import Reason
+from kafka_s3.wiring.running import run_until_drained
 from tests.support.repository import ROOT
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
-from kafka_s3.model.files import Reason
-from kafka_s3.wiring.running import run_until_drained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

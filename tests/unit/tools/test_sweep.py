@@ -16,7 +16,6 @@ from kafka_s3.storage.bucket import ListedUpload
 from kafka_s3.storage.faults import FaultyStore, Verb, failure
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectStore
-from tests.support.memory_world import START_MS, World, settings_of
 from kafka_s3.tools.sweep import (
     BlockKeys,
     JudgedUpload,
@@ -29,6 +28,7 @@ from kafka_s3.tools.sweep import (
     summary,
     sweeper_of,
 )
+from tests.support.memory_world import START_MS, World, settings_of
 
 DAY_MS = 86_400_000
 

@@ -1,6 +1,6 @@
 """Who may import whom? One table in pyproject.toml (`tool.contracts`) for the wheel, the dashboard and the jobs; this finds what breaks it.
 
-    python -m tests.contracts.imports            # as `make contracts` does
+    python -m tests.support.contracts            # as `make contracts` does
 
 Three tables, over every import statement, also those inside functions and for type checkers:
 

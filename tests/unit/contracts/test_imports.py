@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts.imports import ROOT, TREES, breaches
+from tests.support.contracts import ROOT, TREES, breaches
 
 LAZY = "\n\ndef _planted():\n    {}\n"
 TYPES = "\n\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {}\n"
@@ -32,7 +32,7 @@ PLANTED = [
     ("bundle/kafka_s3/kafka/brokers.py", "import numba", PLAIN, "numba"),
     ("bundle/kafka_s3/tools/doctor/finding.py", "from rich.table import Table", PLAIN, "only kafka_s3.cli may"),
     ("bundle/kafka_s3/cli/check.py", "import streamlit as st", PLAIN, "only dashboard may"),
-    ("bundle/kafka_s3/wiring/sink.py", "from tests.surroundings import Surroundings", LAZY, "tests is no dependency"),
+    ("bundle/kafka_s3/wiring/sink.py", "from tests.support.surroundings import Surroundings", LAZY, "tests is no dependency"),
     ("bundle/kafka_s3/records/values.py", "import pandas", PLAIN, "only dashboard may"),
     ("bundle/kafka_s3/local/certificates.py", "import jsonschema", PLAIN, "only kafka_s3.converters may"),
     ("bundle/kafka_s3/handling/__init__.py", "import json", PLAIN, "kafka_s3.handling: has no line"),
