@@ -23,6 +23,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.local.shipments import SUBJECT, register_shipments
 from kafka_s3.schemas.registered import Language
 
 ORDER = '{"type": "record", "name": "Order", "namespace": "com.acme", "fields": [{"name": "id", "type": "long"}]}'
@@ -190,3 +191,10 @@ def test_a_stopped_registry_can_start_again_with_its_schemas(registry, client):
 def test_a_taken_port_is_named(registry):
     with pytest.raises(LocalServiceError, match=str(registry.port)):
         EmbeddedRegistry(registry.port).start()
+
+
+def test_both_versions_are_registered_under_the_topics_subject() -> None:
+    registry = EmbeddedRegistry()
+    ids = register_shipments(registry)
+    assert [registry.store.version(SUBJECT, number, deleted=False)["id"] for number in (1, 2)] == list(ids)
+    assert register_shipments(registry) == ids

@@ -8,7 +8,9 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pyarrow as pa
 import pytest
@@ -438,3 +440,37 @@ def test_tls_that_fails_is_the_operators(strict, pem, connect, authority):
     with pytest.raises(RegistryError, match=rf"{strict.url}.*(TLS|certificate)") as caught:
         connect(strict, ca=str(pem[authority])).by_id(1)
     assert type(caught.value) is RegistryError
+
+
+class _Elsewhere(BaseHTTPRequestHandler):
+    """Sends every request on to another server."""
+
+    target = ""
+
+    def do_GET(self) -> None:
+        self.send_response(302)
+        self.send_header("Location", self.target + self.path)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        pass
+
+
+def test_a_registrys_redirect_is_not_followed_so_no_password_goes_elsewhere() -> None:
+    with EmbeddedRegistry() as other:
+        other.register("s", '"string"')
+        handler = type("Redirect", (_Elsewhere,), {"target": other.url})
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            options = RegistryOptions((f"http://ann:canary@127.0.0.1:{server.server_port}",), retries=0, backoff_ms=1)
+            with RegistryClient(options) as client, pytest.raises(RegistryError) as error:
+                client.by_id(1)
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+        assert other.requests == []
+        assert "canary" not in str(error.value)
