@@ -8,9 +8,9 @@ import typer
 
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, target_of
-from kafka_s3.cli.position import now_ms
 from kafka_s3.control.sinks import known_of
 from kafka_s3.control.status import SinkSnapshot, SinkState, health
+from kafka_s3.model.clock import now_ms
 
 UNWELL: Final = frozenset({SinkState.DEGRADED, SinkState.FAILED, SinkState.STALE, SinkState.UNKNOWN})
 

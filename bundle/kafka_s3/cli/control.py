@@ -22,7 +22,7 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, named_place, place_of, place_words, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
-from kafka_s3.cli.position import confirm, console, now_ms
+from kafka_s3.cli.position import confirm, console
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.control.commands import (
@@ -39,6 +39,7 @@ from kafka_s3.control.commands import (
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.sinks import all_known, known_of
 from kafka_s3.control.status import age, sink_id
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import store_options
@@ -139,7 +140,7 @@ def flush(target: Target, timeout: Timeout = 300) -> None:
     wait_for_answer(
         target, timeout, answered=lambda beat: beat.flushed == asked.id, replaced=lambda now: now.flush != asked.id
     )
-    say(f"Sink {target.name} has flushed: every record that was in Kafka is settled.")
+    say(f"Sink {target.name} has flushed: every record that was in Kafka is in an object, a dead letter or skipped.")
 
 
 @composed(target=target_of)
@@ -201,7 +202,7 @@ def _log_keys(target: Target, heartbeat: Heartbeat | None) -> list[str]:
     state = log.load()
     if heartbeat is None or not heartbeat.ended or heartbeat.epoch < state.epoch:
         _check_quiet(target, log)
-    folders = ("checkpoints/", "commits/", "followers/")
+    folders = ("checkpoints/", "commits/", "published/", "followers/")
     found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
     return [key for keys in found for key in reversed(keys)]
 

@@ -31,6 +31,7 @@ from kafka_s3.local import orders, shipments
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.protocols import Message
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
@@ -164,7 +165,7 @@ def _run(
 
 def _drain(out: Console, settings: Settings, stop: Event, *, malformed: int) -> None:
     """Runs a sink until the topics are worked off, then shows its bucket and its log's totals."""
-    from kafka_s3.spark.launch import now_ms, sink_on_spark
+    from kafka_s3.spark.launch import sink_on_spark
     from kafka_s3.spark.session import spark_session
 
     began = time.monotonic()

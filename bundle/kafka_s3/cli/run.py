@@ -24,6 +24,7 @@ from kafka_s3.control.commands import ControlChannel
 from kafka_s3.control.heartbeat import HeartbeatWriter, beating
 from kafka_s3.driver.runner import UNATTENDED, CommandChannel, run_available_now, run_continuously, waiting
 from kafka_s3.driver.sink import Sink
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
@@ -133,7 +134,7 @@ def stop_on_signals(stop: Event) -> None:
 
 
 def _run(settings: Settings, cores: str, stop: Event, observer: Observer, *, available_now: bool, flush: bool) -> None:
-    from kafka_s3.spark.launch import now_ms, sink_on_spark
+    from kafka_s3.spark.launch import sink_on_spark
     from kafka_s3.spark.session import end_session, spark_session
     from kafka_s3.storage.options import store_options
     from kafka_s3.storage.s3 import S3Store

@@ -14,6 +14,7 @@ from rich.console import Console
 from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.settings import Settings
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.options import store_options
@@ -87,8 +88,3 @@ def summary(judged: Sequence[JudgedUpload], aborted: int) -> str:
     if left:
         parts.insert(1, f"{left} would be aborted (--dry-run)")
     return f"{len(judged)} pending uploads of this sink: {', '.join(parts)}"
-
-
-def now_ms() -> int:
-    """The wall clock, epoch milliseconds."""
-    return int(datetime.now(UTC).timestamp() * 1000)
