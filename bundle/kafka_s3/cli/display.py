@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.tree import Tree
 
-from kafka_s3.commit.log import LogState
+from kafka_s3.commit.state import LogState
 from kafka_s3.model.observer import Round, Start
 from kafka_s3.storage.store import ObjectInfo
 
