@@ -15,6 +15,7 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.options import StoreOptions
@@ -41,6 +42,12 @@ def moto_url() -> Iterator[str]:
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+@pytest.fixture
+def versitygw(objects: EmbeddedS3) -> str:
+    """The URL of an S3 server that checks signatures."""
+    return objects.endpoint_url
 
 
 @pytest.fixture

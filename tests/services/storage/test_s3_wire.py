@@ -68,7 +68,6 @@ def test_nothing_is_asked_for_by_default(s3: S3Store, relay) -> None:
     unwanted = (
         "x-amz-acl",
         "x-amz-server-side-encryption",
-        "Content-MD5",
         "x-amz-sdk-checksum-algorithm",
         "x-amz-trailer",
         "Expect",
@@ -119,6 +118,14 @@ def test_a_digest_goes_with_each_part_when_asked_for(open_store, bucket: str, re
     assert base64.b64decode(headers["Content-MD5"]) == hashlib.md5(b"body").digest()
 
 
+def test_state_is_put_with_its_digest_as_buckets_with_object_lock_demand(s3: S3Store, relay) -> None:
+    exercise(s3)
+
+    with_digest = {seen.path.rpartition("/")[2]: seen.headers["Content-MD5"] for seen in relay.seen}
+    digest = base64.b64encode(hashlib.md5(b"{}").digest()).decode()
+    assert {name: sent for name, sent in with_digest.items() if sent} == {"state": digest, "new": digest}
+
+
 @pytest.mark.parametrize(
     ("asked", "size", "sent"), [(True, 1 << 20, "100-continue"), (True, 100, None), (False, 1 << 20, None)]
 )
@@ -156,7 +163,7 @@ def test_path_style_puts_the_bucket_into_the_path(s3: S3Store, bucket: str, rela
 def test_amazons_own_addresses(open_store, bucket: str, relay, changes: dict, host: str, path: str) -> None:
     # the relay is a proxy here, so that it sees which host would have been asked; http, as it could not look into TLS
     store = open_store(bucket, None, region="eu-west-1", proxy=Proxy(relay.url), part_retries=1, **changes)
-    store._connected().meta.events.register(
+    store._connected().client.meta.events.register(
         "before-send.s3", lambda request, **_: setattr(request, "url", request.url.replace("https", "http"))
     )
     relay.answer(200)
