@@ -50,7 +50,7 @@ FORMAT: Final = (
     Option("parquet.codec", _TEXT, "snappy", "Compression of Parquet objects; part of their extension.", OptionGroup.FORMAT,
            valid=OneOf(PARQUET_CODECS), not_yet=("lzo",), note="Use another codec, for example zstd."),
     Option("s3.compression.type", _TEXT, "none", "Compression of whole JSON objects.", OptionGroup.FORMAT, valid=OneOf(("none", "gzip"))),
-    Option("s3.compression.level", _INT, "-1", "Level of gzip; -1 is the library's own (6).", OptionGroup.FORMAT, valid=Range(-1, 9)),
+    Option("s3.compression.level", _INT, "-1", "Level of gzip: -1 and 1 to 6 are made by ISA-L, fast; 7 to 9 by zlib, smaller; 0 stores.", OptionGroup.FORMAT, valid=Range(-1, 9)),
     Option("json.decimal.format", _TEXT, "BASE64", "How JSON objects show decimals.", OptionGroup.FORMAT,
            valid=OneOfAnyCase(("BASE64", "NUMERIC"))),
     Option("format.bytearray.extension", _TEXT, ".bin", "Extension of byte-array objects.", OptionGroup.FORMAT),
