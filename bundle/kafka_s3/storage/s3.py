@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import quote
 
-from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable, UploadMissing
+from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.client import SSE, creation_headers, customer_key_headers, digest_headers, secrets_of
 from kafka_s3.storage.data_plane import Answer, Asked, DataPlane
@@ -50,6 +50,7 @@ class S3Store:
         self._lock = threading.Lock()
         self._plane: DataPlane | None = None
         self._plane_pid = -1
+        self._refuses_overwriting = False
 
     def __reduce__(self) -> tuple[type[S3Store], tuple[StoreOptions]]:
         """Clients, locks and clocks stay behind."""
@@ -63,9 +64,15 @@ class S3Store:
         return _etag(self._ask("put_object", self._state(key, data)).headers)
 
     def put_new(self, key: str, data: bytes) -> str:
-        """Writes an object that must not exist yet; returns its ETag. Raises PreconditionFailed, also after its own lost answer."""
-        asked = self._state(key, data, {"If-None-Match": "*"})
-        return _etag(self._patient.run(lambda: self._ask_once("put_object", asked)).headers)
+        """Writes an object that must not exist yet; returns its ETag. Raises PreconditionFailed, also after its own lost answer.
+
+        The first one of a process, a driver's claim of its log, is put a second time, which the service has to refuse. Raises StorageError
+        where it does not: two drivers would overwrite each other's entries there.
+        """
+        etag = self._put_new_once(key, data)
+        if not self._refuses_overwriting:
+            self._check_refusal(key, data)
+        return etag
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises ObjectMissing."""
@@ -147,6 +154,24 @@ class S3Store:
             if self._plane is not None and self._plane_pid == os.getpid():
                 self._plane.close()
             self._plane = None
+
+    def _put_new_once(self, key: str, data: bytes) -> str:
+        asked = self._state(key, data, {"If-None-Match": "*"})
+        try:
+            return _etag(self._patient.run(lambda: self._ask_once("put_object", asked)).headers)
+        except PreconditionFailed:
+            self._refuses_overwriting = True
+            raise
+
+    def _check_refusal(self, key: str, data: bytes) -> None:
+        try:
+            self._put_new_once(key, data)
+        except PreconditionFailed:
+            return
+        raise StorageError(
+            f"The service wrote s3://{self.options.bucket}/{key} a second time, though it was told not to overwrite (If-None-Match: *). "
+            "Two drivers would overwrite each other's commits there: use a service that honours conditional puts (store.url)."
+        )
 
     def _state(self, key: str, data: bytes, condition: Mapping[str, str] | None = None) -> Asked:
         """A put of state. Its digest is always there: buckets with Object Lock refuse a put without one."""
