@@ -1,7 +1,7 @@
 """Where on local disk may records wait, so that none of them stay there when their process is killed?
 
-Each process has a folder of its own below the temporary folder, and holds a lock on it that ends with the process, however that ends. Whoever
-begins sweeps away the folders that nobody holds.
+Each process has a folder of its own below the temporary folder, and holds a lock on it that ends with the process, however that ends.
+Whoever begins sweeps away the folders that nobody holds.
 """
 
 from __future__ import annotations
