@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+import uuid
 from dataclasses import replace
 
 import pytest
@@ -30,8 +31,10 @@ def store(request: pytest.FixtureRequest) -> ObjectStore:
     if request.param == "versitygw":
         if any(name in request.node.name for name in UNLIKE_S3):
             pytest.skip("versitygw is unlike S3 here")
-        url, own_bucket = request.getfixturevalue("versitygw"), request.getfixturevalue("own_bucket")
-        return request.getfixturevalue("open_store")(own_bucket, url, region=REGION, credentials=GATEWAY_KEYS)
+        server, name = request.getfixturevalue("versitygw"), f"bucket-{uuid.uuid4().hex}"
+        server.create_bucket(name)
+        open_store = request.getfixturevalue("open_store")
+        return open_store(name, server.endpoint_url, region=REGION, credentials=GATEWAY_KEYS)
     if request.param == "s3":
         open_store = request.getfixturevalue("open_store")
         return open_store(request.getfixturevalue("bucket"), request.getfixturevalue("moto_url"))

@@ -129,7 +129,14 @@ def test_a_clouds_metadata_service_is_no_store_and_no_proxy_however_it_is_spelt(
 
 
 @pytest.mark.parametrize(
-    "given", ["http://10.0.0.1:9000", "http://[fd00::1]:9000", "http://metadata.example.com", "http://localhost:9000", "http://169.253.0.1"]
+    "given",
+    [
+        "http://10.0.0.1:9000",
+        "http://[fd00::1]:9000",
+        "http://metadata.example.com",
+        "http://localhost:9000",
+        "http://169.253.0.1",
+    ],
 )
 def test_other_addresses_of_a_network_are_taken(given: str) -> None:
     assert options({"store.url": given}).endpoint_url == given

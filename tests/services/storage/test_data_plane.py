@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import ssl
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from http.server import ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from kafka_s3.model.errors import StorageError, StorageUnavailable
 from kafka_s3.model.files import Upload
@@ -25,8 +18,8 @@ from kafka_s3.storage.data_plane import Asked, DataPlane
 from kafka_s3.storage.documents import completion_document, tagging_document
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
-from tests.unit.storage.conftest import KEYS, Handler
 
+KEYS = Credentials(Provider.STATIC, "AKIATEST", Secret("wJalr/very+secret"))
 KEY = "topics/a b+c/d%2Fe=ü&x?y#z/~_.-'()*!"
 UPLOAD = "2~aB+/=&%20.x-_"
 OURS_ALONE = {"amz-sdk-invocation-id", "amz-sdk-request", "x-amz-date", "authorization", "expect", "content-md5"}
@@ -225,36 +218,6 @@ def test_the_environments_proxy_is_used_and_its_exceptions_are_heeded(
     with pytest.raises(StorageUnavailable, match=r"s3\.invalid"):
         open_store(bucket, "http://s3.invalid", part_retries=1).put("a", b"")
     assert len(relay.seen) == 1
-
-
-@pytest.fixture
-def tls(relay, tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """The relay behind TLS: its URL, and the file of the authority that vouches for it."""
-    key, now, day = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC), timedelta(days=1)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "own")])
-    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
-    for extension, critical in (
-        (x509.BasicConstraints(ca=True, path_length=None), True),
-        (x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False),
-        (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
-    ):
-        builder = builder.add_extension(extension, critical=critical)
-    authority, secret = tmp_path / "authority.pem", tmp_path / "key.pem"
-    authority.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    plain = serialization.NoEncryption()
-    secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("TlsHandler", (Handler,), {"relay": relay}))
-    server.daemon_threads = True
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority, secret)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield f"https://127.0.0.1:{server.server_address[1]}", authority
-    server.shutdown()
-    server.server_close()
-    thread.join()
 
 
 @pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
