@@ -18,18 +18,18 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
-from kafka_s3.config.validate import validate
-from kafka_s3.embedded.kafka import EmbeddedKafka
-from kafka_s3.errors import KafkaUnavailable, OffsetsLost, SourceError
-from kafka_s3.kafka import KafkaBrokers
-from kafka_s3.kafka_reader import consumer as consumers
-from kafka_s3.kafka_reader.batches import BYTES, ROWS, Part
-from kafka_s3.kafka_reader.reader import AT_A_TIME, OffsetRange, Reader
-from kafka_s3.kafka_reader.settings import QUEUE_BYTES
-from kafka_s3.model import TopicPartition
-from kafka_s3.spark.border import unpacked
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.reader import consumer as consumers
+from kafka_s3.kafka.reader.batches import BYTES, ROWS, Part
+from kafka_s3.kafka.reader.reader import AT_A_TIME, OffsetRange, Reader
+from kafka_s3.kafka.reader.settings import QUEUE_BYTES
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.spark.rows import unpacked
 from kafka_s3.spark.source import SparkSource
-from kafka_s3.tasks import Assignment, Delivery
+from kafka_s3.model.tasks import Assignment, Delivery
 from tests.integration.support import BASE, Given, eventually, produce
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ class InTask:
 
     def __call__(self, name: str, start: int, until: int, **consumer: str) -> list[dict[str, Any]]:
         reader = Reader(self.servers, consumer, Part.ENVELOPES)
-        ((_, batches),) = reader.read([OffsetRange(TopicPartition(name, 0), start, until)])
-        return rows(batches)
+        whole = OffsetRange(TopicPartition(name, 0), start, until)
+        return [row for _, batches in reader.read([whole]) for row in rows(batches)]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class BySpark:
             **BASE, "name": "source", "topics": name, "s3.bucket.name": "b", "kafka.bootstrap.servers": self.servers, "flush.size": "3",
             "errors.tolerance": "all",
         }  # fmt: skip
-        settings = validate(config).usable().resolved()
+        settings = resolved(validate(config).usable())
         source = SparkSource(self.spark, settings, bootstrap_servers=self.servers, kafka=consumer)
         wanted = Assignment(TopicPartition(name, 0), start, until, (Delivery(0, until),))
         task = source.task([wanted])
@@ -272,11 +272,10 @@ def test_records_that_come_late_are_waited_for(
 ) -> None:
     name = topic("late")
     produce(broker.bootstrap_servers, name, [Given(b"v")] * 5)
-    reader = Reader(broker.bootstrap_servers, {})
-    ((_, batches),) = reader.read([OffsetRange(TopicPartition(name, 0), 0, 9)])
-    assert len(next(batches)) == 5
-    produce(broker.bootstrap_servers, name, [Given(b"v")] * 4)
-    assert sum(map(len, batches)) == 4
+    for _, batches in Reader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 9)]):
+        assert len(next(batches)) == 5
+        produce(broker.bootstrap_servers, name, [Given(b"v")] * 4)
+        assert sum(map(len, batches)) == 4
 
 
 def test_a_damaged_record_is_no_outage(in_task: InTask, broker: EmbeddedKafka, topic: Callable[..., str]) -> None:
@@ -318,11 +317,12 @@ def test_a_broker_that_restarts_in_the_middle_costs_nothing_but_time(
         producer.produce(name, os.urandom(size))
         producer.poll(0)
     assert producer.flush(60) == 0
-    ((_, batches),) = Reader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 1000)])
-    found = next(batches).column("offset").to_pylist()
-    broker.restart()
-    for batch in batches:
-        found += batch.column("offset").to_pylist()
+    found = []
+    for _, batches in Reader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 1000)]):
+        found += next(batches).column("offset").to_pylist()
+        broker.restart()
+        for batch in batches:
+            found += batch.column("offset").to_pylist()
     assert found == list(range(1000))
 
 
@@ -396,8 +396,8 @@ def test_memory_is_bounded_in_bytes_however_slowly_the_records_are_taken(
     assert producer.flush(60) == 0
     script = (
         "import resource, sys, time\n"
-        "from kafka_s3.kafka_reader.reader import OffsetRange, Reader\n"
-        "from kafka_s3.model import TopicPartition\n"
+        "from kafka_s3.kafka.reader.reader import OffsetRange, Reader\n"
+        "from kafka_s3.model.offsets import TopicPartition\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         f"before, wanted, rows = peak(), OffsetRange(TopicPartition({name!r}, 0), 0, {count}), 0\n"
         f"for _, batches in Reader({broker.bootstrap_servers!r}, {{}}).read([wanted]):\n"

@@ -18,7 +18,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from kafka_s3.kafka_reader import library
+from kafka_s3.kafka.reader import library
 
 VALUE: Final = 3
 KEY: Final = 5

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from kafka_s3.errors import KafkaUnavailable, SourceError
-from kafka_s3.kafka import TRANSIENT
-from kafka_s3.kafka_reader import library
-from kafka_s3.kafka_reader.allocation import keep_memory
-from kafka_s3.model import TopicPartition
+from kafka_s3.model.errors import KafkaUnavailable, SourceError
+from kafka_s3.kafka.brokers import TRANSIENT
+from kafka_s3.kafka.reader import library
+from kafka_s3.kafka.reader.allocation import keep_memory
+from kafka_s3.model.offsets import TopicPartition
 
 KEPT: Final = 4
 """Configurations whose consumers a process keeps: of a sink two, for one topic-partition at a time and for many."""
@@ -35,20 +35,26 @@ class Consumer:
         library.poll_set_consumer(self._handle)
         self._own_queue = library.queue_get_consumer(self._handle)
         self._said = ""
+        self._open: list[Queue] = []
         self.failed = False
 
     @contextmanager
     def queues(self, starts: Mapping[TopicPartition, int]) -> Iterator[dict[TopicPartition, Queue]]:
-        """Fetches these topic-partitions from these offsets on, each into its queue, until the block ends. Raises SourceError."""
+        """Fetches these topic-partitions from these offsets on, each into its queue, until the block ends. Raises SourceError.
+
+        It does so once at a time: what an earlier block still has open is closed.
+        """
+        self._end()
         self.said()
         self._said = ""  # of what was before
-        open_queues = {place: Queue(self, self._handle, place) for place in starts}
+        self._open = [Queue(self, self._handle, place) for place in starts]
+        mine = {queue.place: queue for queue in self._open}
         try:
             with _place_list(starts) as places:
                 _checked(library.incremental_assign(self._handle, places), "begin to read")
-            yield open_queues
+            yield mine
         finally:
-            for queue in open_queues.values():
+            for queue in mine.values():
                 queue.close()
 
     def bounds(self, place: TopicPartition, *, timeout_s: float) -> tuple[int, int]:
@@ -73,9 +79,15 @@ class Consumer:
             library.event_destroy(event)
         return self._said
 
+    def _end(self) -> None:
+        for queue in self._open:
+            queue.close()
+        self._open = []
+
     def close(self) -> None:
         """Ends its threads and connections."""
         if self._handle:
+            self._end()
             library.queue_destroy(self._own_queue)
             library.destroy_flags(self._handle, library.NO_CONSUMER_CLOSE)
             self._handle = None
@@ -93,7 +105,9 @@ class Queue:
 
     def __len__(self) -> int:
         """How many messages are there; errors and the end of the topic-partition count, too."""
-        return int(library.queue_length(self._queue)) if self._queue else 0
+        if not self._queue:
+            raise ValueError(f"{self.place} is not fetched any more: take a range's batches before you ask for the next range.")
+        return int(library.queue_length(self._queue))
 
     def take(self, addresses: int, most: int) -> int:
         """Puts messages into the array at `addresses`; they have to be destroyed. Returns how many, without waiting."""
@@ -101,11 +115,15 @@ class Queue:
 
     def close(self) -> None:
         """Fetches no more, and drops what was not taken. Does nothing the second time."""
-        if self._queue:
-            with _place_list({self.place: 0}) as places:
+        if not self._queue:
+            return
+        with _place_list({self.place: 0}) as places:
+            try:
                 _checked(library.incremental_unassign(self._handle, places), "end reading")
-            library.queue_destroy(self._queue)
-            self._queue = None
+            except SourceError:
+                self.consumer.failed = True  # it is not fit for the next reading; this one has what it wanted
+        library.queue_destroy(self._queue)
+        self._queue = None
 
 
 _kept: OrderedDict[tuple[tuple[str, str], ...], Consumer] = OrderedDict()

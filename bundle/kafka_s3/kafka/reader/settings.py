@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafka_s3.kafka import client_properties
+from kafka_s3.kafka.brokers import client_properties
 
 GROUP: Final = "kafka-s3-reader"
 """librdkafka wants a group's name of every consumer; nothing is subscribed to or committed in it."""

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_s3.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
-from kafka_s3.kafka_reader import gather
+from kafka_s3.kafka.reader import gather
 
 ROWS: Final = 65_536
 BYTES: Final = 16 << 20

@@ -20,13 +20,13 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from kafka_s3.errors import KafkaUnavailable, OffsetsLost, SourceError
-from kafka_s3.kafka import CHECK, REQUEST_SECONDS, TRANSIENT
-from kafka_s3.kafka_reader import gather, library
-from kafka_s3.kafka_reader.batches import ROWS, Addresses, Part, next_batch
-from kafka_s3.kafka_reader.consumer import Consumer, Queue, kept_consumer
-from kafka_s3.kafka_reader.settings import reading_settings
-from kafka_s3.model import TopicPartition
+from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
+from kafka_s3.kafka.brokers import CHECK, REQUEST_SECONDS, TRANSIENT
+from kafka_s3.kafka.reader import gather, library
+from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch
+from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
+from kafka_s3.kafka.reader.settings import reading_settings
+from kafka_s3.model.offsets import TopicPartition
 
 AT_A_TIME: Final = 32
 """Topic-partitions that are fetched together, where a task has several."""
