@@ -19,17 +19,17 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 
 from kafka_s3.config.validate import resolved, validate
-from kafka_s3.local.kafka import EmbeddedKafka
-from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import consumer as consumers
 from kafka_s3.kafka.reader.batches import BYTES, ROWS, Part
 from kafka_s3.kafka.reader.reader import AT_A_TIME, OffsetRange, Reader
 from kafka_s3.kafka.reader.settings import QUEUE_BYTES
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.spark.rows import unpacked
 from kafka_s3.spark.source import SparkSource
-from kafka_s3.model.tasks import Assignment, Delivery
 from tests.integration.support import BASE, Given, eventually, produce
 
 if TYPE_CHECKING:
@@ -408,7 +408,11 @@ def test_memory_is_bounded_in_bytes_however_slowly_the_records_are_taken(
     )
     path = os.pathsep.join([str(Path(__file__).parents[2] / "bundle"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=os.environ | {"PYTHONPATH": path}
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": path},
     )
     read, grown = map(int, done.stdout.split())
     assert read == count

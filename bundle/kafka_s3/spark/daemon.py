@@ -10,8 +10,14 @@ import gc
 import importlib
 from typing import Final
 
-NEEDED: Final = ("kafka_s3.spark.task", "kafka_s3.registry.client", "pyarrow.parquet", "boto3")
-"""Not polars, whose threads do not survive a fork: a worker that reads Avro imports it itself."""
+NEEDED: Final = (
+    "kafka_s3.spark.reading_task",
+    "kafka_s3.kafka.reader.reader",
+    "kafka_s3.registry.client",
+    "pyarrow.parquet",
+    "boto3",
+)
+"""The reader compiles its loops. Not polars, whose threads do not survive a fork: a worker that reads Avro imports it itself."""
 
 
 def main() -> None:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.kafka.brokers import TRANSIENT
 from kafka_s3.kafka.reader import library
 from kafka_s3.kafka.reader.allocation import keep_memory
+from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 
 KEPT: Final = 4
@@ -106,7 +106,9 @@ class Queue:
     def __len__(self) -> int:
         """How many messages are there; errors and the end of the topic-partition count, too."""
         if not self._queue:
-            raise ValueError(f"{self.place} is not fetched any more: take a range's batches before you ask for the next range.")
+            raise ValueError(
+                f"{self.place} is not fetched any more: take a range's batches before you ask for the next range."
+            )
         return int(library.queue_length(self._queue))
 
     def take(self, addresses: int, most: int) -> int:

@@ -145,9 +145,7 @@ def header_sizes(messages, at, rows, sizes):  # type: ignore[no-untyped-def]
     sizes[0], sizes[1], sizes[2] = count, names, values
 
 
-@_compiled(
-    "int64(int64[::1], int64, int64, int32[::1], int32[::1], uint8[::1], int32[::1], uint8[::1], uint8[::1])"
-)
+@_compiled("int64(int64[::1], int64, int64, int32[::1], int32[::1], uint8[::1], int32[::1], uint8[::1], uint8[::1])")
 def headers_of(messages, at, rows, ends, name_ends, names, value_ends, values, valid):  # type: ignore[no-untyped-def]
     """The headers of each record as a list of names and values; returns how many values are null."""
     found = np.zeros(4, np.int64)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
 from kafka_s3.kafka.brokers import CHECK, REQUEST_SECONDS, TRANSIENT
 from kafka_s3.kafka.reader import gather, library
 from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch
 from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
 from kafka_s3.kafka.reader.settings import reading_settings
+from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
 from kafka_s3.model.offsets import TopicPartition
 
 AT_A_TIME: Final = 32
@@ -55,7 +55,7 @@ class Reader:
     """Reads with the process's own consumer. `properties` are the consumer's by their Java names, `part` says how much of each record."""
 
     bootstrap_servers: str
-    properties: Mapping[str, str]
+    properties: Mapping[str, str] = field(repr=False)
     part: Part = Part.VALUES
 
     def read(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Iterator[pa.RecordBatch]]]:
@@ -66,9 +66,7 @@ class Reader:
             yield from self._wave(kept_consumer(self._settings(together)), wave)
 
     def _settings(self, together: int) -> dict[str, str]:
-        return reading_settings(
-            self.bootstrap_servers, self.properties, partitions=1 if together == 1 else AT_A_TIME
-        )
+        return reading_settings(self.bootstrap_servers, self.properties, partitions=1 if together == 1 else AT_A_TIME)
 
     def _wave(
         self, consumer: Consumer, wave: Sequence[OffsetRange]
@@ -77,7 +75,10 @@ class Reader:
         with consumer.queues(starts) as queues:
             for wanted in wave:
                 queue = queues.get(wanted.topic_partition)
-                yield wanted, iter(()) if queue is None else _Reading(queue, wanted, self.part, self._patience_s).batches()
+                yield (
+                    wanted,
+                    iter(()) if queue is None else _Reading(queue, wanted, self.part, self._patience_s).batches(),
+                )
 
     @property
     def _patience_s(self) -> float:
