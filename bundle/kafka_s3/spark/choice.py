@@ -89,6 +89,6 @@ class ChosenSource:
             return self._tasks
         self._decided(
             f"kafka.reader={KafkaReader.SPARK}",
-            f"the tasks cannot read for themselves: {reason.rstrip('.')}. If that was for the moment only, start again, or set kafka.reader.",
+            f"the tasks cannot read for themselves: {reason.rstrip('.')}. If that is over, start again, or set kafka.reader=tasks.",
         )
         return self._by_spark

@@ -6,6 +6,7 @@ Only DataFrame calls that Spark Connect has too: no py4j, no RDD. `spark.range` 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from kafka_s3.commit.report_form import report_of
@@ -66,4 +67,4 @@ def shares(assignments: Sequence[Assignment]) -> list[tuple[Assignment, ...]]:
     alone = [(wanted,) for wanted in assignments if wanted.until - wanted.start >= QUIET_OFFSETS]
     tasks = max(min(len(quiet), TASKS_AT_LEAST), -(-len(quiet) // RANGES_IN_A_TASK))
     cuts = [number * len(quiet) // tasks for number in range(tasks + 1)] if tasks else []
-    return alone + [tuple(quiet[start:stop]) for start, stop in zip(cuts, cuts[1:], strict=False)]
+    return alone + [tuple(quiet[start:stop]) for start, stop in pairwise(cuts)]

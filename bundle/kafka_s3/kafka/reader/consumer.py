@@ -31,9 +31,9 @@ class Consumer:
     def __init__(self, settings: Mapping[str, str]) -> None:
         """Connects to nothing yet. Raises SourceError where librdkafka does not take the settings."""
         self.servers = settings["bootstrap.servers"]
-        self._handle = _new(settings)
-        library.poll_set_consumer(self._handle)
-        self._own_queue = library.queue_get_consumer(self._handle)
+        self.handle: int | None = _new(settings)
+        library.poll_set_consumer(self.handle)
+        self._own_queue = library.queue_get_consumer(self.handle)
         self._said = ""
         self._open: list[Queue] = []
         self.failed = False
@@ -47,11 +47,11 @@ class Consumer:
         self._end()
         self.said()
         self._said = ""  # of what was before
-        self._open = [Queue(self, self._handle, place) for place in starts]
+        self._open = [Queue(self, place) for place in starts]
         mine = {queue.place: queue for queue in self._open}
         try:
             with _place_list(starts) as places:
-                _checked(library.incremental_assign(self._handle, places), "begin to read")
+                _checked(library.incremental_assign(self.handle, places), "begin to read")
             yield mine
         finally:
             for queue in mine.values():
@@ -61,7 +61,7 @@ class Consumer:
         """The topic-partition's first offset and the one after its last, by its leader. Raises KafkaUnavailable and SourceError."""
         low, high = ctypes.c_int64(), ctypes.c_int64()
         code = library.query_watermark_offsets(
-            self._handle, place.topic.encode(), place.partition, ctypes.byref(low), ctypes.byref(high), int(timeout_s * 1000)
+            self.handle, place.topic.encode(), place.partition, ctypes.byref(low), ctypes.byref(high), int(timeout_s * 1000)
         )  # fmt: skip
         if code:
             text = f"Kafka at {self.servers} did not tell the offsets of {place}: {_meaning(code)}."
@@ -86,21 +86,20 @@ class Consumer:
 
     def close(self) -> None:
         """Ends its threads and connections."""
-        if self._handle:
+        if self.handle:
             self._end()
             library.queue_destroy(self._own_queue)
-            library.destroy_flags(self._handle, library.NO_CONSUMER_CLOSE)
-            self._handle = None
+            library.destroy_flags(self.handle, library.NO_CONSUMER_CLOSE)
+            self.handle = None
 
 
 class Queue:
     """What has arrived of one topic-partition and was not taken yet."""
 
-    def __init__(self, consumer: Consumer, handle: int, place: TopicPartition) -> None:
+    def __init__(self, consumer: Consumer, place: TopicPartition) -> None:
         self.consumer = consumer
         self.place = place
-        self._handle = handle
-        self._queue = library.queue_get_partition(handle, place.topic.encode(), place.partition)
+        self._queue: int | None = library.queue_get_partition(consumer.handle, place.topic.encode(), place.partition)
         library.queue_forward(self._queue, None)
 
     def __len__(self) -> int:
@@ -121,7 +120,7 @@ class Queue:
             return
         with _place_list({self.place: 0}) as places:
             try:
-                _checked(library.incremental_unassign(self._handle, places), "end reading")
+                _checked(library.incremental_unassign(self.consumer.handle, places), "end reading")
             except SourceError:
                 self.consumer.failed = True  # it is not fit for the next reading; this one has what it wanted
         library.queue_destroy(self._queue)

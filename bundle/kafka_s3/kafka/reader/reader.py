@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -58,7 +58,9 @@ class Reader:
     properties: Mapping[str, str] = field(repr=False)
     part: Part = Part.VALUES
 
-    def read(self, ranges: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Iterator[pa.RecordBatch]]]:
+    def read(
+        self, ranges: Sequence[OffsetRange]
+    ) -> Generator[tuple[OffsetRange, Iterator[pa.RecordBatch]], None, None]:
         """Each range with its batches, whose offsets ascend; take all of them before you ask for the next range."""
         together = min(AT_A_TIME, len(ranges))
         waiting = iter(ranges)

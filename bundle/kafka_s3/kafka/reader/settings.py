@@ -55,7 +55,7 @@ OURS: Final = {
     "receive.message.max.bytes": str(2**31 - 1),
     "log_level": "0",
 }
-"""Not for the user to change: the offsets are given, and nothing is committed. A response may be as large as the broker's largest record."""
+"""Not for the user to change: offsets are given, and nothing is committed. A response may be as large as the broker's largest record."""
 TUNED: Final = {
     "isolation.level": "read_uncommitted",
     "check.crcs": "true",
