@@ -13,7 +13,7 @@ from kafka_s3.kafka.reader.reach import why_out_of_reach
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.spark.failures import SPARK_ERRORS
+from kafka_s3.spark.failures import SPARK_ERRORS, python_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,7 @@ class Trial:
         try:
             (row,) = spark.range(0, 1, 1, 1).mapInArrow(self.run, "reason string").collect()
         except SPARK_ERRORS as error:
-            return next(iter(str(error).splitlines()), "the trial failed")
+            return f"the trial failed in Spark: {python_reason(error)}"
         return str(row.reason)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from pyspark.errors import PySparkException
@@ -65,6 +66,13 @@ def death(error: Exception) -> SourceError | None:
         f"A process of Spark died at its work: {_line(text, DIED)} Nothing of this batch was committed, and the next start reads it "
         "again. Most often the memory is short: give the executors more, or lower tasks.max."
     )
+
+
+def python_reason(error: Exception) -> str:
+    """The line of a failed job's error that names what Python's worker raised, else its first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line) and not line.startswith("org.")]
+    return (raised or lines or [type(error).__name__])[0][:SHOWN]
 
 
 def _line(text: str, marks: Sequence[str]) -> str:
