@@ -20,13 +20,28 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenState:
+    """Where a task left the open files of its topic-partition for the next one: an object of that key and size in bytes.
+
+    It was written for the driver of an `epoch`, above a `frontier`, and holds all records before `examined`, the first offset not read yet.
+    """
+
+    key: str
+    bytes: int
+    epoch: int
+    frontier: int
+    examined: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """What a task shall read: offsets `[start, until)` and the deliveries in which they arrived.
 
     `next_rotation_ms` is the schedule's mark at `start`; `recorded` are offsets at or after `start` that are dead letters already;
     `close` closes what is open at the end, for that reason. With `only` the task makes that one file again: no rule closes anything, and
     records of other directories are left out; `data_key` is then the key of the values beside which it lies. `table` are the columns of the
-    topic's Delta table, in the form of its log; None: there is none yet, or none is kept.
+    topic's Delta table, in the form of its log; None: there is none yet, or none is kept. With `state` the task goes on with the files
+    that another one left open, and reads from there. `keep` is the epoch of a driver that wants what is left open to be kept; None: not.
     """
 
     topic_partition: TopicPartition
@@ -39,6 +54,13 @@ class Assignment:
     only: DataFile | None = None
     data_key: str | None = None
     table: str | None = None
+    state: OpenState | None = None
+    keep: int | None = None
+
+    @property
+    def first_unread(self) -> int:
+        """Where reading begins: at the first offset that no task has read whose open files are kept."""
+        return self.start if self.state is None else self.state.examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +79,8 @@ class TaskReport:
 
     `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why, `remedy` how to go on;
     `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
+    `read_bytes` is the size of the records read, `state` where the open files are kept. `dropped` says why the state of the assignment
+    could not be used: then nothing was done, and the tail has to be read from the frontier.
     """
 
     topic_partition: TopicPartition
@@ -75,3 +99,6 @@ class TaskReport:
     remedy: str = ""
     letter: DeadLetter | None = None
     columns: tuple[str, ...] = ()
+    read_bytes: int = 0
+    state: OpenState | None = None
+    dropped: str = ""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kafka_s3.formats.format import Paused
 from kafka_s3.model.dead_letters import DeadLetter, dead_letter
 from kafka_s3.model.failures import Failure, rejection
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
@@ -33,6 +34,7 @@ class BadRecords:
         self._policy = policy
         self._letters: list[DeadLetter] = []
         self._skipped: list[int] = []
+        self._skipped_before = 0
 
     def nulls(self, offsets: list[int], batch: pa.RecordBatch) -> None:
         """Records without a value, where those are not written."""
@@ -74,7 +76,16 @@ class BadRecords:
 
     def skipped_before(self, frontier: int) -> int:
         """How many of the records below the frontier were skipped."""
-        return sum(1 for offset in self._skipped if offset < frontier)
+        return self._skipped_before + sum(1 for offset in self._skipped if offset < frontier)
+
+    def pause(self, written: int) -> Paused:
+        """The skipped records, for the next task; dead letters are committed. No frontier lies at or below `written`."""
+        later = [offset for offset in self._skipped if offset > written]
+        return {"before": self.skipped_before(written + 1), "later": later}
+
+    def resume(self, paused: Paused) -> None:
+        """Counts on."""
+        self._skipped_before, self._skipped = paused["before"], list(paused["later"])
 
     def letters_in_order(self) -> list[DeadLetter]:
         """The dead letters by offset."""

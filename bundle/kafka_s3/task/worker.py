@@ -7,6 +7,7 @@ By example: docs/worked-examples.md.
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,32 +22,41 @@ from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.converters.whole_records import RecordConverter
 from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.task.record_filter import record_filter_of
-from kafka_s3.formats.format import Format
+from kafka_s3.formats.format import CannotPause, Format
 from kafka_s3.model.dead_letters import DeadLetter, write_lines
+from kafka_s3.model.errors import UploadMissing
 from kafka_s3.model.failures import Failure
 from kafka_s3.model.files import DataFile, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, Tail, TaskReport
+from kafka_s3.model.tasks import Assignment, OpenState, Tail, TaskReport
 from kafka_s3.naming.keys import ObjectNames, Renamed
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.records.values import NO_TIMESTAMP, Longs
+from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.dead_letters import BadRecords, Stopped, dead_letter_file
 from kafka_s3.task.error_policy import ErrorPolicy
+from kafka_s3.task.examined import Examined
 from kafka_s3.task.interleaved import Interleaved, Partitioned, interleaved
 from kafka_s3.task.open_files import Output
+from kafka_s3.task.open_state import StateUnusable
 from kafka_s3.task.partitioners import Partitioner
 from kafka_s3.task.preparation import Preparation
 from kafka_s3.task.rotation import RotationRules
 from kafka_s3.task.schema_changes import SchemaRules
+from kafka_s3.task.state_keeper import Kept, StateKeeper
 from kafka_s3.task.timestamps import TimestampExtractor
 from kafka_s3.task.uploads import spill_folder, upload_whole
 from kafka_s3.task.writer import TopicPartitionWriter
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Pipeline:
-    """How records become files under one configuration. Made once per process from the settings; `folder` is for spilled parts."""
+    """How records become files under one configuration. Made once per process from the settings.
+
+    `fingerprint` names configuration and version: only with the same one are open files continued.
+    """
 
     converter: Callable[[TopicPartition], RecordConverter]
     extractor: TimestampExtractor | None
@@ -61,6 +71,7 @@ class Pipeline:
     memory: int
     threads: int
     evolution: Evolution | None = None
+    fingerprint: str = ""
 
     def process(self, assignment: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore) -> TaskReport:
         """Runs a task over Arrow batches with the columns `offset, value, timestamp` and, for dead letters, `key, headers`.
@@ -90,9 +101,9 @@ class _Task:
             assignment.only,
         )
         self._bad = BadRecords(assignment.topic_partition, pipeline.policy)
-        self._read = 0
-        self._seen: list[Longs] = []
-        self._settled = 0
+        self._read, self._read_bytes = 0, 0
+        self._examined = Examined()
+        self._keeper = StateKeeper(assignment, pipeline.state, pipeline.fingerprint)
         self._writer = TopicPartitionWriter(
             assignment.topic_partition,
             pipeline.rules if assignment.only is None else RotationRules(),
@@ -122,6 +133,8 @@ class _Task:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         try:
+            if self._assignment.state is not None:
+                self._resume(self._assignment.state)
             self._deliver(iter(batches))
             if self._assignment.close is not None:
                 self._writer.close(self._assignment.close)
@@ -129,9 +142,41 @@ class _Task:
         except Stopped as stopped:
             self._writer.abort()
             return self._stopped(stopped.failure, stopped.letter)
+        except (StateUnusable, UploadMissing) as error:
+            self._writer.abort()
+            if self._assignment.state is None:
+                raise
+            return self._dropped(str(error))
         except BaseException:
             self._writer.abort()
             raise
+
+    def _resume(self, state: OpenState) -> None:
+        """Goes on with the open files of the last task. Raises StateUnusable."""
+        kept = self._keeper.resumed(state, self._writer.output)
+        self._writer.resume(kept.open)
+        self._examined.resume(kept.examined)
+        self._bad.resume(kept.skipped)
+
+    def _kept(self, frontier: int) -> OpenState | None:
+        """Keeps what is open for the next task; drops it where nobody asks, or where it cannot be kept."""
+        open_files, epoch = self._writer.open, self._assignment.keep
+        if not open_files.files:
+            return None
+        try:
+            if epoch is not None:
+                written = open_files.last_offset
+                kept = Kept(open_files, self._examined.pause(written), self._bad.pause(written))
+                return self._keeper.keep(kept, self._writer.output, frontier=frontier, epoch=epoch)
+        except CannotPause as error:
+            _log.info("%s: open files are read again: %s.", self._assignment.topic_partition, error)
+        open_files.abort()
+        return None
+
+    def _dropped(self, why: str) -> TaskReport:
+        """The report of a task that could not go on with the files that were left open."""
+        tp, start = self._assignment.topic_partition, self._assignment.start
+        return TaskReport(tp, start, start, start, next_rotation_ms=self._assignment.next_rotation_ms, dropped=why)
 
     def _stopped(self, failure: Failure, letter: DeadLetter) -> TaskReport:
         """The report of a task that met a record at which the sink stops."""
@@ -171,6 +216,7 @@ class _Task:
         null values says, 7 and 8 as the one for failures does.
         """
         self._read += len(batch)
+        self._read_bytes += batch.nbytes
         batch = self._not_recorded(batch)
         if not len(batch):
             return
@@ -184,7 +230,7 @@ class _Task:
     def _not_recorded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records that are no dead letters yet; all are counted."""
         offsets = batch.column("offset").to_numpy()
-        self._see(offsets)
+        self._examined.add(offsets, self._writer.frontier)
         recorded = self._assignment.recorded.mask(offsets)
         return batch.filter(pa.array(~recorded)) if recorded.any() else batch
 
@@ -199,21 +245,12 @@ class _Task:
             names = batch.column(SCHEMA_NAME)
         return KafkaBatch(offsets, times, batch.column("value"), headers, names), keys
 
-    def _see(self, offsets: Longs) -> None:
-        """Counts records independently of what becomes of them; offsets are kept only while the frontier may still cut among them."""
-        self._seen.append(offsets)
-        while self._seen and self._seen[0][-1] < self._writer.frontier:
-            self._settled += len(self._seen.pop(0))
-
     def _report(self) -> TaskReport:
         writer, assignment = self._writer, self._assignment
         here, closed = writer.open, writer.closed
         tail = Tail(here.records, here.encoded_bytes(), here.base_ms, len(here.files))
-        if here.records:
-            here.abort()  # the open tail is read again next time
-            frontier = writer.frontier
-        else:
-            frontier = max(assignment.until, writer.frontier)
+        frontier = writer.frontier if here.records else max(assignment.until, writer.frontier)
+        rows, skipped, state = self._examined.below(frontier), self._bad.skipped_before(frontier), self._kept(frontier)
         files = [*closed.files, *self._pointer_file(closed.files), *self._dead_letter_file()]
         if assignment.only is not None:
             files = self._only_of_role(files, assignment.only.role)
@@ -222,15 +259,17 @@ class _Task:
             assignment.start,
             assignment.until,
             frontier,
-            rows=self._settled + sum(int(np.searchsorted(offsets, frontier)) for offsets in self._seen),
+            rows=rows,
             read=self._read,
             files=tuple(files),
             dead=self._bad.offsets,
             stages=self._bad.stages,
-            skipped=self._bad.skipped_before(frontier),
+            skipped=skipped,
             next_rotation_ms=writer.next_rotation_ms,
             tail=tail,
             columns=tuple(closed.columns),
+            read_bytes=self._read_bytes,
+            state=state,
         )
 
     def _only_of_role(self, files: list[DataFile], role: Role) -> list[DataFile]:

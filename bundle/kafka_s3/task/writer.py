@@ -35,6 +35,12 @@ class TopicPartitionWriter:
     next_rotation_ms: int | None
     open: OpenFiles = field(default_factory=OpenFiles)
     closed: Closed = field(default_factory=Closed)
+    _inherited: frozenset[str] = frozenset()
+
+    def resume(self, open_files: OpenFiles) -> None:
+        """Goes on with what another task left open."""
+        self.open = open_files
+        self._inherited = frozenset(upload.id for upload in open_files.uploads() if upload.id is not None)
 
     def begin_delivery(self, now_ms: int) -> None:
         """An expired schedule moves on before the first record, so that a quiet night is no reason to flush (SEMANTICS A3.4)."""
@@ -81,10 +87,16 @@ class TopicPartitionWriter:
         return found
 
     def abort(self) -> None:
-        """Drops what is open and the uploads of what was closed: none of it will be committed."""
-        self.open.abort()
+        """Drops what is open and the uploads of what was closed: none of it will be committed.
+
+        Uploads that another task began are left: the work may be tried again from its state.
+        """
+        for upload in self.open.uploads():
+            if not upload.inherited:
+                upload.abort()
         for file in self.closed.files:
-            self.output.store.abort_upload(file.upload.key, file.upload.id)
+            if file.upload.id not in self._inherited:
+                self.output.store.abort_upload(file.upload.key, file.upload.id)
 
     def _expired(self, now_ms: int) -> bool:
         return self.next_rotation_ms is not None and now_ms >= self.next_rotation_ms

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from datetime import UTC, tzinfo
 from typing import Final
 
+from kafka_s3 import __version__
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.settings import Settings
 from kafka_s3.delta.columns import Evolution, Mode
@@ -63,7 +66,14 @@ def make_pipeline(settings: Settings) -> Pipeline:
         memory=settings.number("writer.memory.bytes"),
         threads=settings.number("s3.upload.threads"),
         evolution=_evolution(settings) if settings.flag("delta.enable") else None,
+        fingerprint=fingerprint(settings),
     )
+
+
+def fingerprint(settings: Settings) -> str:
+    """A text that is another one for another configuration or version; secrets do not go into it."""
+    text = json.dumps([__version__, settings.masked()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _evolution(settings: Settings) -> Evolution:
