@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +32,8 @@ from kafka_s3.wiring.sink import build_sink
 
 START_MS = 1705312800000
 OURS = {"compatibility.strict": "true", "kafka.bootstrap.servers": "memory:9092"}
+STATE_EVERY_RECORD = bool(os.environ.get("CONFORMANCE_STATE_EVERY_RECORD"))
+"""Open files are kept after each record, and the next one goes on with them."""
 
 
 class World:
@@ -40,7 +44,7 @@ class World:
         self.now = START_MS
         self.store = MemoryStore(lambda: self.now)
         self.settings = settings_of(case["config"])
-        self.kafka = MemoryKafka(lambda: make_pipeline(self.settings), self.store)
+        self.kafka = MemoryKafka(lambda: self.pipeline, self.store)
         self.waiting = list(records)
         self.completions = 0
         self.fault: tuple[int, str] | None = None
@@ -52,8 +56,12 @@ class World:
         self.sink = self.start()
 
     def start(self) -> Sink:
+        self.pipeline = make_pipeline(self.settings)
         store = FaultyStore(self.store, [Fault("complete_upload", self.strike, nth=None)])
         sink = build_sink(self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now)
+        if STATE_EVERY_RECORD:
+            sink.behaviour = replace(sink.behaviour, readiness=replace(sink.behaviour.readiness, task_records=1))
+            sink.topics.behaviour = sink.behaviour
         sink.open()
         return sink
 
@@ -197,7 +205,8 @@ VECTORS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def settings_of(config: dict[str, str]) -> Settings:
-    return resolved(validate({**OURS, **config}).usable())
+    kept = {"tail.state.enable": "true"} if STATE_EVERY_RECORD else {}
+    return resolved(validate({**OURS, **kept, **config}).usable())
 
 
 def dead_letter_topic(settings: Settings) -> str:

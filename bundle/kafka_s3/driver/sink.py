@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
@@ -13,6 +13,7 @@ from kafka_s3.driver.committer import Committer
 from kafka_s3.driver.dead_letter_limit import LIMIT_REMEDY, above_limit, most_frequent
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.followers import REPORTERS
+from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
 from kafka_s3.driver.topics import Behaviour, Resume, Topics
@@ -57,6 +58,7 @@ class Sink:
     observer: Observer = field(default_factory=Silent)
     resume: Resume | None = None
     replays_again: Rewrite | None = None
+    open_states: OpenStates | None = None
     topics: Topics = field(init=False)
     looked_ms: int | None = None
     committer: Committer = field(init=False)
@@ -80,6 +82,8 @@ class Sink:
         check_cluster(self.log.load().cluster_id, cluster, sink=self.behaviour.sink, remedy="use a new sink name")
         self.committer.claim(cluster)
         self.topics.refresh(self.clock_ms())
+        if self.open_states is not None:
+            self.topics.partition_states = self.open_states.restored(self.partition_states, self.log.state)
         self.committer.follow()
         self._mirror()
         self.observer.started(self._start())
@@ -133,7 +137,8 @@ class Sink:
         """Works until nothing that was delivered can close a file any more; with `close` the open tail is closed too."""
         while self.step(go_on):
             pass
-        self.work([assignment(s) for s in self.partition_states.values() if s.unexamined], go_on)
+        while self.work([assignment(s) for s in self.partition_states.values() if s.unexamined], go_on):
+            pass
         while close is not None:
             pending = [assignment(s, close=close) for s in self.partition_states.values() if s.head > s.frontier]
             if not self.work(pending, go_on):
@@ -146,7 +151,7 @@ class Sink:
             if not go_on():
                 return False
             started = self.clock_ms()
-            reports = self.source.read(turn)
+            reports = self.source.read(self._keeping(turn))
             self._stop_at_failures(reports)
             self._stop_above_limit(reports)
             entry = self._entry(reports)
@@ -157,6 +162,10 @@ class Sink:
             self._notify(started, reports, entry)
         self._mirror()
         return bool(due)
+
+    def _keeping(self, turn: Sequence[Assignment]) -> Sequence[Assignment]:
+        """The assignments as tasks get them: what they leave open is kept for this driver, where that is asked for."""
+        return turn if self.open_states is None else [replace(a, keep=self.log.state.epoch) for a in turn]
 
     def lag(self) -> dict[TopicPartition, int]:
         """Per topic-partition the records between the frontier and the newest known head."""
@@ -238,6 +247,8 @@ class Sink:
         for report in reports:
             partition_state = self.partition_states[report.topic_partition]
             self.partition_states[report.topic_partition] = committed(partition_state, report, self.clock_ms())
+        if self.open_states is not None:
+            self.open_states.advanced(self.partition_states, reports, self.log.state)
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
         """Makes files again whose uploads are gone; under `behavior.on.lost.offsets=gap` what cannot be made is lost."""

@@ -78,12 +78,18 @@ class Topics:
             positions = self._first_positions(fresh)
             self.commit(self.log.new_entry(EntryKind.POSITION, progress=positions, topic_ids=ids), nothing_more)
         self._forget([tp for tp in self.partition_states if tp not in found])
-        rules = self.behaviour.readiness.rules
+        rules, most = self.behaviour.readiness.rules, self.behaviour.readiness.task_records
         for tp in found:
             if tp not in self.partition_states:
                 progress = self.log.state.progress[tp]
                 self.partition_states[tp] = PartitionState(
-                    tp, progress.frontier, rules.next_rotation(now), progress.recorded, grown_ms=now
+                    tp,
+                    progress.frontier,
+                    rules.next_rotation(now),
+                    progress.recorded,
+                    grown_ms=now,
+                    limit=most,
+                    least_limit=most,
                 )
         self._refreshed_ms = now
 
@@ -214,6 +220,7 @@ class Topics:
                 examined_ms=None,
                 recorded=progress[tp].recorded,
                 deliveries=kept,
+                open_state=None,
             )
 
     def intervals_reached(self) -> set[TopicPartition]:

@@ -39,6 +39,6 @@ class DriverSource:
         return report_of(rows[0]) if rows else task.without_records(wanted)
 
     def _batches(self, task: Task, wanted: Assignment) -> Iterator[pa.RecordBatch]:
-        for start in range(wanted.start, wanted.until, OFFSETS_PER_READ):
+        for start in range(wanted.first_unread, wanted.until, OFFSETS_PER_READ):
             part = replace(wanted, start=start, until=min(start + OFFSETS_PER_READ, wanted.until))
             yield from self._spark.batches(task, part)

@@ -16,6 +16,7 @@ from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
+from kafka_s3.task.examined import Examined
 
 
 class Stopped(Exception):
@@ -33,8 +34,7 @@ class BadRecords:
         self._topic_partition = topic_partition
         self._policy = policy
         self._letters: list[DeadLetter] = []
-        self._skipped: list[int] = []
-        self._skipped_before = 0
+        self._skipped = Examined()
 
     def nulls(self, offsets: list[int], batch: pa.RecordBatch) -> None:
         """Records without a value, where those are not written."""
@@ -42,7 +42,7 @@ class BadRecords:
             return
         verdict = self._policy.null()
         if verdict is ErrorAction.SKIP:
-            self._skipped += offsets
+            self._skipped.add(np.array(offsets, np.int64), 0)
             return
         text = NULL_FAILS if self._policy.nulls == "fail" else NULL_SKIPPED
         self._bury([rejection(offset, text) for offset in offsets], batch, lambda _: verdict)
@@ -76,16 +76,15 @@ class BadRecords:
 
     def skipped_before(self, frontier: int) -> int:
         """How many of the records below the frontier were skipped."""
-        return self._skipped_before + sum(1 for offset in self._skipped if offset < frontier)
+        return self._skipped.below(frontier)
 
-    def pause(self, written: int) -> Paused:
-        """The skipped records, for the next task; dead letters are committed. No frontier lies at or below `written`."""
-        later = [offset for offset in self._skipped if offset > written]
-        return {"before": self.skipped_before(written + 1), "later": later}
+    def pause(self, frontier: int, written: int) -> Paused:
+        """The skipped records, as `Examined` does; dead letters are committed with each task."""
+        return self._skipped.pause(frontier, written)
 
     def resume(self, paused: Paused) -> None:
         """Counts on."""
-        self._skipped_before, self._skipped = paused["before"], list(paused["later"])
+        self._skipped.resume(paused)
 
     def letters_in_order(self) -> list[DeadLetter]:
         """The dead letters by offset."""

@@ -12,9 +12,13 @@ from kafka_s3.records.values import Longs
 
 @dataclass(slots=True)
 class Examined:
-    """The records read since the committed frontier. Offsets are kept only while a frontier may still cut among them."""
+    """The records read since the committed frontier. Offsets are kept only while a frontier may still cut among them.
+
+    `_settled` records lie below `_until`, and no frontier between the first of them and there is ever asked for.
+    """
 
     _settled: int = 0
+    _until: int = 0
     _offsets: list[Longs] = field(default_factory=list)
 
     def add(self, offsets: Longs, frontier: int) -> None:
@@ -25,14 +29,15 @@ class Examined:
 
     def below(self, frontier: int) -> int:
         """How many there are below a frontier."""
-        return self._settled + sum(int(np.searchsorted(offsets, frontier)) for offsets in self._offsets)
+        settled = self._settled if frontier >= self._until else 0
+        return settled + sum(int(np.searchsorted(offsets, frontier)) for offsets in self._offsets)
 
-    def pause(self, written: int) -> Paused:
-        """What the next task counts on from; `written` is the last offset in an open file, and no frontier lies at or below it."""
+    def pause(self, frontier: int, written: int) -> Paused:
+        """What the next task counts on from, above the frontier that is reported now; no later one lies at or below `written`."""
         later = [offset for offsets in self._offsets for offset in offsets[offsets > written].tolist()]
-        return {"settled": self.below(written + 1), "later": later}
+        return {"settled": self.below(written + 1) - self.below(frontier), "until": written + 1, "later": later}
 
     def resume(self, paused: Paused) -> None:
         """Counts on."""
-        self._settled = paused["settled"]
+        self._settled, self._until = paused["settled"], paused["until"]
         self._offsets = [np.array(paused["later"], np.int64)] if paused["later"] else []

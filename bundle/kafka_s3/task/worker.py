@@ -166,7 +166,7 @@ class _Task:
         try:
             if epoch is not None:
                 written = open_files.last_offset
-                kept = Kept(open_files, self._examined.pause(written), self._bad.pause(written))
+                kept = Kept(open_files, self._examined.pause(frontier, written), self._bad.pause(frontier, written))
                 return self._keeper.keep(kept, self._writer.output, frontier=frontier, epoch=epoch)
         except CannotPause as error:
             _log.info("%s: open files are read again: %s.", self._assignment.topic_partition, error)

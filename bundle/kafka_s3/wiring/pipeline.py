@@ -146,7 +146,15 @@ def readiness(settings: Settings) -> Readiness:
     wall_clock = by_time and settings.text("timestamp.extractor") == "Wallclock"
     check_ms = 0 if settings.strict else settings.number("tail.check.interval.ms")
     rules = rotation_rules(settings)
-    return Readiness(rules, by_record_time=by_time and rules.interval_ms > 0, wall_clock=wall_clock, check_ms=check_ms)
+    keeps = settings.flag("tail.state.enable")
+    return Readiness(
+        rules,
+        by_record_time=by_time and rules.interval_ms > 0,
+        wall_clock=wall_clock,
+        check_ms=check_ms,
+        worth_records=settings.number("tail.read.records") if keeps else 0,
+        worth_bytes=settings.number("tail.read.bytes") if keeps else 0,
+    )
 
 
 def error_policy(settings: Settings) -> ErrorPolicy:
