@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from kafka_s3.commit.log import LogState
 from kafka_s3.control.open_files import NotedFiles, note_open_files, noted_open_files
 from kafka_s3.driver.planner import PartitionState
-from kafka_s3.model.errors import ObjectMissing, StorageError
+from kafka_s3.model.errors import StorageError
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import drop_uploads
+from kafka_s3.task.open_state import drop_state
 
 
 @dataclass
@@ -71,7 +71,10 @@ class OpenStates:
         try:
             note_open_files(self._to_note(partitions, log), self.store, self.paths)
             for tp, key in overtaken.items():
-                self._remove(key, with_uploads=tp in dropped)
+                if tp in dropped:
+                    drop_state(key, self.store)
+                else:  # its uploads went on in another state, or into objects
+                    self.store.delete(key)
         except StorageError as error:  # only a hint is lost; `sweep` finds what is left
             self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
 
@@ -102,15 +105,7 @@ class OpenStates:
         kept = set(self._noted.values())
         for info in self.store.list(self.paths.open_states()):
             if info.key not in kept:
-                self._remove(info.key, with_uploads=True)
-
-    def _remove(self, key: str, *, with_uploads: bool) -> None:
-        try:
-            if with_uploads:
-                drop_uploads(self.store.get(key), self.store)
-        except ObjectMissing:
-            return
-        self.store.delete(key)
+                drop_state(info.key, self.store)
 
 
 def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:

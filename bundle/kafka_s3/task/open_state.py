@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kafka_s3.formats.format import CannotPause
-from kafka_s3.model.errors import SinkError, StorageError, StorageUnavailable
+from kafka_s3.model.errors import ObjectMissing, SinkError
 from kafka_s3.storage.store import ObjectStore
 
 MAGIC: Final = b"KS3OPEN1"
@@ -86,16 +86,25 @@ def check_uploads(uploads: Iterable[tuple[str, str]], store: ObjectStore) -> Non
             raise StateUnusable(f"the upload of {key} is gone")
 
 
-def drop_uploads(content: bytes, store: ObjectStore) -> None:
-    """Ends the uploads of a state that nobody continues, as far as it can be read. Raises StorageUnavailable."""
+def state_uploads(key: str, store: ObjectStore) -> list[tuple[str, str]]:
+    """The uploads (key, id) of the state at a key, none where it cannot be read; its bytes are not fetched. Raises StorageError."""
+    head = len(MAGIC) + LENGTH
+    begin = store.get_range(key, 0, head - 1)
+    if not begin.startswith(MAGIC) or len(begin) < head:
+        return []
+    length = int.from_bytes(begin[len(MAGIC) :], "big")
     try:
-        uploads = state_document(content)["uploads"]
-    except (StateUnusable, ValueError, KeyError):
+        document = json.loads(store.get_range(key, head, head + length - 1))
+        return [(name, upload_id) for name, upload_id in document["uploads"]]
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def drop_state(key: str, store: ObjectStore) -> None:
+    """Removes a state that nobody continues, and ends its uploads; no error where it is gone. Raises StorageError."""
+    try:
+        for name, upload_id in state_uploads(key, store):
+            store.abort_upload(name, upload_id)
+    except ObjectMissing:
         return
-    for key, upload_id in uploads:
-        try:
-            store.abort_upload(key, upload_id)
-        except StorageUnavailable:
-            raise
-        except StorageError:  # `sweep` finds it
-            continue
+    store.delete(key)
