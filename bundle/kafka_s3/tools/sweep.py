@@ -1,8 +1,8 @@
 """Which pending uploads does nobody need any more? Those of a sink's own keys that no commit waits for and that are not at work.
 
 A task that dies leaves its uploads behind: invisible, but paid for. Kept are those of the last commit entry, which may still have to be
-completed (`commit.log`), those of open files that the sink goes on with, and young ones, which a running sink may be about to commit. All others
-cannot become visible any more.
+completed (`commit.log`), those of open files that the sink goes on with, and young ones, which a running sink may be about to commit. All
+others cannot become visible any more.
 """
 
 from __future__ import annotations
