@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from kafka_s3.commit.log import LogState
+from kafka_s3.commit.state import LogState
 from kafka_s3.control.open_files import NotedFiles, note_open_files, noted_open_files
 from kafka_s3.driver.planner import PartitionState
 from kafka_s3.model.errors import StorageError

@@ -287,6 +287,8 @@ class Sink:
             frontier=self.log.state.frontier,
             lag=self.lag(),
             looked_ms=self.looked_ms,
+            open_states=self.open_states.written if self.open_states is not None else 0,
+            open_state_bytes=self.open_states.bytes if self.open_states is not None else 0,
         )
         self.observer.round_done(done)
 

@@ -43,7 +43,7 @@ class ReadingTask:
 
         pipeline, store = tools(self.task.settings)
         reader = Reader(self.bootstrap_servers, self.properties, self._part())
-        ranges = [OffsetRange(wanted.topic_partition, wanted.start, wanted.until) for wanted in share]
+        ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in share]
         wanted = share[0]
         try:
             with closing(reader.read(ranges)) as readings:

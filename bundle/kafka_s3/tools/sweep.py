@@ -251,6 +251,8 @@ def summary(judged: Sequence[JudgedUpload], aborted: int) -> str:
         f"{counts[UploadState.YOUNG]} young and kept",
         f"{counts[UploadState.COMMITTED]} committed and kept",
     ]
+    if counts[UploadState.OPEN]:
+        parts.append(f"{counts[UploadState.OPEN]} of open files and kept")
     if left:
         parts.insert(1, f"{left} would be aborted (--dry-run)")
     return f"{len(judged)} pending uploads of this sink: {', '.join(parts)}"

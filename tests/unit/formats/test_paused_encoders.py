@@ -157,11 +157,18 @@ def test_blocks_begin_at_the_same_records_however_often_their_file_was_paused() 
 
 @pytest.mark.parametrize("level", [-1, 0, 1, 6, 9])
 @pytest.mark.parametrize("pieces", [[], [b""], [b"a"], [b"abc" * 9000, b"", b"def" * 70_000]])
-def test_a_member_that_is_never_paused_has_the_bytes_of_zlib(level: int, pieces: list[bytes]) -> None:
-    ours, theirs = GzipMember(level), zlib.compressobj(level, zlib.DEFLATED, 31)
+def test_a_member_is_read_by_zlib_whether_it_was_paused_or_not(level: int, pieces: list[bytes]) -> None:
+    whole, paused = GzipMember(level), GzipMember(level)
+    contents = [b"", b""]
     for piece in pieces:
-        assert ours.compress(piece) == theirs.compress(piece)
-    assert ours.end() == theirs.flush()
+        contents[0] += whole.compress(piece)
+        contents[1] += paused.compress(piece) + paused.flushed()
+        state, paused = paused.pause(), GzipMember(level)
+        paused.resume(state)
+    for content in (contents[0] + whole.end(), contents[1] + paused.end()):
+        member = zlib.decompressobj(31)
+        assert member.decompress(content) == b"".join(pieces)
+        assert (member.eof, member.unused_data) == (True, b"")
 
 
 def test_row_groups_of_several_processes_are_read_by_others(tmp_path: Path) -> None:
