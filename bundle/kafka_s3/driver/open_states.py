@@ -78,6 +78,12 @@ class OpenStates:
         except StorageError as error:  # only a hint is lost; `sweep` finds what is left
             self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
 
+    def abandoned(self, reports: Sequence[TaskReport]) -> None:
+        """Removes the states of reports that will not be committed, with their uploads. Raises StorageError."""
+        for report in reports:
+            if report.state is not None:
+                drop_state(report.state.key, self.store)
+
     def _to_note(self, partitions: Mapping[TopicPartition, PartitionState], log: LogState) -> list[NotedFiles]:
         return [
             NotedFiles(tp, log.topic_ids.get(tp.topic, ""), self.fingerprint, one.rotation_ms, one.tail, one.open_state)
@@ -114,6 +120,7 @@ def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:
         partition_state,
         rotation_ms=noted.rotation_ms,
         examined=noted.state.examined,
+        examined_ms=partition_state.grown_ms,
         tail=noted.tail,
         open_state=noted.state,
     )

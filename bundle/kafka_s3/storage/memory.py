@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafka_s3.model.clock import now_ms
-from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, UploadMissing
+from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.etag import etag_of, etag_of_bytes
 from kafka_s3.storage.store import ObjectInfo
