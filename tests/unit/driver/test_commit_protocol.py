@@ -23,6 +23,7 @@ from kafka_s3.storage.faults import Fault, FaultyStore, Moment, failure, lost_an
 from kafka_s3.wiring.pipeline import make_pipeline
 from kafka_s3.wiring.sink import build_sink
 from tests.support.configurations import STATE, TIME, TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import World, rows
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
@@ -248,7 +249,7 @@ def test_no_interleaving_of_two_drivers_loses_or_doubles_a_record() -> None:
     quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much]
     run_state_machine_as_test(
         TwoDrivers,
-        settings=settings(max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=quiet),
+        settings=settings(max_examples=examples(60), stateful_step_count=20, suppress_health_check=quiet),
     )
 
 

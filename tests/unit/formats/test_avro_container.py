@@ -23,6 +23,7 @@ from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from tests.support.examples import examples
 from tests.support.memory_world import pieces
 
 SINK = AvroOptions()
@@ -60,7 +61,7 @@ def blocks(content: bytes) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10))
 @given(
     cuts=st.lists(st.integers(0, 50), max_size=6),
     steps=st.lists(st.sampled_from(["compact", "take", "empty", ""]), max_size=6),

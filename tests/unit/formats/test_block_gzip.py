@@ -24,6 +24,7 @@ from kafka_s3.formats.format import FormatError
 from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Nulls, Objects, Plain, Values
+from tests.support.examples import examples
 
 FRAMINGS: list[Framing] = [
     Lines(), Delimited(), Delimited(b"\r\n"), Delimited(b"|", b"\t"), Delimited(b"\0", b""), Prefixed(), Prefixed(include_keys=True),
@@ -261,7 +262,7 @@ def test_the_size_grows_while_gzip_holds_bytes_back_and_is_exact_in_the_end() ->
 record_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(
     records=st.lists(st.tuples(record_texts, st.none() | st.binary(max_size=4)), max_size=40),
     cuts=st.lists(st.integers(0, 40), max_size=4),

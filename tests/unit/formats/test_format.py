@@ -25,6 +25,7 @@ from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.schemas.inference import infer_table
 from tests.support.configurations import TIME, TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, pieces
 
 SCHEMA = read_schema({
@@ -84,7 +85,7 @@ def read(content: bytes, extension: str) -> list[Any]:
 
 
 @ONE_BY_FORMAT
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 @given(
     # from 2 on: with the first record alone, the list is null and its column, settled in the first row group, becomes text
     cuts=st.lists(st.integers(2, 200), max_size=8),

@@ -16,6 +16,7 @@ from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.spark.task import Task
 from tests.support.configurations import TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 
 Facts: TypeAlias = dict[str, Any]
@@ -28,7 +29,7 @@ LETTERS = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(LETTERS, max_size=4))
 def test_a_dead_letter_file_gives_back_what_was_written(letters: list[DeadLetter]) -> None:
     assert read_lines(write_lines(letters)) == letters

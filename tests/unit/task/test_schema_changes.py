@@ -17,6 +17,7 @@ from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.storage.faults import Fault, Moment
 from tests.support.configurations import FIELD, STATE, TIME, TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, rows
 
 FORMATS = {
@@ -161,7 +162,7 @@ UNIFY = {"schema.compatibility.unify": "true"}
 
 
 @BOTH
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 @given(
     versions=st.lists(st.sampled_from([1, 2, 3]), min_size=4, max_size=13), batch_size=st.sampled_from([1, 3, 10_000])
 )
