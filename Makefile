@@ -61,7 +61,7 @@ types: $(READY) ## mypy, strict
 	$(BIN)/mypy
 
 contracts: $(READY) ## which module may import which
-	$(BIN)/lint-imports
+	$(BIN)/python -m tests.support.contracts
 
 conformance: $(READY) ## the cases of the connectors that the sink replaces
 ifneq ($(wildcard $(CONFORMANCE_DIR)/judge.py),)
@@ -96,6 +96,6 @@ requirements: ## resolve requirements-dev.txt anew (needs uv)
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make requirements" --quiet --output-file requirements-dev.txt
 
 clean: ## remove what the other targets made in this folder
-	rm -rf .venv build dist dashboard/wheels .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse artifacts
+	rm -rf .venv build dist dashboard/wheels .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf bundle/*.egg-info

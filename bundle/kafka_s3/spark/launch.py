@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.observer import Observer
 from kafka_s3.spark.catalog import HOW_TO_KNOW, SparkCatalog
@@ -53,8 +53,3 @@ def _catalog(settings: Settings, spark: SparkSession) -> SparkCatalog | None:
     if settings.text("delta.writer") == "spark" and not catalog.knows_delta():
         raise ConfigError([Problem("delta.writer", "spark", f"cannot write tables here. {HOW_TO_KNOW}")])
     return catalog
-
-
-def now_ms() -> int:
-    """The wall clock, epoch milliseconds."""
-    return time.time_ns() // 1_000_000

@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, size_text, totals_table
-from kafka_s3.cli.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.commit.log import LogState
 from kafka_s3.model.files import Totals
 from kafka_s3.model.observer import Round
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
 
 GOOD = json.loads(Path("examples/orders.json").read_text(encoding="utf-8"))
 ROUND = Round(
