@@ -9,7 +9,7 @@ import pytest
 from kafka_s3.schemas.connect import SchemaError
 from kafka_s3.schemas.protobuf_descriptors import message_type
 from kafka_s3.schemas.registered import Reference, RegisteredSchema
-from tests.unit.converters.test_protobuf import CUSTOMER, ORDER, PROTO3, registered
+from tests.support.protobuf import CUSTOMER, ORDER, PROTO3, registered
 
 
 @pytest.mark.parametrize(

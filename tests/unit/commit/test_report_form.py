@@ -12,7 +12,7 @@ from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.tasks import Tail, TaskReport
 from tests.support.examples import examples
-from tests.unit.task.test_dead_letters import LETTERS
+from tests.support.letters import LETTERS
 
 NAMES = st.text(max_size=8)
 OFFSETS = st.sets(st.integers(0, 2**62), max_size=5).map(OffsetSet.of)

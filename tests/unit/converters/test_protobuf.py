@@ -17,13 +17,13 @@ from kafka_s3.converters.protobuf import ProtobufPayloads
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.protobuf import ProtobufOptions, connect_schema
 from kafka_s3.schemas.protobuf_descriptors import message_type
-from kafka_s3.schemas.registered import Language, Reference, RegisteredSchema
+from kafka_s3.schemas.registered import Reference
 from tests.support.examples import examples
+from tests.support.protobuf import CUSTOMER, ORDER, PROTO3, registered
 
 DEFAULTS = ProtobufOptions()
 TAG = "io.confluent.connect.protobuf.Tag"
 TYPE = "io.confluent.connect.protobuf.Type"
-PROTO3 = 'syntax = "proto3"; package shop;\n'
 
 SCALARS = """
 message M {
@@ -32,10 +32,6 @@ message M {
   float fl = 11; double d = 12; bool b = 13; string s = 14; bytes raw = 15;
 }
 """
-
-
-def registered(text: str, *references: Reference) -> RegisteredSchema:
-    return RegisteredSchema(Language.PROTOBUF, text, references)
 
 
 def proto3(body: str, *indexes: int) -> Any:
@@ -386,10 +382,6 @@ def test_in_a_serialized_file_map_entries_count_as_nested_messages() -> None:
 def test_indexes_out_of_range_are_errors(indexes: tuple[int, ...]) -> None:
     with pytest.raises(SchemaError, match="index"):
         message_type(registered(PROTO3 + "message A {} message B {}"), indexes)
-
-
-CUSTOMER = PROTO3 + "message Customer { string name = 1; }"
-ORDER = PROTO3 + 'import "shop/customer.proto"; message Order { Customer customer = 1; }'
 
 
 @pytest.mark.parametrize("order_form", ["text", "base64"])

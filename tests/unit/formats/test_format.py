@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -27,6 +26,7 @@ from kafka_s3.schemas.inference import infer_table
 from tests.support.configurations import TIME, TOLERANT
 from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, pieces
+from tests.support.runs import run_of
 
 SCHEMA = read_schema({
     "type": "struct",
@@ -161,10 +161,6 @@ def test_a_file_with_inferred_columns_takes_only_what_fits_its_first_row_group(l
     encoder.compact()
 
     assert encoder.fits(inferred([{"a": 5}, later])) is fits
-
-
-def run_of(values: Values, schema: ConnectSchema | None) -> Run:
-    return Run(np.arange(len(values)), np.zeros(len(values), np.int64), values, schema)
 
 
 @pytest.mark.parametrize(
