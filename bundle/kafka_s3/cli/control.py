@@ -142,7 +142,7 @@ def flush(target: Target, timeout: Timeout = 300) -> None:
     wait_for_answer(
         target, timeout, answered=lambda beat: beat.flushed == asked.id, replaced=lambda now: now.flush != asked.id
     )
-    say(f"Sink {target.name} has flushed: every record that was in Kafka is settled.")
+    say(f"Sink {target.name} has flushed: every record that was in Kafka is in an object, a dead letter or skipped.")
 
 
 @composed(target=target_of)
@@ -204,7 +204,7 @@ def _log_keys(target: Target, heartbeat: Heartbeat | None) -> list[str]:
     state = log.load()
     if heartbeat is None or not heartbeat.ended or heartbeat.epoch < state.epoch:
         _check_quiet(target, log)
-    folders = ("checkpoints/", "commits/", "followers/")
+    folders = ("checkpoints/", "commits/", "published/", "followers/")
     found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
     return [key for keys in found for key in reversed(keys)]
 

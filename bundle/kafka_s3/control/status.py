@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kafka_s3.commit.log import LogState
+from kafka_s3.commit.state import LogState
 from kafka_s3.control.commands import Control
 from kafka_s3.control.heartbeat import FRESH_INTERVALS, Heartbeat, Phase
 from kafka_s3.model.offsets import TopicPartition

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, size_text, totals_table
-from kafka_s3.commit.log import LogState
+from kafka_s3.commit.state import LogState
 from kafka_s3.model.files import Totals
 from kafka_s3.model.observer import Round
 from kafka_s3.model.offsets import TopicPartition

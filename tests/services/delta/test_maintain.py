@@ -69,6 +69,20 @@ def test_small_files_become_large_ones_without_a_change_of_data_and_the_sink_goe
     assert kinds(shell) == []
 
 
+def test_originals_that_were_vacuumed_are_not_written_again_by_a_start(world: TableWorld) -> None:
+    world.add({"n": 7, "d": "x"})
+    assert world.sink.cycle()
+    maintain(world, Step.OPTIMIZE, Step.VACUUM, Step.ORIGINALS)
+    left = keys(world, "topics/")
+    assert len(left) == 2  # of seven objects, one of them the last entry's
+    world.start()
+
+    assert keys(world, "topics/") == left
+    world.add({"n": 8, "d": "x"})
+    assert world.sink.cycle()
+    assert len(keys(world, "topics/")) == 3
+
+
 def test_the_log_gets_a_checkpoint_from_which_the_sink_goes_on(world: TableWorld, shell: Shell) -> None:
     world.add({"n": 7, "d": "x"})
     assert world.sink.cycle()

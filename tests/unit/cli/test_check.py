@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.commit.log import LogState
+from kafka_s3.commit.state import LogState
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.status import GREW_OFTEN, SinkSnapshot, check_line
 from kafka_s3.model.files import Totals

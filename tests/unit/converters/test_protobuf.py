@@ -5,6 +5,7 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -392,6 +393,34 @@ def test_references_resolve_in_every_mixture_of_forms(order_form: str, customer_
     order = ORDER if order_form == "text" else serialized(ORDER, Reference(name, CUSTOMER))[0]
     descriptor = message_type(registered(order, Reference(name, customer)), (0,))
     assert read(descriptor, made(descriptor, customer={"name": "Ada"})) == {"customer": {"name": "Ada"}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["@{folder}/secret", "@scope/customer.proto", "--version", "two words.proto", 'quo"te.proto', "ü.proto", "@"],
+)
+def test_a_references_name_is_a_name_and_nothing_that_protoc_acts_on(name: str, tmp_path: Path, capfd) -> None:
+    # protoc takes `@file` for a file of options, and repeats one that it does not know
+    (tmp_path / "secret").write_text("--password=canary")
+    name = name.format(folder=tmp_path)
+    file = descriptor_pb2.FileDescriptorProto(name="order.proto", syntax="proto3", dependency=[name], package="shop")
+    field = file.message_type.add(name="Order").field.add(name="customer", number=1, type=11, label=1)
+    field.type_name = ".shop.Customer"
+    order = base64.b64encode(file.SerializeToString()).decode()
+    schema = registered(order, Reference(name, CUSTOMER))
+    if name.startswith("-"):
+        with pytest.raises(SchemaError, match="relative path"):
+            message_type(schema, (0,))
+    else:
+        assert message_type(schema, (0,)).fields_by_name["customer"].message_type.full_name == "shop.Customer"
+    assert "canary" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("names", [("a", "a/b.proto"), ("a/b.proto", "a"), ("x" * 300,), ("\ud800.proto",)])
+def test_names_that_cannot_be_files_beside_each_other_are_errors_of_the_schema(names: tuple[str, ...]) -> None:
+    references = [Reference(name, PROTO3 + f"message M{number} {{}}") for number, name in enumerate(names)]
+    with pytest.raises(SchemaError, match="Protobuf reference is named"):
+        message_type(registered(CUSTOMER, *references), (0,))
 
 
 def test_a_serialized_file_finds_the_well_known_types() -> None:

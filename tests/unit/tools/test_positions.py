@@ -13,6 +13,7 @@ from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import CommitError, ConfigError, Fenced, SourceError, TopicRecreated
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.storage.faults import failure
 from kafka_s3.tools.positions import (
     DriverAtWork,
     Move,
@@ -218,13 +219,51 @@ def test_a_recreated_topic_and_another_cluster_are_refused() -> None:
     assert world.log().load().epoch == 1
 
 
-def test_a_committed_file_whose_upload_is_gone_is_left_to_a_run() -> None:
+def died_before_publication(*, records_begin: int = 0) -> World:
+    """A sink whose last entry, of offsets 6 and 7, has lost its upload."""
     world = world_at_work()
-    (key,) = [file.key for file in world.entries()[-1].files][-1:]
-    world.store.delete(key)
+    world.add([7])
+    world.start([failure("complete_upload", None)])
+    assert not world.sink.cycle()
+    for upload_id, upload in world.store.uploads.items():
+        world.store.abort_upload(upload.key, upload_id)
+    world.kafka.trim(ORDERS, start=records_begin)
+    return world
 
-    with pytest.raises(CommitError, match="kafka-s3 run"):
-        write_positions(world.log(), world.kafka, {ORDERS: 3})
+
+def test_a_committed_file_whose_upload_is_gone_is_left_to_a_run() -> None:
+    world = died_before_publication()
+
+    with pytest.raises(CommitError, match=r"offsets 6 to 7.*kafka-s3 run.*their first offset or before"):
+        write_positions(world.log(), world.kafka, {ORDERS: 7})
+
+
+def test_a_move_behind_a_file_whose_upload_is_gone_writes_its_records_anew() -> None:
+    world = died_before_publication()
+    entry = write_positions(world.log(), world.kafka, {ORDERS: 6})
+    world.start().cycle()
+
+    assert entry is not None
+    assert not [gap for found in world.entries() for gap in found.gaps]
+    assert list(world.numbers().values())[-1] == [6, 7]
+
+
+def test_a_move_records_a_gap_where_upload_and_records_are_gone() -> None:
+    world = died_before_publication(records_begin=8)
+    write_positions(world.log(), world.kafka, {ORDERS: 8})
+    assert [gap for found in world.entries() for gap in found.gaps] == [Gap("orders", 0, 6, 7, "unpublished")]
+    world.add([8, 9])
+    world.start().cycle()
+
+    assert list(world.numbers().values())[-1] == [8, 9]
+
+
+def test_an_object_that_was_published_and_then_deleted_is_no_obstacle_to_a_move() -> None:
+    world = world_at_work()
+    world.store.delete(world.entries()[-1].files[-1].key)
+    world.kafka.trim(ORDERS, start=6)
+
+    assert write_positions(world.log(), world.kafka, {ORDERS: 7}) is not None
 
 
 def test_a_topic_that_the_sink_does_not_read_is_named() -> None:
