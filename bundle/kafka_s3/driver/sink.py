@@ -60,6 +60,7 @@ class Sink:
     topics: Topics = field(init=False)
     looked_ms: int | None = None
     committer: Committer = field(init=False)
+    _mirrored: int = -1
     _registry_down_since: int | None = None
 
     def __post_init__(self) -> None:
@@ -146,7 +147,7 @@ class Sink:
             if not go_on():
                 return False
             started = self.clock_ms()
-            reports = self.source.read(turn)
+            reports = self._read(turn)
             self._stop_at_failures(reports)
             self._stop_above_limit(reports)
             entry = self._entry(reports)
@@ -157,6 +158,15 @@ class Sink:
             self._notify(started, reports, entry)
         self._mirror()
         return bool(due)
+
+    def _read(self, turn: Sequence[Assignment]) -> list[TaskReport]:
+        """The reports of a turn. Raises KafkaUnavailable where a log was truncated meanwhile: the next look believes it."""
+        try:
+            return self.source.read(turn)
+        except OffsetsLost as error:
+            if self.topics.ends_before(turn):
+                raise KafkaUnavailable(f"A log was truncated while it was to be read. {error}") from error
+            raise
 
     def lag(self) -> dict[TopicPartition, int]:
         """Per topic-partition the records between the frontier and the newest known head."""
@@ -255,11 +265,13 @@ class Sink:
         )
 
     def _mirror(self) -> None:
-        """Tells the consumer group where the sink stands, once a round. Raises Fenced."""
-        if self.group is None:
+        """Tells the consumer group where the sink stands, once a round and where something was committed. Raises Fenced."""
+        version = self.log.state.version
+        if self.group is None or version == self._mirrored:
             return
         try:
             self.group.catch_up(self.log)
+            self._mirrored = version
         except Fenced:
             raise
         except SinkError as error:
