@@ -44,7 +44,7 @@ test: $(READY) ## everything that CI checks
 
 $(CLASSES): $(READY) | jars
 	@echo "Writing down Spark's classes, which makes every Spark of the tests start faster (once)"
-	@$(BIN)/python -m tests.class_archive >$(CLASSES).log 2>&1 || echo "It could not be written, see $(CLASSES).log; tests do without it."
+	@$(BIN)/python -m tests.support.class_archive >$(CLASSES).log 2>&1 || echo "It could not be written, see $(CLASSES).log; tests do without it."
 
 unit: $(READY) ## the tests that start no service
 	$(BIN)/python -m pytest tests/unit $(PYTEST_ARGS)
@@ -61,7 +61,7 @@ types: $(READY) ## mypy, strict
 	$(BIN)/mypy
 
 contracts: $(READY) ## which module may import which
-	$(BIN)/lint-imports
+	$(BIN)/python -m tests.support.contracts
 
 conformance: $(READY) ## the cases of the connectors that the sink replaces
 ifneq ($(wildcard $(CONFORMANCE_DIR)/judge.py),)
@@ -85,17 +85,17 @@ wheel: ## build the wheel into dist/, and a copy for the dashboard (what the bun
 	cp dist/*.whl dashboard/wheels/
 
 bundle-validate: $(READY) ## check the bundle: resources, references, targets; with the databricks command also by it
-	$(BIN)/python -m tests.bundle.validate
-	$(BIN)/python -m pytest tests/bundle/test_bundle_resources.py $(PYTEST_ARGS)
+	$(BIN)/python -m tests.support.bundle.validate
+	$(BIN)/python -m pytest tests/unit/bundle/test_resources.py $(PYTEST_ARGS)
 
 bundle-run: $(READY) jars ## run the bundle's jobs and its app on this machine, from the wheel
-	$(BIN)/python -m pytest tests/bundle/test_bundle_run.py $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/services/bundle/test_run.py $(PYTEST_ARGS)
 
 requirements: ## resolve requirements-dev.txt anew (needs uv)
 	$(UV) pip compile pyproject.toml --extra dev --constraint constraints.txt --universal --python-version 3.11 --upgrade \
 	  --generate-hashes --no-emit-index-url --custom-compile-command "make requirements" --quiet --output-file requirements-dev.txt
 
 clean: ## remove what the other targets made in this folder
-	rm -rf .venv build dist dashboard/wheels .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache spark-warehouse artifacts
+	rm -rf .venv build dist dashboard/wheels .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse artifacts
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf bundle/*.egg-info

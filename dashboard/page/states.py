@@ -1,4 +1,4 @@
-"""What does a page say when there is nothing to show, or something is wrong? Each state names what is the matter and the way out."""
+"""What does a page say when there is nothing to show, or something is wrong? Each state names what is the matter and the remedy."""
 
 from __future__ import annotations
 

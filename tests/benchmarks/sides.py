@@ -19,11 +19,11 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from tests.benchmarks.measuring import Cost, PeakMemory, cost_of
 from tests.benchmarks.orders_topic import CONNECT_SCHEMA, SPARK_SCHEMA
+from tests.support.repository import ROOT
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROOT = Path(__file__).parents[2]
 ANSWER = "ANSWER "
 
 

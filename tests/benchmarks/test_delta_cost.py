@@ -28,7 +28,7 @@ from tests.benchmarks.measuring import cost_of, spread
 from tests.benchmarks.orders_topic import CONNECT_SCHEMA, produce
 from tests.benchmarks.sides import Request, Side
 from tests.benchmarks.support import BUCKET, PARTITIONS, RECORDS, ROUNDS, new_topic, running_broker, running_objects
-from tests.integration.support import BASE
+from tests.support.configurations import BASE
 
 if TYPE_CHECKING:
     from kafka_s3.driver.sink import Sink

@@ -1,38 +1,32 @@
-"""What unit tests of Delta tables share: an S3 server that costs little. delta-rs needs one; moto takes more time than all else."""
+"""Unit tests start nothing, no process and no server: what does belongs to tests/services. The interpreter itself keeps watch."""
 
 from __future__ import annotations
 
-import functools
-import itertools
+import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from kafka_s3.local.s3 import EmbeddedS3
-
-numbers = itertools.count(1)
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "socket.bind"}
+watched = False
 
 
-@pytest.fixture(scope="session")
-def objects() -> Iterator[EmbeddedS3]:
-    """versitygw, started by the first test that asks: use the bucket of `own_bucket`."""
-    from botocore.loaders import JSONFileLoader
-
-    from kafka_s3.local.s3 import EmbeddedS3, Engine
-
-    read = functools.cache(
-        JSONFileLoader().load_file
-    )  # each client reads the whole description of S3 anew, a quarter of a second
-    with pytest.MonkeyPatch.context() as patch, EmbeddedS3(engine=Engine.VERSITYGW) as server:
-        patch.setattr(JSONFileLoader, "load_file", lambda _, path: read(path))
-        yield server
+def refuse(event: str, arguments: tuple[object, ...]) -> None:
+    if watched and event in STARTS:
+        raise AssertionError(f"A unit test starts something ({event} {arguments!r}): move it to tests/services.")
 
 
-@pytest.fixture
-def own_bucket(objects: EmbeddedS3) -> str:
-    """The name of a new, empty bucket."""
-    name = f"tables-{next(numbers)}"
-    objects.create_bucket(name)
-    return name
+sys.addaudithook(refuse)
+
+
+def watch() -> Iterator[None]:
+    global watched
+    watched = True
+    try:
+        return (yield)
+    finally:
+        watched = False
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True)(watch)
+pytest_runtest_call = pytest.hookimpl(wrapper=True)(watch)

@@ -17,13 +17,14 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_s3.cli.arguments import AsJson, ConfigPath, Overrides, Timeout, Where, WorkerPath, Yes, pairs, settings_of
+from kafka_s3.cli.arguments import AsJson, ConfigPath, Overrides, Timeout, Where, WorkerPath, Yes, settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import Target, named_place, place_of, place_words, target_of
+from kafka_s3.cli.control_target import Target, place_words, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
 from kafka_s3.cli.position import confirm, console
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.control.commands import (
     Asked,
@@ -44,6 +45,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.wiring.sink_folder import folder_of
 
 QUIET_MS: Final = 600_000
 
@@ -60,7 +62,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
-    place = named_place(where) if config is None else place_of(settings_of(config, worker, overrides))
+    place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
     found, now = all_known(place.store, place.prefix), now_ms()
     if as_json:
         print(json.dumps({"sinks": [row_document(one, place.bucket, now_ms=now) for one in found]}, indent=2))
@@ -94,7 +96,7 @@ def create(
     """Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."""
     settings = load(config, worker_path=worker, overrides=pairs(overrides))
     stored = stored_config(settings, now_ms=now_ms())
-    target = Target(place_of(resolved(settings)), settings.name)
+    target = Target(folder_of(resolved(settings)), settings.name)
     if replace:
         replace_config(target.store, target.paths, stored)
     elif not store_config(target.store, target.paths, stored):

@@ -87,13 +87,13 @@ class OneLogin:
     text: str = "one PlainLoginModule, ScramLoginModule or OAuthBearerLoginModule"
 
     def accept(self, value: Value) -> Value:
-        """The configuration as it is. Raises Unfit."""
+        """The configuration as it is. Raises InvalidValue."""
         read_login(value.reveal() if isinstance(value, Secret) else str(value))
         return value
 
 
 def read_login(text: str) -> Login:
-    """The login of a `sasl.jaas.config`. Raises Unfit, whose words repeat no value."""
+    """The login of a `sasl.jaas.config`. Raises InvalidValue, whose words repeat no value."""
     entry = _ENTRY.fullmatch(text)
     module = _module(entry["module"]) if entry else None
     if entry is None or module is None:

@@ -39,7 +39,7 @@ _PEM: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", r
 
 
 class Obstacle(NamedTuple):
-    """A property that librdkafka cannot have: its Java name, the rule it breaks, the way out."""
+    """A property that librdkafka cannot have: its Java name, the rule it breaks, the remedy."""
 
     name: str
     rule: str

@@ -63,7 +63,7 @@ class OptionGroup(StrEnum):
 
 
 class InvalidValue(ValueError):
-    """A text is not a value of its option: the rule it breaks and a way out, both free of the text itself."""
+    """A text is not a value of its option: the rule it breaks and a remedy, both free of the text itself."""
 
     def __init__(self, rule: str, remedy: str = "") -> None:
         self.rule, self.remedy = rule, remedy
@@ -79,7 +79,7 @@ class Valid(Protocol):
         ...
 
     def accept(self, value: Value) -> Value:
-        """The value in its canonical form. Raises Unfit."""
+        """The value in its canonical form. Raises InvalidValue."""
         ...
 
 
@@ -215,7 +215,7 @@ class Option:
 
 
 def parse(option: Option, text: str) -> Value:
-    """The canonical value of a text. Raises Unfit, whose words never repeat the text."""
+    """The canonical value of a text. Raises InvalidValue, whose words never repeat the text."""
     value = option.valid.accept(_typed(option, text.strip() if option.trimmed else text))
     if option.required and value in ("", ()):
         raise InvalidValue("is required and must not be blank.")

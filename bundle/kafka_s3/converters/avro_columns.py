@@ -2,8 +2,8 @@
 
 The block's schema is the writer's plus a mark of five bytes that nobody can guess. Each datum is followed by its mark where the next
 record's prefix was, so a datum that is too short or too long puts the marks out of place: then the block counts for nothing, and the
-records are decoded one by one. Of a union polars looks only whether it is null; so the positions of the branches are computed from the
-values, and looked at in the payloads. Not every schema can take this path: see `columns_of`.
+records are decoded one by one. Of a union polars looks only whether it is null; which branch was named is looked at by `avro_unions`.
+Not every schema can take this path: see `columns_of`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.records.values import Longs
-from kafka_s3.registry.wire_format import Bytes
+from kafka_s3.converters.avro_unions import has_union, nullable, well_tagged
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_binary import long_bytes
 from kafka_s3.schemas.avro_types import AvroType, read_types
@@ -30,9 +29,6 @@ MARK: Final = "kafka_s3_mark"
 MARK_BYTES: Final = 5
 MARK_LENGTH: Final = 8
 """An Avro `bytes` of length four begins with this byte."""
-SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
-LONGER: Final = np.array([1 << 7 * size for size in range(1, 10)], np.uint64)
-"""From these zig-zag numbers on, a varint takes one more byte."""
 SYNC: Final = b"kafka-s3 columns"
 KINDS: Final = {
     "boolean": SchemaType.BOOLEAN, "int": SchemaType.INT32, "long": SchemaType.INT64, "float": SchemaType.FLOAT32,
@@ -48,7 +44,7 @@ class AvroColumns:
     def __init__(self, avro: AvroType, schema: ConnectSchema) -> None:
         names = count()
         self._types = [field.type for field in avro.fields]
-        self._unions = any(map(_has_union, self._types))
+        self._unions = any(map(has_union, self._types))
         fields = [{"name": field.name, "type": _plain(field.type, names)} for field in avro.fields]
         framed = {"type": "record", "name": "Framed", "fields": [*fields, {"name": MARK, "type": "bytes"}]}
         text = json.dumps(framed).encode()
@@ -65,7 +61,7 @@ class AvroColumns:
             found = pl.read_avro(io.BytesIO(block)).to_arrow()
             if found.num_rows != len(payloads) or not pc.all(pc.equal(found.column(MARK), marks)).as_py():
                 return None
-            if self._unions and not _well_tagged(found, self._types, payloads):
+            if self._unions and not well_tagged(found, self._types, payloads):
                 return None
             columns = [
                 _column(found.column(at).combine_chunks(), kind, field.type)
@@ -88,7 +84,7 @@ def _column(column: pa.Array, avro: AvroType, kind: pa.DataType) -> pa.Array:
     """A column of polars in the Arrow type of its Connect schema. Raises ArrowInvalid for an int with more than 32 bits and for an
     enum without such a symbol.
     """
-    avro = _nullable(avro) or avro
+    avro = nullable(avro) or avro
     match avro.kind:
         case "record":
             return _struct(column, avro, kind)
@@ -117,24 +113,16 @@ def _struct(column: pa.Array, avro: AvroType, kind: pa.DataType) -> pa.Array:
 
 
 def _reads(avro: AvroType, schema: ConnectSchema) -> bool:
-    inner = _nullable(avro)
+    inner = nullable(avro)
     if inner is not None:
         # a null with a default is the default, which a column of the writer's nulls does not say
-        return schema.optional and schema.default is None and _nullable(inner) is None and _reads(inner, schema)
+        return schema.optional and schema.default is None and nullable(inner) is None and _reads(inner, schema)
     if KINDS.get(avro.kind) is not schema.kind or schema.name == DECIMAL:
         return False
     if avro.kind == "record":
         pairs = zip(avro.fields, schema.fields, strict=True)
         return bool(avro.fields) and all(_reads(mine.type, its.schema) for mine, its in pairs)
     return avro.kind != "array" or (schema.items is not None and _reads(avro.element(), schema.items))
-
-
-def _nullable(avro: AvroType) -> AvroType | None:
-    """The type beside null in a union of the two."""
-    if avro.kind != "union" or len(avro.branches) != 2:
-        return None
-    others = [branch for branch in avro.branches if branch.kind != "null"]
-    return others[0] if len(others) == 1 else None
 
 
 def _plain(avro: AvroType, names: count[int]) -> Any:
@@ -152,92 +140,6 @@ def _plain(avro: AvroType, names: count[int]) -> Any:
         case "array":
             return {"type": "array", "items": _plain(avro.element(), names)}
     return "long" if avro.kind in ("int", "enum") else avro.kind
-
-
-def _has_union(avro: AvroType) -> bool:
-    parts = [*(field.type for field in avro.fields), *([avro.items] if avro.items else [])]
-    return avro.kind == "union" or any(map(_has_union, parts))
-
-
-def _well_tagged(found: pa.Table, types: list[AvroType], payloads: pa.Array) -> bool:
-    """Whether every union of these payloads names a branch that it has. False also where numbers or arrays are not in their usual
-    form: then the places of the unions are not known.
-    """
-    bounds, data = _layout(payloads)
-    at = bounds[:-1]
-    for number, kind in enumerate(types):
-        column = found.column(number).combine_chunks()
-        if not _tagged(column, kind, data, at=at):
-            return False
-        at = at + _lengths(column, kind)
-    return bool((at == bounds[1:]).all())
-
-
-def _tagged(column: pa.Array, avro: AvroType, data: Bytes, *, at: Longs) -> bool:
-    """Whether the unions in these values, which begin at these places, name a branch that they have."""
-    inner = _nullable(avro)
-    if inner is not None:
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        tags = np.where(valid == (avro.branches[0].kind == "null"), 2, 0)
-        if (data[np.minimum(at, len(data) - 1)] != tags).any():
-            return False
-        column, avro, at = column.filter(pa.array(valid)), inner, at[valid] + 1
-    if not _has_union(avro):
-        return True
-    if avro.kind == "array":
-        counts = pc.list_value_length(column).to_numpy()
-        items, first = column.flatten(), at + _varints(counts)
-        lengths = _lengths(items, avro.element())
-        before = np.cumsum(lengths) - lengths
-        row_before = np.append(before, 0)[np.cumsum(counts) - counts]
-        return _tagged(items, avro.element(), data, at=np.repeat(first - row_before, counts) + before)
-    for number, field in enumerate(avro.fields):
-        part = column.field(number)
-        if not _tagged(part, field.type, data, at=at):
-            return False
-        at = at + _lengths(part, field.type)
-    return True
-
-
-def _lengths(column: pa.Array, avro: AvroType) -> Longs:
-    """How many bytes each value takes in its usual form."""
-    inner = _nullable(avro)
-    if inner is not None:
-        valid = column.is_valid()
-        lengths = np.ones(len(column), np.int64)
-        lengths[valid.to_numpy(zero_copy_only=False)] += _lengths(column.filter(valid), inner)
-        return lengths
-    match avro.kind:
-        case "record":
-            parts = [_lengths(column.field(number), field.type) for number, field in enumerate(avro.fields)]
-            together: Longs = np.sum(parts, axis=0, dtype=np.int64)
-            return together
-        case "array":
-            counts = pc.list_value_length(column).to_numpy()
-            until = np.append(0, np.cumsum(_lengths(column.flatten(), avro.element())))
-            ends = np.cumsum(counts)
-            items: Longs = until[ends] - until[ends - counts]
-            return 1 + np.where(counts > 0, _varints(counts) + items, 0)
-        case "string" | "bytes":
-            sizes = pc.binary_length(column).to_numpy().astype(np.int64)
-            whole: Longs = sizes + _varints(sizes)
-            return whole
-        case "int" | "long" | "enum":
-            return _varints(column.to_numpy())
-    return np.full(len(column), SIZES[avro.kind], np.int64)
-
-
-def _varints(numbers: Longs) -> Longs:
-    """How many bytes these numbers take."""
-    zigzag = ((numbers << 1) ^ (numbers >> 63)).view(np.uint64)
-    return np.searchsorted(LONGER, zigzag, side="right") + 1
-
-
-def _layout(payloads: pa.Array) -> tuple[Longs, Bytes]:
-    """Where the payloads begin, with the end of the last, and the bytes around them."""
-    _, offsets, data = payloads.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[payloads.offset : payloads.offset + len(payloads) + 1].astype(np.int64)
-    return bounds, np.frombuffer(data if data is not None and data.size else b"\0", np.uint8)
 
 
 def _framed(payloads: pa.Array, random: np.random.Generator) -> tuple[pa.Buffer, pa.Array]:

@@ -32,7 +32,7 @@ NO_HEADERS: Final = "Headers cannot be missing, nor be without a value, with sto
 class RecordConverter:
     """The converters of one configuration; `key` is None where keys are neither stored nor looked at.
 
-    `stores` are the companion objects that are written. With `tombstones` null values become runs of `Nulls`; otherwise their
+    `stores` are the sidecars that are written. With `tombstones` null values become runs of `Nulls`; otherwise their
     offsets are in `Decoded.nulls`. `metadata` adds a field with the record's coordinates to each value; `schemas_in_headers` says
     that a record's headers may name its schema.
     """

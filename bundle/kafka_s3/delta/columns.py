@@ -140,9 +140,9 @@ def is_name(name: str) -> bool:
     return bool(name) and not _NOT_IN_NAMES.intersection(name)
 
 
-def written_columns(encoder: Any) -> str:
+def written_columns(schema: pa.Schema) -> str:
     """The columns of a Parquet file that was just finished, in the form of Delta's log."""
-    return file_columns(encoder.footers[-1].schema.to_arrow_schema()).schema_string()
+    return file_columns(schema).schema_string()
 
 
 def _fields(fields: Iterable[pa.Field], path: str, omitted: list[str]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Are so many records dead letters that something else is wrong? The ceiling `errors.deadletter.max.ratio`."""
+"""Are so many records dead letters that something else is wrong? The dead letter limit, `errors.deadletter.max.ratio`."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ def _letters(reports: Sequence[TaskReport], store: ObjectStore) -> Iterator[Dead
             yield from read_lines(store.get(file.key))
             store.delete(file.key)
         except StorageError:
-            continue  # the reason is missing from the text; the ceiling holds all the same
+            continue  # the reason is missing from the text; the limit holds all the same

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
 
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import Role
@@ -45,8 +47,31 @@ class Encoder(Protocol):
         ...
 
 
-AppendKeyed: TypeAlias = Callable[[Values, list[bytes | None]], None]
-"""`append_keyed` of an encoder whose objects hold keys in front of the values: adds records with their keys."""
+@runtime_checkable
+class Fitting(Encoder, Protocol):
+    """An encoder whose columns settle while it is written: not all later values can join the file."""
+
+    def fits(self, values: Values) -> bool:
+        """Whether the values can join the file; where they cannot, the writer begins another."""
+        ...
+
+
+@runtime_checkable
+class Keyed(Encoder, Protocol):
+    """An encoder whose objects hold keys in front of the values."""
+
+    def append_keyed(self, values: Values, keys: Sequence[bytes | str | None] | None) -> None:
+        """Adds records with their keys. Raises FormatError before anything is added."""
+        ...
+
+
+@runtime_checkable
+class Columnar(Encoder, Protocol):
+    """An encoder of rows in columns."""
+
+    def written_schema(self) -> pa.Schema:
+        """The columns of the finished file, as its readers see them."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +87,7 @@ def _nothing(encoder: Encoder, key: str, first_offset: int) -> list[SidecarObjec
     return []
 
 
-def _no_columns(encoder: Encoder) -> str:
+def _no_columns(schema: pa.Schema) -> str:
     return ""
 
 
@@ -70,7 +95,8 @@ def _no_columns(encoder: Encoder) -> str:
 class Format:
     """A format as configured: its name in the log, the extension of its objects (with codec), how to open a file, and `fit`:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
-    what is stored beside a finished file, by its encoder, key and first offset; `columns` its columns, where a table follows.
+    what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
+    follows. What only some encoders can do is declared by `Fitting`, `Keyed` and `Columnar`.
     """
 
     name: str
@@ -78,4 +104,4 @@ class Format:
     open: Callable[[ConnectSchema | None], Encoder]
     fit: Callable[[Run], Values | str]
     sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = _nothing
-    columns: Callable[[Encoder], str] = _no_columns
+    columns: Callable[[pa.Schema], str] = _no_columns

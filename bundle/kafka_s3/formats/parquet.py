@@ -115,7 +115,7 @@ class ParquetFile:
         self._share = COMPRESSED_SHARE
         self._tap = Tap()
         self._writer: pq.ParquetWriter | None = None
-        self.footers: list[pq.FileMetaData] = []
+        self._footers: list[pq.FileMetaData] = []
 
     def fits(self, values: Values) -> bool:
         """Whether the values can join this file, whose columns are settled once a row group is written."""
@@ -169,6 +169,10 @@ class ParquetFile:
         if self._writer is not None:
             self._writer.close()
 
+    def written_schema(self) -> pa.Schema:
+        """The columns of the finished file, as its footer has them."""
+        return self._footers[-1].schema.to_arrow_schema()
+
     def _join_small(self) -> None:
         """Makes many tables of a few rows each into one: with a thousand open files their Arrow objects outweigh the data four to one."""
         joined: list[pa.Table] = []
@@ -203,7 +207,7 @@ class ParquetFile:
             store_schema=False,
             write_statistics=True,
             write_time_adjusted_to_utc=True,
-            metadata_collector=self.footers,
+            metadata_collector=self._footers,
         )
         writer.add_key_value_metadata(self._avro)
         return writer

@@ -1,4 +1,4 @@
-"""What time is it? The one wall clock of the product; everything else is given a clock."""
+"""What time is it? The one wall clock of the product; whatever decides by time is given it as an argument."""
 
 from __future__ import annotations
 

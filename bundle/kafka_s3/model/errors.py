@@ -40,7 +40,7 @@ class SinkError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a configuration: the key, its value as given (masked), the rule broken, and a way out."""
+    """One thing wrong with a configuration: the key, its value as given (masked), the rule broken, and a remedy."""
 
     key: str
     value: str | None

@@ -79,7 +79,7 @@ class BlockNames:
 
 @dataclass(frozen=True, slots=True)
 class UploadNames:
-    """The names of files that are uploaded at one time (epoch ms): a sink's `naming.ObjectNames`.
+    """The names of files that are uploaded at one time (epoch ms): a sink's `naming.keys.ObjectNames`.
 
     The day is that of `zone`: UTC in the successor, None for the process's own in the original. Records are not partitioned.
     """

@@ -10,7 +10,7 @@ import gc
 import importlib
 from typing import Final
 
-NEEDED: Final = ("kafka_s3.spark.task", "kafka_s3.registry.client", "pyarrow.parquet", "boto3")
+NEEDED: Final = ("kafka_s3.spark.task", "kafka_s3.registry.client", "pyarrow.parquet")
 """Not polars, whose threads do not survive a fork: a worker that reads Avro imports it itself."""
 
 

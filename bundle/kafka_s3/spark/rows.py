@@ -46,7 +46,7 @@ def by_place(batches: Iterable[pa.RecordBatch], offset_bits: int) -> Iterator[tu
 
 
 def unpacked(batch: pa.RecordBatch, offset_bits: int) -> pa.RecordBatch:
-    """The batch with its offsets, and null for Kafka's "no timestamp". Raises NotPlain."""
+    """The batch with its offsets, and null for Kafka's "no timestamp". Raises OversizedRecord."""
     packed = batch.column(PLACE).to_numpy()
     if packed.min() < 0:
         raise OversizedRecord(f"a record has more than {SMALL_BYTES} bytes or names its schema in a header")

@@ -1,6 +1,6 @@
 """What does S3 know of a bucket as a whole? Pending uploads, region, clock, lifecycle rules and versioning: all reading, nothing changed.
 
-Implementation: `S3Bucket` (boto3). The sink itself never asks these questions; `kafka-s3 sweep` and `kafka-s3 doctor` do.
+Implementation: `S3Bucket` (botocore's client). The sink itself never asks these questions; `kafka-s3 sweep` and `kafka-s3 doctor` do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from botocore import exceptions as boto
 
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import StorageError
-from kafka_s3.storage.client import s3_client, secrets_of
+from kafka_s3.storage.client import s3_client, secrets_of, session_for
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
 from kafka_s3.storage.s3_errors import FAILURES, Request, storage_error
@@ -89,7 +89,7 @@ class S3Bucket:
     def __init__(self, options: StoreOptions, *, clock_ms: Callable[[], int] = now_ms) -> None:
         self.options = options
         self._clock_ms = clock_ms
-        self._client = s3_client(options)
+        self._client = s3_client(options, session_for(options))
         self._retrier = Retrier(options.part_retries, options.retry_backoff_ms)
 
     def pending(self, prefix: str) -> Iterator[ListedUpload]:

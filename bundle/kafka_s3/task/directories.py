@@ -43,12 +43,18 @@ class SchemaDirectory:
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """The directories of a run, which has one schema."""
-        own = self.schema_directory(run)
+        own = self._schema_directory(run)
         found = self.inner.encode(topic_partition, run, times)
         return Encoded(found.codes, [self._around(directory, own) for directory in found.names], found.failures)
 
-    def schema_directory(self, run: Run) -> str:
-        """The directory of the run's schema."""
+    def may_hold(self, encoded_partition: str, run: Run) -> bool:
+        """Whether the directory is one of the run's schema."""
+        own = self._schema_directory(run)
+        if self.affix is Affix.PREFIX:
+            return encoded_partition.startswith(own + self.delimiter)
+        return encoded_partition.endswith(self.delimiter + own)
+
+    def _schema_directory(self, run: Run) -> str:
         return f"schema_name={(run.schema.name if run.schema is not None else None) or 'null'}"
 
     def _around(self, directory: str, own: str) -> str:
@@ -73,6 +79,12 @@ class TombstoneDirectory:
         if run.tombstones:
             return Encoded(np.zeros(len(run), np.int32), [self.name])
         return self.inner.encode(topic_partition, run, times)
+
+    def may_hold(self, encoded_partition: str, run: Run) -> bool:
+        """Whether null values meet their own directory, or others another one that may hold them."""
+        if run.tombstones or encoded_partition == self.name:
+            return run.tombstones and encoded_partition == self.name
+        return self.inner.may_hold(encoded_partition, run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +117,10 @@ class InsideOnly:
         codes[rows] = -1
         return Encoded(codes, found.names, sorted([*found.failures, *failures], key=lambda failure: failure.offset))
 
+    def may_hold(self, encoded_partition: str, run: Run) -> bool:
+        """As the partitioner inside."""
+        return self.inner.may_hold(encoded_partition, run)
+
     def _refusal(self, topic_partition: TopicPartition, directory: str) -> str | None:
         if directory.startswith("/"):
             return f"The directory {directory!r} begins with a slash, and so would leave its folder for many readers."
@@ -116,19 +132,3 @@ def _refused(offset: int, reason: str) -> Failure:
     exception = "io.confluent.connect.storage.errors.PartitionException"
     text = f"{reason} Mend what the directory is made of, or set partition.value.encoding=percent."
     return Failure(offset, Stage.TASK_PUT, SINK_TASK, exception, text)
-
-
-def may_hold(partitioner: Partitioner, encoded_partition: str, run: Run) -> bool:
-    """Whether the directories of schema names and tombstones let records of the run into a directory."""
-    if isinstance(partitioner, InsideOnly):
-        return may_hold(partitioner.inner, encoded_partition, run)
-    if isinstance(partitioner, TombstoneDirectory):
-        if run.tombstones or encoded_partition == partitioner.name:
-            return run.tombstones and encoded_partition == partitioner.name
-        return may_hold(partitioner.inner, encoded_partition, run)
-    if isinstance(partitioner, SchemaDirectory):
-        own = partitioner.schema_directory(run)
-        if partitioner.affix is Affix.PREFIX:
-            return encoded_partition.startswith(own + partitioner.delimiter)
-        return encoded_partition.endswith(partitioner.delimiter + own)
-    return True

@@ -6,7 +6,7 @@ projected and encoded one at a time; interleaved they are taken a batch at a tim
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -63,6 +63,19 @@ class Interleaved:
             self.names,
             None if self.times is None else self.times[kept],
         )
+
+    def by_directory(self, start: int, stop: int) -> Iterator[tuple[str, Longs]]:
+        """The places `[start, stop)` by directory, in first-seen order: directories b a b give `("b", [0, 2])`, `("a", [1])`."""
+        if start == stop:
+            return
+        some = self.codes[start:stop]
+        if (some == some[0]).all():
+            yield self.names[some[0]], np.arange(start, stop)
+            return
+        order = np.argsort(some, kind="stable")
+        cuts = np.flatnonzero(np.diff(some[order])) + 1
+        for places in sorted(np.split(order, cuts), key=lambda places: int(places[0])):
+            yield self.names[some[places[0]]], places + start
 
     def by_run(self, places: Longs) -> list[tuple[Run, Longs]]:
         """The records at these places: of each run those that it has, with their places; in the order of their first records."""

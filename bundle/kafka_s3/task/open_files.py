@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka_s3.formats.format import AppendKeyed, Encoder, Format, SidecarObject
+from kafka_s3.formats.format import Columnar, Format, SidecarObject
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import NO_TIMESTAMP, Values
+from kafka_s3.schemas.compatibility import SchemaDecision
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.schema_changes import SchemaRules, Unifying
+from kafka_s3.task.file_encoders import FileEncoder, OneSchema, file_encoder
+from kafka_s3.task.schema_changes import SchemaRules
 from kafka_s3.task.uploads import FileUpload
 
 
@@ -34,24 +36,21 @@ class Output:
 
 @dataclass(slots=True)
 class OpenObject:
-    """One object of an open file; `schema` is that of its values."""
+    """One object of an open file."""
 
     role: Role
     format: Format
-    schema: ConnectSchema | None
-    encoder: Encoder
+    encoder: FileEncoder
     upload: FileUpload
+
+    @property
+    def schema(self) -> ConnectSchema | None:
+        """The schema of its values so far."""
+        return self.encoder.schema
 
     def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
         """Adds values; a format that writes keys in front of them gets these."""
-        append_keyed: AppendKeyed | None = getattr(self.encoder, "append_keyed", None)
-        if append_keyed is not None and keys is not None:
-            append_keyed(values, keys.values.objects())
-        elif isinstance(self.encoder, Unifying):
-            self.encoder.append_as(values, schema)
-            self.schema = self.encoder.schema
-        else:
-            self.encoder.append(values)
+        self.encoder.append(values, schema, keys=keys)
         self.upload.add(self.encoder.take())
 
     def memory(self) -> int:
@@ -71,12 +70,15 @@ class OpenObject:
 
     def columns(self) -> str:
         """The columns of this object, once it is finished; blank where no table asks for them."""
-        encoder = self.encoder.inner if isinstance(self.encoder, Unifying) else self.encoder
-        return self.format.columns(encoder) if encoder is not None and self.role is Role.VALUE else ""
+        encoder = self.encoder.inner
+        if self.role is not Role.VALUE or not isinstance(encoder, Columnar):
+            return ""
+        return self.format.columns(encoder.written_schema())
 
     def sidecar_objects(self, first_offset: int) -> list[SidecarObject]:
         """What is stored beside this object, once it is finished."""
-        return self.format.sidecar_objects(self.encoder, self.upload.key, first_offset)
+        encoder = self.encoder.inner
+        return [] if encoder is None else self.format.sidecar_objects(encoder, self.upload.key, first_offset)
 
 
 @dataclass(slots=True)
@@ -95,6 +97,28 @@ class OpenFile:
     def values(self) -> OpenObject | None:
         """The object of values; a directory of tombstones has none."""
         return self.objects.get(Role.VALUE)
+
+    def decision(self, run: Run, rules: SchemaRules) -> SchemaDecision:
+        """What to do with records of a run in this directory. Keys of another schema close the file, too."""
+        for role, sidecar in run.sidecars.items():
+            if role in self.objects and self.objects[role].schema != sidecar.schema:
+                return SchemaDecision.ROLL
+        values = self.values
+        if values is None or run.tombstones:
+            return SchemaDecision.WRITE if (values is None) == run.tombstones else SchemaDecision.ROLL
+        return rules.decision(run.schema, values.encoder)
+
+    def rolls(self, run: Run, rules: SchemaRules) -> bool:
+        """Whether the file has to be closed before records of the run."""
+        return self.decision(run, rules) is SchemaDecision.ROLL
+
+    def widened_by(self, run: Run) -> bool:
+        """Whether the file's schema is not settled yet, and gets wider by the run."""
+        return self.values is not None and self.values.encoder.widens(run.schema)
+
+    def fits(self, run: Run) -> bool:
+        """Whether the columns of the file can hold the run's values."""
+        return self.values is None or self.values.encoder.fits(run.values)
 
     def append(self, run: Run) -> None:
         """Adds records of this file's directory, whose values fit its schema."""
@@ -143,6 +167,57 @@ class OpenFile:
         )
 
 
+@dataclass(slots=True)
+class OpenFiles:
+    """All that is open in a topic-partition, by encoded partition in first-seen order, and what the rotation rules look at.
+
+    `records` were written since the last close, the first one's time is `base_ms` (epoch ms, None without a time partitioner); the last
+    one had `last_offset` and went to `directory`.
+    """
+
+    files: dict[str, OpenFile] = field(default_factory=dict)
+    records: int = 0
+    base_ms: int | None = None
+    directory: str = ""
+    last_offset: int = -1
+
+    def objects(self) -> list[tuple[OpenFile, OpenObject]]:
+        """Every open object with its file, in the order in which they are completed."""
+        return [(file, target) for file in self.files.values() for target in file.objects.values()]
+
+    def encoded_bytes(self) -> int:
+        """Encoded size of all open objects, in bytes."""
+        return sum(target.encoder.size() for _, target in self.objects())
+
+    def fit(self, runs: list[tuple[str, Run]]) -> bool:
+        """Whether each run fits the columns of its directory's open file."""
+        return all(self.files[name].fits(run) for name, run in runs if name in self.files)
+
+    def note(self, directory: str, *, records: int, last_offset: int) -> None:
+        """Counts records that were written; the last one had that offset and went to that directory."""
+        self.records += records
+        self.directory, self.last_offset = directory, last_offset
+
+    def release_memory(self, budget: int) -> None:
+        """Keeps the task within its budget: the files that hold most are encoded and spilled first, down to half the budget."""
+        if len(self.files) == 1:
+            return
+        held = {name: file.memory() for name, file in self.files.items()}
+        total = sum(held.values())
+        if total <= budget:
+            return
+        for name in sorted(held, key=lambda name: -held[name]):
+            self.files[name].release()
+            total -= held[name]
+            if total <= budget // 2:
+                return
+
+    def abort(self) -> None:
+        """Drops every upload."""
+        for _, target in self.objects():
+            target.upload.abort()
+
+
 def open_file(output: Output, topic_partition: TopicPartition, name: str, *, run: Run) -> OpenFile:
     """A new file of that directory, for the schemas of the run."""
     first, objects = int(run.offsets[0]), {}
@@ -151,7 +226,8 @@ def open_file(output: Output, topic_partition: TopicPartition, name: str, *, run
             continue
         key = output.naming.key(topic_partition, name, offset=first, extension=form.extension)
         schema = run.schema if role is Role.VALUE else run.sidecars[role].schema
-        encoder = output.schemas.opened(form.open, schema) if role is Role.VALUE else form.open(schema)
+        is_value = role is Role.VALUE
+        encoder = file_encoder(output.schemas, form, schema) if is_value else OneSchema(form.open(schema), schema)
         upload = FileUpload(output.store, key, part_size=output.part_size, folder=output.folder)
-        objects[role] = OpenObject(role, form, schema, encoder, upload)
+        objects[role] = OpenObject(role, form, encoder, upload)
     return OpenFile(name, objects, first)

@@ -47,7 +47,7 @@ class Encoded:
 class Partitioner(Protocol):
     """Gives each record its encoded partition. Own partitioners are registered as entry points of the group `kafka_s3.partitioners`.
 
-    The entry point names a callable that takes the sink's `Settings` and returns an object of this protocol.
+    The entry point names a callable that takes the sink's `Settings` and returns an `OwnPartitioner`.
     """
 
     @property
@@ -59,6 +59,43 @@ class Partitioner(Protocol):
         """The encoded partitions of a run; `times` are the extracted timestamps (zeros unless `uses_time`)."""
         ...
 
+    def may_hold(self, encoded_partition: str, run: Run) -> bool:
+        """Whether records of the run can belong into a directory, as far as the run's schema and kind alone say."""
+        ...
+
+
+class OwnPartitioner(Protocol):
+    """What an entry point of the group `kafka_s3.partitioners` makes: a partitioner whose directories any run may have."""
+
+    @property
+    def uses_time(self) -> bool:
+        """See `Partitioner`."""
+        ...
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """See `Partitioner`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """An own partitioner among ours."""
+
+    own: OwnPartitioner
+
+    @property
+    def uses_time(self) -> bool:
+        """As the own one says."""
+        return self.own.uses_time
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """As the own one says."""
+        return self.own.encode(topic_partition, run, times)
+
+    def may_hold(self, encoded_partition: str, run: Run) -> bool:
+        """Always: nothing is known of its directories."""
+        return True
+
 
 class DefaultPartitioner:
     """One directory per Kafka partition."""
@@ -68,6 +105,10 @@ class DefaultPartitioner:
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """`partition=<kafka partition>`."""
         return Encoded(np.zeros(len(run), np.int32), [f"partition={topic_partition.partition}"])
+
+    def may_hold(self, encoded_partition: str, run: Run) -> bool:
+        """Always: the directory does not depend on schema or kind."""
+        return True
 
 
 class TimePartitioner:
@@ -82,6 +123,10 @@ class TimePartitioner:
         """The bucket's start, formatted."""
         codes, names = self._buckets.encode(times)
         return Encoded(codes, names)
+
+    def may_hold(self, encoded_partition: str, run: Run) -> bool:
+        """Always: the directory does not depend on schema or kind."""
+        return True
 
 
 class FieldPartitioner:
@@ -112,6 +157,10 @@ class FieldPartitioner:
             else:
                 codes[row] = known.setdefault(texts, len(known))
         return Encoded(codes, [self._path(values) for values in known], failures)
+
+    def may_hold(self, encoded_partition: str, run: Run) -> bool:
+        """Always: the directory does not depend on schema or kind."""
+        return True
 
     def _path(self, values: Sequence[str]) -> str:
         return self._delimiter.join(f"{name}={value}" for (name, _), value in zip(self._names, values, strict=True))
@@ -153,8 +202,8 @@ def custom(name: str, settings: object) -> Partitioner:
     if name not in found.names:
         known = ", ".join(["default", "field", "time", "daily", "hourly", *sorted(found.names)])
         raise ConfigError([Problem("partitioner.class", name, "is not known.", f"The known ones are {known}.")])
-    made: Partitioner = found[name].load()(settings)
-    return made
+    own: OwnPartitioner = found[name].load()(settings)
+    return Registered(own)
 
 
 def _unusable(schema: ConnectSchema | None, name: str) -> Any:

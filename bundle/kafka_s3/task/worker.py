@@ -2,6 +2,7 @@
 
 No Spark and no Kafka client here: Arrow batches come in, a `TaskReport` goes out. The task starts at the committed frontier, goes through
 the deliveries that the planner has noted, and stops at the last one; what is still open then is dropped and read again next time.
+By example: docs/worked-examples.md.
 """
 
 from __future__ import annotations
@@ -19,27 +20,26 @@ import pyarrow.compute as pc
 from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.converters.whole_records import RecordConverter
 from kafka_s3.delta.columns import Evolution
-from kafka_s3.delta.task.record_filter import RecordFilter, record_filter_of
+from kafka_s3.delta.task.record_filter import record_filter_of
 from kafka_s3.formats.format import Format
 from kafka_s3.model.dead_letters import DeadLetter, write_lines
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.failures import Failure
 from kafka_s3.model.files import DataFile, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Tail, TaskReport
 from kafka_s3.naming.keys import ObjectNames, Renamed
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import NO_TIMESTAMP, Longs
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.dead_letters import BadRecords, Stopped, dead_letter_file
-from kafka_s3.task.directories import may_hold
 from kafka_s3.task.error_policy import ErrorPolicy
-from kafka_s3.task.interleaved import Partitioned, interleaved
+from kafka_s3.task.interleaved import Interleaved, Partitioned, interleaved
 from kafka_s3.task.open_files import Output
 from kafka_s3.task.partitioners import Partitioner
+from kafka_s3.task.preparation import Preparation
 from kafka_s3.task.rotation import RotationRules
 from kafka_s3.task.schema_changes import SchemaRules
-from kafka_s3.task.timestamps import RecordTimestamp, TimestampExtractor
+from kafka_s3.task.timestamps import TimestampExtractor
 from kafka_s3.task.uploads import spill_folder, upload_whole
 from kafka_s3.task.writer import TopicPartitionWriter
 
@@ -81,8 +81,13 @@ class _Task:
         self._store = store
         self._folder = folder
         self._converter = pipeline.converter(assignment.topic_partition)
-        self._record_filter = (
-            record_filter_of(pipeline.evolution, assignment.table) if pipeline.evolution is not None else None
+        self._preparation = Preparation(
+            assignment.topic_partition,
+            pipeline.formats,
+            pipeline.extractor,
+            pipeline.partitioner,
+            record_filter_of(pipeline.evolution, assignment.table) if pipeline.evolution is not None else None,
+            assignment.only,
         )
         self._bad = BadRecords(assignment.topic_partition, pipeline.policy)
         self._read = 0
@@ -159,104 +164,40 @@ class _Task:
                 self._writer.end_delivery(delivery.now_ms)
 
     def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
+        """Writes the records of a batch, all of one delivery; those that cannot be written are collected and handled once.
+
+        Of offsets 5 6 7 8, say 5 is recorded as a dead letter already, 6 has no value, 7 no time, and 8 a schema that the open file
+        refuses: all four are read, 6 to 8 reach the converter, 7 and 8 the preparation, 8 the writer. 6 is handled as the policy for
+        null values says, 7 and 8 as the one for failures does.
+        """
         self._read += len(batch)
+        batch = self._not_recorded(batch)
+        if not len(batch):
+            return
+        decoded = self._converter.decode(*self._converter_input(batch))
+        self._bad.nulls(decoded.nulls, batch)
+        failures = list(decoded.failures)
+        parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
+        failures += [failure for part in _interleaved(parts) for failure in self._writer.write(part)]
+        self._bad.failures(failures, batch)
+
+    def _not_recorded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The records that are no dead letters yet; all are counted."""
         offsets = batch.column("offset").to_numpy()
         self._see(offsets)
         recorded = self._assignment.recorded.mask(offsets)
-        if recorded.any():
-            batch = batch.filter(pa.array(~recorded))
-            offsets = batch.column("offset").to_numpy()
-        if not len(offsets):
-            return
+        return batch.filter(pa.array(~recorded)) if recorded.any() else batch
+
+    def _converter_input(self, batch: pa.RecordBatch) -> tuple[KafkaBatch, pa.Array | None]:
+        """What the converter gets of a batch: keys and headers only where it asks for them."""
+        offsets = batch.column("offset").to_numpy()
         times = pc.fill_null(batch.column("timestamp"), NO_TIMESTAMP).to_numpy(zero_copy_only=False)
         keys, headers, names = None, None, None
         if self._converter.needs_envelopes and "headers" in batch.schema.names:
             keys, headers = batch.column("key"), batch.column("headers")
         elif SCHEMA_NAME in batch.schema.names:
             names = batch.column(SCHEMA_NAME)
-        decoded = self._converter.decode(KafkaBatch(offsets, times, batch.column("value"), headers, names), keys)
-        self._bad.nulls(decoded.nulls, batch)
-        self._bad.failures(decoded.failures, batch)
-        parts = [part for run in decoded.runs for part in self._ready(run, batch, now_ms)]
-        for _, group in groupby(parts, key=lambda part: part.run.tombstones):
-            self._writer.write(interleaved(list(group)))
-            rejected, self._writer.rejected = self._writer.rejected, []
-            self._bad.failures([rejection(offset, text) for offset, text in rejected], batch)
-
-    def _ready(self, run: Run, batch: pa.RecordBatch, now_ms: int) -> Iterator[Partitioned]:
-        """The records of a run that can be written, with their directories and times."""
-        fitted = self._fitted(run)
-        if isinstance(fitted, str) and len(run) > 1:  # look for the records it is about
-            for half in (run.slice(0, len(run) // 2), run.slice(len(run) // 2, len(run))):
-                yield from self._ready(half, batch, now_ms)
-            return
-        if isinstance(fitted, str):
-            failures = [replace(rejection(int(offset), fitted), stops_original=True) for offset in run.offsets]
-            self._bad.failures(failures, batch)
-            return
-        run = fitted
-        times: Longs | None = None
-        if self._pipeline.extractor is not None:
-            extractor = RecordTimestamp() if run.tombstones else self._pipeline.extractor
-            stamped = extractor.extract(run, now_ms)
-            self._bad.failures(stamped.failures, batch)
-            times = stamped.times
-            if not stamped.valid.all():
-                rows = np.flatnonzero(stamped.valid)
-                run, times = run.take(rows), times[rows]
-        if not len(run):
-            return
-        zeros = times if times is not None else np.zeros(len(run), np.int64)
-        encoded = self._pipeline.partitioner.encode(self._assignment.topic_partition, run, zeros)
-        codes = encoded.codes
-        if encoded.failures:
-            self._bad.failures(encoded.failures, batch)
-            rows = np.flatnonzero(codes >= 0)
-            run, codes, times = run.take(rows), codes[rows], None if times is None else times[rows]
-        part = Partitioned(run, codes, encoded.names, times)
-        if self._assignment.only is not None:
-            part = self._only(part, self._assignment.only)
-        if self._record_filter is not None:
-            part = self._through(part, self._record_filter, batch)
-        if len(part.run):
-            yield part
-
-    def _through(self, part: Partitioned, record_filter: RecordFilter, batch: pa.RecordBatch) -> Partitioned:
-        """The records that the topic's table takes, as it takes them."""
-        run, refused = record_filter.passed(part.run)
-        part = replace(part, run=run)
-        if not refused:
-            return part
-        self._bad.failures([rejection(int(run.offsets[row]), text) for row, text in refused], batch)
-        return part.without([row for row, _ in refused])
-
-    def _fitted(self, run: Run) -> Run | str:
-        """The run as its formats take it, or why one of them cannot."""
-        values, sidecars = run.values, dict(run.sidecars)
-        for role, form in self._pipeline.formats.items():
-            if role is Role.VALUE and run.tombstones:
-                continue
-            sidecar = None if role is Role.VALUE else run.sidecars[role]
-            fit = form.fit(run if sidecar is None else Run(run.offsets, run.timestamps, sidecar.values, sidecar.schema))
-            if isinstance(fit, str):
-                return fit
-            if sidecar is None:
-                values = fit
-            else:
-                sidecars[role] = Sidecar(fit, sidecar.schema)
-        return replace(run, values=values, sidecars=sidecars)
-
-    def _only(self, part: Partitioned, file: DataFile) -> Partitioned:
-        """The records that belong into the file that is made again. By wall clock its offsets are contiguous but for records of other
-        schemas' directories and tombstones.
-        """
-        if not may_hold(self._pipeline.partitioner, file.encoded_partition, part.run):
-            return part.without(list(range(len(part.run))))
-        if self._pipeline.extractor is not None and self._pipeline.extractor.needs_now:
-            return Partitioned(part.run, np.zeros(len(part.run), np.int32), [file.encoded_partition], None)
-        code = part.names.index(file.encoded_partition) if file.encoded_partition in part.names else -1
-        rows = np.flatnonzero(part.codes == code)
-        return Partitioned(part.run.take(rows), np.zeros(len(rows), np.int32), [file.encoded_partition], None)
+        return KafkaBatch(offsets, times, batch.column("value"), headers, names), keys
 
     def _see(self, offsets: Longs) -> None:
         """Counts records independently of what becomes of them; offsets are kept only while the frontier may still cut among them."""
@@ -266,13 +207,14 @@ class _Task:
 
     def _report(self) -> TaskReport:
         writer, assignment = self._writer, self._assignment
-        tail = Tail(writer.records, writer.encoded_bytes(), writer.base_ms, writer.open_files)
-        if writer.records:
-            writer.discard_open()
+        here, closed = writer.open, writer.closed
+        tail = Tail(here.records, here.encoded_bytes(), here.base_ms, len(here.files))
+        if here.records:
+            here.abort()  # the open tail is read again next time
             frontier = writer.frontier
         else:
             frontier = max(assignment.until, writer.frontier)
-        files = [*writer.closed, *self._pointer_file(writer.closed), *self._dead_letter_file()]
+        files = [*closed.files, *self._pointer_file(closed.files), *self._dead_letter_file()]
         if assignment.only is not None:
             files = self._only_of_role(files, assignment.only.role)
         return TaskReport(
@@ -288,7 +230,7 @@ class _Task:
             skipped=self._bad.skipped_before(frontier),
             next_rotation_ms=writer.next_rotation_ms,
             tail=tail,
-            columns=tuple(writer.columns),
+            columns=tuple(closed.columns),
         )
 
     def _only_of_role(self, files: list[DataFile], role: Role) -> list[DataFile]:
@@ -317,3 +259,9 @@ class _Task:
 
     def _sent(self, key: str, content: bytes) -> Upload:
         return upload_whole(self._store, key, content, part_size=self._pipeline.part_size, folder=self._folder)
+
+
+def _interleaved(parts: list[Partitioned]) -> Iterator[Interleaved]:
+    """The runs of a batch in offset order; those of null values apart from the others."""
+    for _, group in groupby(parts, key=lambda part: part.run.tombstones):
+        yield interleaved(list(group))

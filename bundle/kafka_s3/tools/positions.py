@@ -84,7 +84,7 @@ class Move:
 
     @property
     def progress(self) -> Progress:
-        """The standing afterwards. Going back, dead letters are tried again too; ahead, those beyond the position stay recorded."""
+        """The position afterwards. Going back, dead letters are tried again too; ahead, those beyond the position stay recorded."""
         if self.before is None:
             return Progress(self.position)
         if self.again:

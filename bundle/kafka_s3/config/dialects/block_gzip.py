@@ -80,7 +80,7 @@ _BYTES: Final = next(java for java, ours in CONVERTERS.items() if ours == "bytes
 
 @dataclass(frozen=True, slots=True)
 class BlockGzipTranslation:
-    """A configuration in the product's own keys; the members are those of `dialects.Translation`."""
+    """A configuration in the product's own keys; the members are those of `spelling.SpelledConfig`."""
 
     texts: Mapping[str, str]
     problems: tuple[Problem, ...] = ()

@@ -37,7 +37,7 @@ class TokenAddress:
     text: str = "an https:// address; http:// only on this machine"
 
     def accept(self, value: Value) -> Value:
-        """The address. Raises Unfit."""
+        """The address. Raises InvalidValue."""
         parts = urlsplit(str(value))
         if not parts.hostname or parts.scheme not in ("http", "https"):
             raise InvalidValue(f"must be {self.text}.", "Write https://host/path.")

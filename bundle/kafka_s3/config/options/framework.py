@@ -1,4 +1,4 @@
-"""Which keys of Connect itself change what the sink does? (SEMANTICS A1.4). The clients' are in `options_client`."""
+"""Which keys of Connect itself change what the sink does? (SEMANTICS A1.4). The clients' are in `options.client`."""
 
 from __future__ import annotations
 

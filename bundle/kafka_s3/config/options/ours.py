@@ -34,7 +34,7 @@ class Encoding:
     text: str = "none, percent (also: url)"
 
     def accept(self, value: Value) -> Value:
-        """`none` or `percent`. Raises Unfit."""
+        """`none` or `percent`. Raises InvalidValue."""
         settled = "percent" if value == "url" else value
         if settled in ("none", "percent"):
             return settled

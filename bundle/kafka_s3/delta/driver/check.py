@@ -38,7 +38,7 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableDifference:
-    """One thing that is wrong: what, where, and a text that ends with the way out."""
+    """One thing that is wrong: what, where, and a text that ends with the remedy."""
 
     kind: DifferenceKind
     place: str

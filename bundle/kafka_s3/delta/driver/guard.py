@@ -2,6 +2,7 @@
 
 Tasks are told the columns of their topic's table, and keep to them; but two tasks may bring the same new column in different types. Then
 the second is run again, told what the first has brought. Under `failOnNewColumns` a new column or a wider type stops the sink here.
+By example: docs/worked-examples.md.
 """
 
 from __future__ import annotations

@@ -65,6 +65,11 @@ class Maintained:
     deletable: tuple[str, ...] = ()
     deleted: int = 0
 
+    def summary(self) -> str:
+        """What changed, in one line."""
+        files = f"{self.before.files} files of which {self.before.small} small, now {self.after.files}"
+        return f"version {self.after.version}, {files}; {self.deleted} of {len(self.deletable)} replaced files deleted"
+
 
 SMALL_BYTES = 64 << 20
 """delta-rs fills files up to 100 MiB; from this size on a file is no reason to compact."""

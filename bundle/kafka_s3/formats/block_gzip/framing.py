@@ -1,7 +1,7 @@
 """In which forms does a Block-GZIP sink write its records? The forms themselves, and around them what is the sink's alone.
 
-`names` are the keys of its objects, `index` says where their blocks are, `seek` reads from an offset; the bytes of the data objects are
-written by `formats.block_gzip` (SEMANTICS Part B).
+`naming.block_gzip` gives the keys of its objects, `index` says where their blocks are, `tools.seek` reads from an offset; the bytes of the
+data objects are written by `encoder` (SEMANTICS Part B).
 """
 
 from __future__ import annotations

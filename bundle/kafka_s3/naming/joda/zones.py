@@ -42,7 +42,7 @@ Millis = npt.NDArray[np.int64]
 def zone(id: str) -> tzinfo:
     """The zone of a long IANA id, `UTC`, an offset like `+05:30`, or one of the few short ids (SEMANTICS A4.3).
 
-    Ids are case-sensitive. `UTC+02:00` and `GMT+02:00` are offsets too. Raises ValueError with a way out.
+    Ids are case-sensitive. `UTC+02:00` and `GMT+02:00` are offsets too. Raises ValueError with a remedy.
     """
     if id in ("UTC", "UT", "Z"):
         return UTC

@@ -28,7 +28,7 @@ class CheckResult:
     remedy: str = ""
 
     def __str__(self) -> str:
-        """What was tried, what came of it and the way out, for one line."""
+        """What was tried, what came of it and the remedy, for one line."""
         said = " ".join(part for part in (self.detail, self.remedy) if part)
         return f"{self.area}: {self.tried}" + (f": {said}" if said else "")
 
@@ -40,7 +40,7 @@ class Area:
     name: str
 
     def ok(self, tried: str, detail: str = "", remedy: str = "") -> CheckResult:
-        """All is well; the way out is advice."""
+        """All is well; the remedy is advice."""
         return CheckResult(self.name, tried, CheckStatus.OK, detail, remedy)
 
     def warning(self, tried: str, detail: str, remedy: str = "") -> CheckResult:
@@ -52,7 +52,7 @@ class Area:
         return CheckResult(self.name, tried, CheckStatus.FAILED, detail, remedy)
 
     def tried(self, tried: str, request: Callable[[], str | None], *, remedy: str = "") -> CheckResult:
-        """What became of a request: its text as detail, or its error and the way out."""
+        """What became of a request: its text as detail, or its error and the remedy."""
         try:
             return self.ok(tried, request() or "")
         except SinkError as error:

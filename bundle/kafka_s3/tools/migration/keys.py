@@ -1,4 +1,4 @@
-"""What does the key of a Connect sink's object say? The reverse of `naming.Naming.key` (SEMANTICS A4)."""
+"""What does the key of a Connect sink's object say? The reverse of `naming.keys.Naming.key` (SEMANTICS A4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ObjectKey(NamedTuple):
 
 @dataclass(frozen=True)
 class KeyReader:
-    """Reads the keys of some topics' objects with one of some extensions; companions have extensions of their own.
+    """Reads the keys of some topics' objects with one of some extensions; sidecars have extensions of their own.
 
     Where a delimiter can be part of a topic's name, the longest topic that fits is taken. A number wider than its padding has no leading
     zero, so every key has one reading as long as `file.delim` begins and ends with something other than a digit.

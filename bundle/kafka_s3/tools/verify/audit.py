@@ -2,6 +2,7 @@
 
 The log is read before the bucket is listed, and its newest entries once more after that: a sink at work does not disturb the audit, and
 what it writes meanwhile is no orphan. Memory holds the log's claims and the records of one segment, as digests.
+By example: docs/worked-examples.md.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class FindingKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: what, where (a key, a commit entry, or offsets), and a text that ends with the way out."""
+    """One thing that is wrong: what, where (a key, a commit entry, or offsets), and a text that ends with the remedy."""
 
     kind: FindingKind
     place: str

@@ -1,0 +1,210 @@
+"""How does an open object take values of more than one schema? Either not at all, or by finding the one schema that holds them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from kafka_s3.formats.format import Encoder, Fitting, Format, Keyed
+from kafka_s3.records.runs import Sidecar
+from kafka_s3.records.values import Values
+from kafka_s3.schemas.connect import ConnectSchema, SchemaError
+from kafka_s3.task.schema_changes import UNIFIED, SchemaRules, projected
+
+HELD_BYTES: Final = 4 << 20
+"""How much of a file waits for its schema to settle."""
+
+
+class FileEncoder(Protocol):
+    """A format's encoder with the schema of its file; bytes and sizes as `formats.format.Encoder` says."""
+
+    @property
+    def schema(self) -> ConnectSchema | None:
+        """The file's schema so far."""
+        ...
+
+    @property
+    def unifies(self) -> bool:
+        """Whether values of several schemas may be appended, each with its own."""
+        ...
+
+    @property
+    def inner(self) -> Encoder | None:
+        """The format's encoder, None as long as the schema is not settled."""
+        ...
+
+    def takes(self, schema: ConnectSchema | None) -> bool:
+        """Whether values of that schema can be appended as they are."""
+        ...
+
+    def widens(self, schema: ConnectSchema | None) -> bool:
+        """Whether values of a schema that the file `takes` would change its own."""
+        ...
+
+    def fits(self, values: Values) -> bool:
+        """Whether the file's columns can hold the values."""
+        ...
+
+    def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
+        """Adds values of a schema that the file `takes`; a format that writes keys in front of them gets these."""
+        ...
+
+    def size(self) -> int:
+        """Encoded bytes so far, by estimate where they wait."""
+        ...
+
+    def pending(self) -> int:
+        """Bytes of memory held."""
+        ...
+
+    def compact(self) -> None:
+        """Encodes what is pending."""
+        ...
+
+    def take(self) -> bytes:
+        """The encoded bytes since the last take."""
+        ...
+
+    def finish(self) -> None:
+        """Encodes the rest and the file's end."""
+        ...
+
+
+def file_encoder(rules: SchemaRules, form: Format, schema: ConnectSchema | None) -> FileEncoder:
+    """A new file's encoder: one that unifies, where that is asked for and there is a schema."""
+    if rules.unify and schema is not None:
+        return Unifying(form.open, schema)
+    return OneSchema(form.open(schema), schema)
+
+
+@dataclass(slots=True)
+class OneSchema:
+    """An open file of one schema."""
+
+    inner: Encoder
+    schema: ConnectSchema | None
+    unifies: bool = field(default=False, init=False)
+
+    def takes(self, schema: ConnectSchema | None) -> bool:
+        """Whether it is the very schema of the file."""
+        return schema is self.schema
+
+    def widens(self, schema: ConnectSchema | None) -> bool:
+        """Never."""
+        return False
+
+    def fits(self, values: Values) -> bool:
+        """As the encoder says, where its columns settle late."""
+        return not isinstance(self.inner, Fitting) or self.inner.fits(values)
+
+    def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
+        """Adds values, with their keys where the encoder holds such."""
+        if keys is not None and isinstance(self.inner, Keyed):
+            self.inner.append_keyed(values, keys.values.objects())
+        else:
+            self.inner.append(values)
+
+    def size(self) -> int:
+        """Encoded bytes so far, by estimate where they wait."""
+        return self.inner.size()
+
+    def pending(self) -> int:
+        """Bytes of memory held."""
+        return self.inner.pending()
+
+    def compact(self) -> None:
+        """Encodes what is pending."""
+        self.inner.compact()
+
+    def take(self) -> bytes:
+        """The encoded bytes since the last take."""
+        return self.inner.take()
+
+    def finish(self) -> None:
+        """Encodes the rest and the file's end."""
+        self.inner.finish()
+
+
+@dataclass(slots=True)
+class Unifying:
+    """An open file whose schema is the widest of its first records'. Later records are projected, or the writer rolls the file."""
+
+    open: Callable[[ConnectSchema | None], Encoder]
+    schema: ConnectSchema | None
+    unifies: bool = field(default=True, init=False)
+    _held: list[tuple[Values, ConnectSchema]] = field(default_factory=list)
+    _held_bytes: int = 0
+    _inner: Encoder | None = None
+
+    @property
+    def inner(self) -> Encoder | None:
+        """The encoder of the settled schema, None before it is settled."""
+        return self._inner
+
+    def takes(self, schema: ConnectSchema | None) -> bool:
+        """Whether values of that schema can join the file."""
+        if schema is None or self.schema is None:
+            return schema == self.schema
+        if schema is self.schema:
+            return True
+        wide = UNIFIED(self.schema, schema)
+        return wide is not None and (self._inner is None or wide.unversioned() == self.schema.unversioned())
+
+    def widens(self, schema: ConnectSchema | None) -> bool:
+        """Whether values of a schema that the file `takes` would change its own."""
+        if self._inner is not None or schema is None or self.schema is None or schema is self.schema:
+            return False
+        wide = UNIFIED(self.schema, schema)
+        return wide != self.schema
+
+    def fits(self, values: Values) -> bool:
+        """Always: what `takes` let pass is projected."""
+        return True
+
+    def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
+        """Adds values of a schema that the file `takes`; a file that unifies holds no keys in front of them."""
+        if self._inner is None and schema is not None and self.schema is not None:
+            self.schema = UNIFIED(self.schema, schema) or self.schema
+            self._held.append((values, schema))
+            self._held_bytes += values.nbytes()
+            if self._held_bytes >= HELD_BYTES:
+                self.compact()
+        else:
+            self._chosen().append(self._fitted(values, schema))
+
+    def size(self) -> int:
+        """Encoded bytes; what is held back counts by a quarter."""
+        return self._held_bytes // 4 + (self._inner.size() if self._inner is not None else 0)
+
+    def pending(self) -> int:
+        """Bytes of memory held."""
+        return self._held_bytes + (self._inner.pending() if self._inner is not None else 0)
+
+    def compact(self) -> None:
+        """Settles the schema and encodes what was held back."""
+        self._chosen().compact()
+
+    def take(self) -> bytes:
+        """The encoded bytes since the last take."""
+        return self._inner.take() if self._inner is not None else b""
+
+    def finish(self) -> None:
+        """Settles and ends the file."""
+        self._chosen().finish()
+
+    def _chosen(self) -> Encoder:
+        if self._inner is None:
+            self._inner = self.open(self.schema)
+            held, self._held, self._held_bytes = self._held, [], 0
+            for values, schema in held:
+                self._inner.append(self._fitted(values, schema))
+        return self._inner
+
+    def _fitted(self, values: Values, schema: ConnectSchema | None) -> Values:
+        if schema == self.schema or schema is None or self.schema is None:
+            return values
+        fitted, bad = projected(values, schema, self.schema)
+        if bad:  # `takes` has promised that it fits
+            raise SchemaError(f"A value does not fit the unified schema {self.schema.label()}: {bad[0][1]}")
+        return fitted

@@ -1,0 +1,63 @@
+"""In which form do records go into the open files? By directory, and in the schema of the directory's file (SEMANTICS A6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kafka_s3.records.runs import Run
+from kafka_s3.records.values import Longs
+from kafka_s3.schemas.compatibility import SchemaDecision
+from kafka_s3.schemas.connect import ConnectSchema
+from kafka_s3.task.interleaved import Interleaved, joined
+from kafka_s3.task.open_files import OpenFile, OpenFiles
+from kafka_s3.task.schema_changes import SchemaRules, kept, projected
+
+
+@dataclass(slots=True)
+class FittedRuns:
+    """Runs by directory, in the schemas of the open files; and the places of the records that have no such form, with the reason."""
+
+    runs: list[tuple[str, Run]] = field(default_factory=list)
+    bad: list[tuple[int, str]] = field(default_factory=list)
+
+
+def fitted_runs(part: Interleaved, start: int, stop: int, *, open_files: OpenFiles, rules: SchemaRules) -> FittedRuns:
+    """Records `[start, stop)`, none of which rolls a file.
+
+    Version 1 has the open file, and records come as v1 v2 v1, of which v2 is projected: one run of version 1 with three records, in the
+    order of their offsets. A field of v2 that has no value in version 1 makes that record bad, and the run has two.
+    """
+    found = FittedRuns()
+    for name, places in part.by_directory(start, stop):
+        parts: list[tuple[Run, Longs]] = []
+        runs = part.by_run(places)
+        for run, own in runs:
+            run, bad = _fitted(run, open_files.files.get(name), rules, others=len(runs) - 1)
+            found.bad += [(int(own[row]), text) for row, text in bad]
+            parts.append((run, np.delete(own, [row for row, _ in bad])))
+        found.runs += [(name, run) for run in joined(parts)]
+    found.bad.sort()
+    return found
+
+
+def _fitted(run: Run, file: OpenFile | None, rules: SchemaRules, *, others: int) -> tuple[Run, list[tuple[int, str]]]:
+    """The run as its file takes it, and the rows that it does not take; `others` are runs that come to the file with it."""
+    if file is None:
+        return run, []
+    decision, values = file.decision(run, rules), file.values
+    if decision is SchemaDecision.REJECT:
+        return run.slice(0, 0), [(row, rules.refusal) for row in range(len(run))]
+    if values is not None and (decision is SchemaDecision.PROJECT or (values.encoder.unifies and others)):
+        return _projected(run, values.schema)
+    return run, []
+
+
+def _projected(run: Run, schema: ConnectSchema | None) -> tuple[Run, list[tuple[int, str]]]:
+    """The run in a file's schema, and its rows that cannot be projected."""
+    if run.schema is None or schema is None or run.schema is schema:
+        return run, []
+    values, bad = projected(run.values, run.schema, schema)
+    run = run.take(kept(len(run), bad)) if bad else run
+    return replace(run, values=values, schema=schema), bad

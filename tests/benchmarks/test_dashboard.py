@@ -1,0 +1,130 @@
+"""How quick is the dashboard on a log of 50,000 entries and 500,000 files? Prints the figures of docs/dashboard.md."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from kafka_s3.local.process import free_ports
+from tests.support.big_log import big_log
+from tests.support.browser import Browser, chromium, served
+
+ENTRIES, FILES = 50_000, 10
+PAGES = ("", "rotation", "dead-letters", "layout", "commits")
+PAINTED = """
+new MutationObserver((_, me) => {
+  if (document.querySelector('[data-testid=stMetricValue], [data-testid=stDataFrame]')) {
+    window.painted = performance.now(); me.disconnect();
+  }
+}).observe(document, {subtree: true, childList: true});
+"""
+"""Milliseconds from the click on a link to the first figure."""
+FOLLOWED = """
+window.last = window.began = 0;
+if (!window.following) {
+  const seen = one => !(one.target.nodeType === 1 ? one.target : one.target.parentElement)?.closest('canvas');
+  document.addEventListener('keydown', () => { window.began = performance.now() }, true);
+  window.following = new MutationObserver(all => { if (all.some(seen)) window.last = performance.now() });
+  window.following.observe(document.querySelector('[data-testid=stMain]'),
+    {subtree: true, childList: true, characterData: true, attributes: true});
+}
+"""
+"""What lies within a canvas nobody sees: a copy of a grid's cells for screen readers, which follows 0.2 s after the picture."""
+QUIET = "return window.last > window.began && performance.now() - window.last > 1000"
+FIRST_PAINT_S, FILTER_S, MEMORY = 2.0, 0.5, 500e6
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """Such a log on an S3 server, whose bucket is a folder; `KAFKA_S3_BIG_LOG` names a server that has one already."""
+    from kafka_s3.local.s3 import EmbeddedS3, Engine
+
+    if given := os.environ.get("KAFKA_S3_BIG_LOG"):
+        yield given
+        return
+    with EmbeddedS3(engine=Engine.VERSITYGW) as server:
+        server.create_bucket("big")
+        assert server._folder is not None
+        folder = server._folder / "objects" / "big"
+        for key, content in big_log(ENTRIES, FILES, until_ms=time.time_ns() // 1_000_000).objects.items():
+            path = folder / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        yield server.endpoint_url
+
+
+@pytest.mark.benchmark
+@pytest.mark.timeout(1800)
+def test_first_paint_filters_and_memory_on_half_a_million_files(endpoint: str, tmp_path: Path) -> None:
+    arguments = ["big", "--bucket", "big", "--store-url", endpoint, "--region", "us-east-1"]
+    (port,) = free_ports(
+        1
+    )  # the same for all, so that the browser has Streamlit's scripts from the first one on, as on every later day
+    worst: dict[str, float] = {}
+    with chromium(f"http://127.0.0.1:{port}", tmp_path, recorded=False) as browser:
+        browser.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": PAINTED})
+        for start, cache in (("unmeasured", "other"), ("cold", "cache"), ("warm", "cache")):
+            environment = {"KAFKA_S3_DASHBOARD_CACHE": str(tmp_path / cache)}
+            with served(arguments, environment, tmp_path / f"{start}.log", port=port):
+                worst[f"{start} first paint"] = painted(browser, "")
+                if start == "unmeasured":
+                    continue
+                print(f"\n{start} start: first paint {worst[f'{start} first paint']:.2f} s")
+                print(f"{start} start: whole log after {until_whole(browser):.0f} s more")
+                if start == "warm":
+                    worst["filter"] = max(pages(browser, page) for page in PAGES)
+                worst["memory"] = max(worst.get("memory", 0), memory())
+                print(f"{start} start: memory of the server {memory() / 1e6:.0f} MB")
+    assert worst["cold first paint"] < FIRST_PAINT_S
+    assert worst["warm first paint"] < FIRST_PAINT_S
+    assert worst["filter"] < FILTER_S
+    assert worst["memory"] < MEMORY
+
+
+def painted(browser: Browser, page: str) -> float:
+    """How long a page takes from the click on its link to its first figure, by the browser's clock."""
+    browser.visit(page, range="everything", refresh="off")
+    return float(browser.driver.execute_script("return window.painted")) / 1000
+
+
+def until_whole(browser: Browser) -> float:
+    """How long it takes until every entry is read."""
+    began = time.monotonic()
+    while "Reading the history" in browser.text():
+        time.sleep(5)  # the reader gives way to whoever looks
+        browser.visit(range="everything", refresh="off")
+    return time.monotonic() - began
+
+
+def pages(browser: Browser, page: str) -> float:
+    """Prints how quick a page is; the longer of its two filter changes."""
+    paint, one, every = painted(browser, page), followed(browser, "orders"), followed(browser, None)
+    print(f"{page or 'overview'}: paint {paint:.2f} s, one topic {one:.2f} s, all topics again {every:.2f} s")
+    return max(one, every)
+
+
+def followed(browser: Browser, topic: str | None) -> float:
+    """How long it takes from the key that chooses one topic, or all again, to the last change of the page, by the browser's clock."""
+    browser.driver.execute_script(FOLLOWED)
+    field = browser.find("[data-testid=stMultiSelect] input")[0]
+    if topic is None:
+        field.send_keys(Keys.BACKSPACE)
+    else:
+        field.send_keys(topic)
+        browser.until(lambda: bool(browser.find("[role=listbox]")), what="the topics on offer")
+        browser.find("[data-testid=stMultiSelect] input")[0].send_keys(Keys.ENTER)
+    time.sleep(1)  # nobody asks the browser for anything meanwhile
+    browser.until(lambda: bool(browser.driver.execute_script(QUIET)), what="the page changed")
+    return float(browser.driver.execute_script("return window.last - window.began")) / 1000
+
+
+def memory() -> float:
+    """Of the server's process, in bytes."""
+    found = psutil.Process(os.getpid()).children(recursive=True)
+    return float(max(one.memory_info().rss for one in found if "app.py" in " ".join(one.cmdline())))

@@ -1,0 +1,71 @@
+"""How does the wheel get built and installed as a platform would do it? Into an environment that shares its other packages with ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from tests.support.repository import ROOT
+
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "wheels", ".*_cache")
+"""What git ignores, too."""
+
+
+def build_wheel(folder: Path) -> Path:
+    """Builds the wheel from a copy of the sources, so that nothing is left in the repository."""
+    sources = folder / "sources"
+    for name in ("bundle", "dashboard"):
+        shutil.copytree(ROOT / name, sources / name, ignore=LEFT_OUT)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, sources)
+    _run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            *_QUIET,
+            "--no-deps",
+            "--no-build-isolation",
+            "--wheel-dir",
+            folder,
+            sources,
+        ]
+    )
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def install(wheel: Path, folder: Path) -> Path:
+    """Makes an environment with the wheel; gives its Python. The packages of this environment can be seen from it, the sources cannot."""
+    _run([sys.executable, "-m", "venv", "--without-pip", folder])
+    python = folder / "bin" / "python"
+    _run([sys.executable, "-m", "pip", "--python", python, "install", *_QUIET, "--no-deps", "--no-compile", wheel])
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "of-the-tests.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    return python
+
+
+def install_requirements(python: Path, folder: Path) -> None:
+    """Installs what a folder's requirements.txt names, without a look into the network: all but our wheel must be here already.
+
+    Streamlit's script is made anew, as an installation would have.
+    """
+    arguments = ("--no-index", "--no-deps", "-r", "requirements.txt")
+    _run([sys.executable, "-m", "pip", "--python", python, "install", *_QUIET, *arguments], folder)
+    script = python.with_name("streamlit")
+    script.write_text(f"#!{python}\nfrom streamlit.web.cli import main\n\nmain(prog_name='streamlit')\n")
+    script.chmod(0o755)
+
+
+_QUIET = ("--quiet", "--disable-pip-version-check")
+
+
+def _run(command: list[str | Path], folder: Path | None = None) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder)
+    assert ran.returncode == 0, f"{command}\n{ran.stdout}{ran.stderr}"

@@ -1,0 +1,87 @@
+"""Does `kafka-s3 verify` find a healthy sink clean, and a damaged one damaged? Against a real broker, with transactions and deletions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from typer.testing import CliRunner
+
+from kafka_s3.cli.verify import verify
+from tests.support.kafka import Given, document, produce
+from tests.support.surroundings import Surroundings
+
+TOLERANT = {
+    "errors.tolerance": "all",
+    "behavior.on.null.values": "ignore",
+    "consumer.override.isolation.level": "read_committed",
+}
+
+
+def in_transaction(servers: str, topic: str, numbers: range, *, commit: bool) -> None:
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": f"{topic}-{commit}"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    for n in numbers:
+        producer.produce(topic, document(n=n), partition=0)
+    producer.flush(10)
+    producer.commit_transaction() if commit else producer.abort_transaction()
+
+
+def verified(path: Path, *words: str) -> tuple[int, dict[str, object]]:
+    app = typer.Typer()
+    app.command()(verify)
+    done = CliRunner().invoke(app, [str(path), "--json", *words])
+    assert done.stdout, done.output
+    return done.exit_code, json.loads(done.stdout)
+
+
+@pytest.fixture
+def written(here: Surroundings, topic: Callable[..., str], tmp_path: Path) -> tuple[Path, str]:
+    """A sink that has read an aborted and a committed transaction, a bad record and a null; then Kafka loses the first offsets."""
+    name = topic("verified", partitions=2)
+    config = here.config(name, **TOLERANT, **{"flush.size": "4"})
+    produce(here.servers, name, [Given(document(n=n), partition=n % 2) for n in range(10)])
+    in_transaction(here.servers, name, range(100, 104), commit=False)
+    in_transaction(here.servers, name, range(10, 16), commit=True)
+    produce(here.servers, name, [Given(b"{oops"), Given(None), Given(document(n=16))])
+    here.drain(config)
+    admin = AdminClient({"bootstrap.servers": here.servers})
+    (future,) = admin.delete_records([TopicPartition(name, 1, 4)]).values()
+    future.result()
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps(config))
+    return path, name
+
+
+def test_a_healthy_sink_is_clean_and_a_damaged_one_is_not(here: Surroundings, written: tuple[Path, str]) -> None:
+    path, name = written
+    code, report = verified(path)
+    assert (code, report["findings"]) == (0, [])
+    transactions, deleted = report["partitions"]  # type: ignore[misc]
+    assert transactions["kafka"] == 14
+    assert (transactions["written"], transactions["dead_letters"], transactions["skipped"]) == (12, 1, 1)
+    assert transactions["without_record"] == 4 + 2
+    assert transactions["compared"] == 12
+    assert (deleted["kafka"], deleted["retention"], deleted["written"]) == (1, 4, 5)
+
+    first, second = [key for key in here.bucket.data_keys() if "partition=0" in key][:2]
+    here.bucket.client.delete_object(Bucket=here.bucket.name, Key=first)
+    content = here.bucket.get(second)
+    changed = content.replace(b'"n":', b'"m":', 1)
+    assert changed != content
+    here.bucket.client.put_object(Bucket=here.bucket.name, Key=second, Body=changed)
+    code, report = verified(path)
+    found = {(finding["kind"], finding["place"]) for finding in report["findings"]}  # type: ignore[attr-defined]
+    assert code == 1
+    assert {("missing object", first), ("wrong content", second), ("wrong ETag", second)} <= found
+
+    code, report = verified(path, "--no-kafka", "--topic", name, "--partition", "0")
+    found = {(finding["kind"], finding["place"]) for finding in report["findings"]}  # type: ignore[attr-defined]
+    assert (code, found) == (1, {("missing object", first), ("wrong ETag", second)})
+    assert verified(path, "--partition", "1")[0] == 0

@@ -1,0 +1,358 @@
+"""Every page in every state, drawn by Streamlit's own test runner against a real S3 server. What a page shows is what the log says."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from kafka_s3.config.validate import validate
+from kafka_s3.control.commands import store_config, stored_config
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.storage.memory import MemoryStore
+from tests.support.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked, world
+from tests.support.memory_world import BASE, World
+from tests.support.numbers import numbers
+from tests.support.repository import DASHBOARD
+from tests.support.s3_proxy import ANYTHING, Proxy, Refuse, Rule, Which
+
+TRACES = ("Traceback", 'File "/', "KeyError", "NoneType")
+Open = Callable[..., AppTest]
+
+
+@pytest.fixture(scope="module")
+def made() -> World:
+    found = worked()
+    found.now = time.time_ns() // 1_000_000
+    beat(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def damaged() -> World:
+    """The same log, and an entry of it that cannot be read."""
+    found = worked()
+    found.store.put(StatePaths("_kafka_s3", "orders").commit(5), b"{broken")
+    return found
+
+
+@pytest.fixture(scope="module")
+def client(s3: EmbeddedS3) -> Iterator[Any]:
+    found = boto3.client("s3", endpoint_url=s3.endpoint_url)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def filled(s3: EmbeddedS3, client: Any) -> Iterator[Callable[[MemoryStore], str]]:
+    """The bucket that holds a store's objects, filled once for all tests; what the dashboard has read of it stays."""
+    st.cache_resource.clear()
+    made: dict[int, tuple[MemoryStore, str]] = {}
+
+    def bucket_of(store: MemoryStore) -> str:
+        if id(store) not in made:
+            made[id(store)] = (store, f"bucket-{next(numbers)}")
+            s3.create_bucket(made[id(store)][1])
+            copied(store, client, made[id(store)][1], below="_kafka_s3/")
+        return made[id(store)][1]
+
+    yield bucket_of
+    st.cache_resource.clear()
+
+
+PAGES: dict[str, str] = {}
+"""The runner's names of the pages, by their addresses; the first run tells."""
+
+
+@pytest.fixture
+def visit(s3: EmbeddedS3, filled: Callable[[MemoryStore], str], monkeypatch: pytest.MonkeyPatch) -> Open:
+    """Opens the dashboard on a bucket with these objects, at a page, with an address."""
+    monkeypatch.setenv("KAFKA_S3_STORE_URL", s3.endpoint_url)
+    monkeypatch.setenv("KAFKA_S3_REGION", "us-east-1")
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_CACHE", "")
+    # Streamlit's runner looks through every installed package at each run, which takes longer than the page; a server does it once.
+    monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
+
+    def start(store: MemoryStore | None = None, page: str = "", **address: str) -> AppTest:
+        if store is not None:
+            monkeypatch.setenv("KAFKA_S3_BUCKET", filled(store))
+        test = AppTest.from_file(str(DASHBOARD / "app.py"), default_timeout=60)
+        for name, value in {"range": "everything", **address}.items():
+            test.query_params[name] = value
+        return turned(test, page).run()
+
+    return start
+
+
+def turned(test: AppTest, page: str) -> AppTest:
+    """The visitor on another page. The runner's own `switch_page` knows pages that are files; these are functions."""
+    if page and page not in PAGES:
+        test.run()
+        PAGES.update(
+            {info["url_pathname"]: key for key, info in test._registered_pages.items() if info.get("url_pathname")}
+        )
+    if page:
+        test._page_hash = PAGES[page]
+    return test
+
+
+def texts(test: AppTest) -> str:
+    """Everything that the page says outside of tables and charts."""
+    kinds = ("title", "subheader", "markdown", "caption", "info", "warning", "error", "success", "code", "text")
+    return "\n".join(str(one.value) for kind in kinds for one in getattr(test.main, kind))
+
+
+def settled(test: AppTest, holds: Callable[[AppTest], bool]) -> AppTest:
+    """The page as it is when the readers behind it have come so far."""
+    deadline = time.monotonic() + 20
+    while not holds(test):
+        assert time.monotonic() < deadline, texts(test)
+        time.sleep(0.1)
+        test.run()
+    return test
+
+
+def clean(test: AppTest) -> AppTest:
+    """No page ever shows a stack trace, or gives up."""
+    assert not test.exception
+    assert not any(trace in texts(test) for trace in TRACES), texts(test)
+    assert "could not be drawn" not in texts(test)
+    return test
+
+
+def figure(test: AppTest, label: str) -> str:
+    """The value of a figure."""
+    return str(next(metric.value for metric in test.metric if metric.label == label))
+
+
+def frame(test: AppTest, *columns: str) -> Any:
+    """The table with these columns."""
+    return next(table.value for table in test.dataframe if set(columns) <= set(table.value.columns))
+
+
+def test_the_overview_has_the_figures_of_the_log(visit: Open, made: World) -> None:
+    test = clean(visit(made.store))
+    totals = made.log().load().totals
+    assert figure(test, "Records written") == f"{totals.written:,}"
+    assert figure(test, "Dead letters") == "3"
+    assert figure(test, "Lag") == "0"
+    assert "RUNNING" in texts(test)
+    assert frame(test, "topic", "complete")["topic"].tolist() == ["orders", "payments"]
+    settled(test, lambda now: any("reason" in table.value.columns for table in now.dataframe))
+    assert frame(test, "sink", "state")["state"].tolist() == ["RUNNING"]
+
+
+def test_rotation_counts_the_files_of_the_log(visit: Open, made: World) -> None:
+    test = clean(visit(made.store, "rotation"))
+    files = [file for entry in made.entries() for file in entry.files if file.role == "value"]
+    assert figure(test, "Files") == f"{len(files)}"
+    reasons = frame(test, "reason", "share")
+    assert dict(zip(reasons["reason"], reasons["files"], strict=True)) == {
+        reason: sum(str(file.reason) == reason for file in files) for reason in {str(file.reason) for file in files}
+    }
+    assert "flush.size=7" in texts(test)
+
+
+def test_dead_letters_are_counted_from_the_log_and_read_only_when_asked_for(
+    visit: Open, made: World, client: Any
+) -> None:
+    test = clean(visit(made.store, "dead-letters"))
+    assert (figure(test, "Dead letters"), figure(test, "Open")) == ("3", "3")
+    assert INJECTION.decode() not in texts(test)
+    assert "nothing of any record is read" in texts(test)
+
+
+def test_a_script_in_a_dead_letter_stays_text_and_its_formula_cannot_calculate(visit: Open, made: World) -> None:
+    test = clean(visit(made.store, "dead-letters", letters="true", partition="0", offset="28", topics="orders"))
+    shown = next(block.value for block in test.code if "record:" in block.value)
+    assert f"value: {INJECTION.decode()}" in shown
+    assert f"key: {FORMULA.decode()}" in shown
+    assert frame(test, "offset", "message")["key"].tolist() == [f"'{FORMULA.decode()}"]
+    assert not any(INJECTION.decode() in str(one.value) for one in test.markdown)
+    assert "replay CONFIG --topic orders --partition 0 --offset 28 --dry-run" in texts(test)
+
+
+def test_the_layout_shows_the_tree_the_gap_and_the_late_file(visit: Open, made: World) -> None:
+    test = clean(visit(made.store, "layout", at="orders/year=2024/month=01/day=15"))
+    assert frame(test, "name", "directories")["name"].tolist() == [f"hour={hour}" for hour in (10, 11, 12, 14, 15)]
+    assert frame(test, "missing", "unit")["missing"].tolist() == [1, 1]
+    assert frame(test, "behind")["encoded"].tolist() == ["year=2024/month=01/day=15/hour=11"]
+    assert any("CREATE EXTERNAL TABLE `orders`" in block.value for block in test.code)
+
+
+def test_commits_lists_every_entry_and_opens_one(visit: Open, made: World) -> None:
+    test = clean(visit(made.store, "commits", entry="11"))
+    entries = made.entries()
+    assert frame(test, "version", "reasons")["version"].tolist() == [entry.version for entry in entries[::-1]]
+    assert frame(test, "key", "first")["key"].tolist() == [file.key for file in entries[11].files]
+    test.button_group(key="kinds").select("epoch").run()
+    assert frame(clean(test), "version", "reasons")["version"].tolist() == [0]
+
+
+def test_a_configuration_in_the_bucket_is_shown_with_its_secrets_masked(
+    visit: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DASHBOARD_TEST_SECRET", "hunter2-hunter2")
+    other = worked(hours=1)
+    config = {**BASE, **HOURLY, "aws.access.key.id": "AKIA", "aws.secret.access.key": "${env:DASHBOARD_TEST_SECRET}"}
+    assert store_config(
+        other.store, StatePaths("_kafka_s3", "orders"), stored_config(validate(config).usable(), now_ms=other.now)
+    )
+    test = clean(visit(other.store, "configuration"))
+    shown = frame(test, "key", "value").set_index("key")["value"]
+    assert (shown["flush.size"], shown["aws.secret.access.key"]) == ("5", "****")
+    assert "hunter2" not in str(test)
+    test.toggle(key="set").set_value(True).run()
+    assert set(frame(clean(test), "key", "value")["key"]) == {*config, *shown.index} & set(config)
+    test.text_input(key="search").set_value("FLUSH").run()
+    assert frame(clean(test), "key", "value")["key"].tolist() == ["flush.size"]
+
+
+def test_started_with_a_configuration_its_settings_are_shown_and_commands_name_it_without_secrets(
+    visit: Open, made: World, s3: EmbeddedS3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "my sink.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in {**BASE, **HOURLY}.items()))
+    visit(made.store)
+    overrides = [
+        f"s3.bucket.name={os.environ['KAFKA_S3_BUCKET']}", f"store.url={s3.endpoint_url}", "aws.access.key.id=kafka-s3-local",
+        "aws.secret.access.key=kafka-s3-local-secret", "flush.size=6",
+    ]  # fmt: skip
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_CONFIG", str(file))
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_SET", json.dumps(overrides))
+    test = clean(visit(page="configuration"))
+    assert frame(test, "key", "value").set_index("key")["value"]["flush.size"] == "6"
+    clean(turned(test, "dead-letters").run())
+    test.toggle(key="letters").set_value(True).run()
+    replay = next(block.value for block in clean(test).code if "replay" in block.value).splitlines()[1]
+    assert replay.startswith(f"kafka-s3 dead-letters replay '{file}' --set s3.bucket.name=bucket-")
+    assert replay.endswith("--set aws.secret.access.key=... --set flush.size=6")
+
+
+def test_without_a_configuration_the_page_says_how_to_see_it(visit: Open, made: World) -> None:
+    test = clean(visit(made.store, "configuration"))
+    assert "kafka-s3 dashboard CONFIG" in texts(test)
+
+
+def test_filters_narrow_every_number(visit: Open, made: World) -> None:
+    test = clean(visit(made.store, topics="payments"))
+    files = [
+        file for entry in made.entries() for file in entry.files if file.role == "value" and file.topic == "payments"
+    ]
+    assert figure(test, "Records written") == f"{sum(file.records for file in files):,}"
+    assert frame(test, "topic", "complete")["topic"].tolist() == ["payments"]
+    test.multiselect(key="topics").set_value([]).run()
+    assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"
+
+
+def test_times_are_shown_in_the_chosen_zone(visit: Open, made: World) -> None:
+    test = clean(visit(made.store, "commits", zone="Asia/Kolkata"))
+    assert str(frame(test, "version", "reasons")["at"].dtype.tz) == "Asia/Kolkata"
+
+
+def test_versions_of_delta_tables_stand_beside_their_entries(
+    visit: Open, tabled: Tabled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_S3_BUCKET", tabled.bucket)
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_SINK", "orders")
+    test = clean(visit(page="commits"))
+    shown = frame(test, "version", "delta").set_index("version")["delta"]
+    assert {entry: text for entry, text in shown.items() if text} == {
+        version: f"orders v{number}" for number, version in enumerate(tabled.entries)
+    }
+    clean(turned(test, "layout").run())
+    athena = next(block.value for block in test.code if "CREATE EXTERNAL TABLE" in block.value)
+    assert "`n` bigint" in athena
+    assert "your_column" not in athena
+
+
+# ------------------------------------------------------------ states
+
+
+@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits"])
+def test_a_time_without_commits_names_the_last_one(visit: Open, made: World, page: str) -> None:
+    test = clean(visit(made.store, page, range="1 hour"))
+    assert "Nothing was committed in this time. The last commit was at 2024-01-15 17:00:00" in texts(test).replace(
+        "\\", ""
+    )
+
+
+def test_an_empty_bucket_says_how_to_begin(visit: Open) -> None:
+    test = settled(clean(visit(MemoryStore())), lambda now: "No sink keeps its state" in texts(now))
+    assert "kafka-s3 run sink.json" in texts(clean(test))
+
+
+def test_a_bucket_that_is_not_there_is_named_with_the_way_out(visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_S3_BUCKET", "no-such-bucket")
+    test = settled(visit(), lambda now: "NoSuchBucket" in texts(now))
+    assert "Create the bucket" in texts(clean(test))
+
+
+@pytest.mark.parametrize(
+    ("which", "right"),
+    [
+        pytest.param(ANYTHING, "s3:GetObject", id="everything"),
+        pytest.param(Which("GET", having=("list-type",)), "s3:ListBucket", id="listing"),
+        pytest.param(Which("GET", lacking=("list-type",)), "s3:GetObject", id="objects"),
+    ],
+)
+def test_without_permission_the_missing_right_is_named(
+    visit: Open, made: World, s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch, which: Which, right: str
+) -> None:
+    with Proxy(s3.endpoint_url) as proxy:
+        proxy.add(Rule(which, Refuse(403, "AccessDenied", "Access Denied"), times=None))
+        monkeypatch.setenv("KAFKA_S3_STORE_URL", proxy.url)
+        test = settled(visit(made.store, sink="orders"), lambda now: "AccessDenied" in texts(now))
+        assert "The bucket cannot be read" in texts(clean(test))
+        assert any(right in block.value for block in test.code)
+
+
+def test_a_permission_that_is_taken_away_leaves_what_was_read_and_says_that_it_is_old(
+    visit: Open, made: World, s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy(s3.endpoint_url) as proxy:
+        monkeypatch.setenv("KAFKA_S3_STORE_URL", proxy.url)
+        test = settled(visit(made.store), lambda now: "RUNNING" in texts(now))
+        proxy.add(Rule(ANYTHING, Refuse(403, "AccessDenied", "Access Denied"), times=None))
+        settled(test, lambda now: "What you see is old" in texts(now))
+        assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"
+
+
+def test_no_bucket_at_all_says_which_variable_is_missing(visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_S3_BUCKET", raising=False)
+    assert "KAFKA_S3_BUCKET" in texts(clean(visit()))
+
+
+def test_a_sink_that_is_not_there_is_told_apart_from_one_that_has_committed_nothing(visit: Open) -> None:
+    made = world()
+    beat(made)
+    clean(settled(visit(made.store), lambda now: "has committed nothing yet" in texts(now)))
+    clean(settled(visit(made.store, sink="other"), lambda now: "There is no sink" in texts(now)))
+
+
+@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits", "configuration"])
+def test_a_damaged_entry_is_named_and_the_rest_is_shown(visit: Open, damaged: World, page: str) -> None:
+    test = clean(visit(damaged.store, page))
+    settled(test, lambda now: "cannot be read" in texts(now))
+    assert "commits/00000000000000000005.json" in texts(clean(test)).replace("\\", "")
+
+
+def test_a_bucket_that_is_being_written_grows_on_the_page(visit: Open, s3: EmbeddedS3, client: Any) -> None:
+    made = worked(hours=2)
+    test = clean(visit(made.store))
+    before = figure(test, "Records written")
+    made.add(range(100, 120))
+    made.now += 10 * 3_600_000
+    made.sink.cycle()
+    copied(made.store, client, os.environ["KAFKA_S3_BUCKET"], below="_kafka_s3/")
+    settled(test, lambda now: figure(now, "Records written") != before)
+    assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"

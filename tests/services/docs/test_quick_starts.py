@@ -1,0 +1,188 @@
+"""Do the quick starts work? Each page's commands run as they stand there, in order, and must print what stands there.
+
+A block of `bash` is run; the block of `text` after it is what it prints. Other blocks are for people only. Sinks run on the tests' Spark.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kafka_s3.config.read import pairs
+from kafka_s3.config.validate import load, resolved
+from kafka_s3.model.files import Reason
+from kafka_s3.wiring.running import run_until_drained
+from tests.support.repository import ROOT
+from tests.support.sink_process import SinkProcess
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AVRO, CLOUD = ROOT / "docs" / "quick-start-avro.md", ROOT / "docs" / "quick-start-cloud.md"
+SERVICES = ".venv/bin/kafka-s3 demo --records 0 --keep"
+EXPORT = re.compile(r"^export (\w+=\S+(?: \w+=\S+)*)$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A code block of a page."""
+
+    kind: str
+    text: str
+
+
+@dataclass
+class Reader:
+    """Somebody who follows a page: a folder to work in, the variables of a terminal, and Spark for the sinks."""
+
+    folder: Path
+    environment: dict[str, str]
+    spark: SparkSession
+    ran: list[str] = field(default_factory=list)
+
+    def follow(self, page: Path) -> None:
+        """Runs the commands of a page, and fails where it promises another output."""
+        found = blocks(page)
+        for at, block in enumerate(found):
+            if block.kind != "bash":
+                continue
+            printed = self.run(block.text)
+            following = found[at + 1] if at + 1 < len(found) else Block("", "")
+            if following.kind == "text":
+                assert printed == following.text, block.text
+
+    def run(self, text: str) -> str:
+        """What a block prints."""
+        exports = [line for line in text.splitlines() if EXPORT.match(line)]
+        for line in exports:
+            self.environment |= pairs(shlex.split(line.removeprefix("export ")))
+        rest = "".join(line + "\n" for line in text.splitlines() if line not in exports)
+        self.ran.append(rest)
+        if rest.startswith("kafka-s3 run "):
+            return self.sink(rest)
+        done = subprocess.run(
+            ["bash", "-e", "-c", rest],
+            cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=180, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def sink(self, command: str) -> str:
+        """What `kafka-s3 run` does, but for the Spark session of its own."""
+        from kafka_s3.spark.launch import sink_on_spark
+
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in self.environment.items():
+                patch.setenv(name, value)
+            config, *words = shlex.split(os.path.expandvars(command.replace("\\\n", "")))[2:]
+            sets = [value for option, value in pairwise(words) if option == "--set"]
+            assert set(words) - set(sets) <= {"--set", "--available-now", "--flush"}
+            assert "--available-now" in words
+            settings = resolved(load(ROOT / config, overrides=pairs(sets)))
+            sink = sink_on_spark(settings, self.spark)
+            run_until_drained(sink, settings, Event(), close=Reason.FLUSH_NOW if "--flush" in words else None)
+        return ""
+
+
+def blocks(page: Path) -> list[Block]:
+    """The code blocks of a page, in order."""
+    found = re.finditer(r"^```([\w-]*)\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    return [Block(match[1], match[2]) for match in found]
+
+
+def only(page: Path, kind: str) -> str:
+    """The text of a page's only block of a kind."""
+    (found,) = (block.text for block in blocks(page) if block.kind == kind)
+    return found
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The variables that the services of both pages' first step print."""
+    for page in (AVRO, CLOUD):
+        assert blocks(page)[0].text == f"make setup\n{SERVICES}\n"
+    words = ["-m", "kafka_s3", *shlex.split(SERVICES)[1:]]
+    with SinkProcess(words, tmp_path_factory.mktemp("services") / "demo.log", {"PYTHONUNBUFFERED": "1"}) as demo:
+
+        def lines() -> list[str]:
+            return [line.strip() for line in demo.output().splitlines() if EXPORT.match(line.strip())]
+
+        eventually(lambda: len(lines()) == 1 and "stay up" in demo.output(), seconds=180, what=demo.output)
+        yield pairs(shlex.split(lines()[0].removeprefix("export ")))
+        demo.signal(signal.SIGTERM)
+        assert demo.wait(30) == 0
+
+
+@pytest.fixture
+def reader(exported: dict[str, str], spark: SparkSession, tmp_path: Path) -> Reader:
+    """A reader in a folder with the examples, whose `python` and `kafka-s3` are those of this run."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, words in (("python", ""), ("kafka-s3", "-m kafka_s3 ")):
+        script = programs / name
+        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
+        script.chmod(0o755)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "bundle"), "COLUMNS": "200", **exported}
+    return Reader(tmp_path, environment, spark)
+
+
+@pytest.mark.parametrize(
+    ("page", "example"), [(AVRO, "avro-quickstart.json"), (CLOUD, "cloud-quickstart.json")], ids=["avro", "cloud"]
+)
+def test_a_page_shows_the_configuration_that_it_runs(page: Path, example: str) -> None:
+    shown = only(page, "json")
+    assert shown == (ROOT / "examples" / example).read_text(encoding="utf-8")
+    assert f"examples/{example}" in page.read_text(encoding="utf-8")
+
+
+def test_the_avro_quick_start_does_what_its_page_says(reader: Reader) -> None:
+    reader.follow(AVRO)
+    assert len(reader.ran) == 7
+
+    from fastavro import reader as avro_reader
+
+    contents = {}
+    for path in sorted(reader.folder.glob("*.avro")):
+        with path.open("rb") as file:
+            contents[path.name] = list(avro_reader(file))
+    assert contents == {
+        "s3_topic+0+0000000000.avro": [{"f1": "value1"}, {"f1": "value2"}, {"f1": "value3"}],
+        "s3_topic+0+0000000003.avro": [{"f1": "value4"}, {"f1": "value5"}, {"f1": "value6"}],
+        "s3_topic+0+0000000006.avro": [{"f1": "value7"}, {"f1": "value8"}, {"f1": "value9"}],
+    }
+    assert avro_tools("tojson", reader.folder / "s3_topic+0+0000000000.avro") == only(AVRO, "avro-tools")
+    schema = json.loads(avro_tools("getschema", reader.folder / "s3_topic+0+0000000006.avro"))
+    assert (schema["name"], [member["name"] for member in schema["fields"]]) == ("myrecord", ["f1"])
+
+
+def test_the_cloud_quick_start_does_what_its_page_says(reader: Reader) -> None:
+    reader.follow(CLOUD)
+    assert len(reader.ran) == 7
+
+
+def avro_tools(tool: str, file: Path) -> str:
+    """What the Java tools print."""
+    from kafka_s3.local.jars import resolve
+    from kafka_s3.local.java import find_java
+
+    jars = resolve(["org.apache.avro:avro-tools:1.12.0"])[0].parent
+    command = [find_java().executable, "-cp", f"{jars}/*", "org.apache.avro.tool.Main", tool, file]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout

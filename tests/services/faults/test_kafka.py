@@ -1,0 +1,499 @@
+"""What does a sink make of everything that Kafka can do to it? Real broker, real Spark, real S3 server, one fault per test.
+
+Each test ends with an account of every record by a judge that has none of the product's code (`kafka_judge`), and where the log and Kafka
+can still be compared, with the product's own `verify`, which must find nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import typer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from typer.testing import CliRunner
+
+from kafka_s3.cli.verify import verify
+from kafka_s3.driver.runner import run_continuously, waiting
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.model.errors import OffsetsLost, TopicRecreated
+from kafka_s3.model.observer import Silent
+from kafka_s3.model.protocols import Source
+from kafka_s3.model.tasks import Assignment, TaskReport
+from tests.services.faults.kafka_judge import Witness, assert_exactly_once
+from tests.support.bucket import Bucket
+from tests.support.kafka import Given, document, produce
+from tests.support.surroundings import Surroundings
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_s3.local.s3 import EmbeddedS3
+
+GAP = {"behavior.on.lost.offsets": "gap"}
+IMPATIENT = {"consumer.override.default.api.timeout.ms": "2000", "consumer.override.request.timeout.ms": "1500"}
+AWAY_SECONDS = 5  # more than two of these timeouts, one after the other
+names = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[EmbeddedKafka]:
+    """A broker of this module's own, which is stopped, emptied and compacted as the tests like."""
+    with EmbeddedKafka(settings={"log.cleaner.backoff.ms": "100"}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def here(broker: EmbeddedKafka, s3: EmbeddedS3, bucket: str, spark: SparkSession) -> Iterator[Surroundings]:
+    broker.start()  # a test that failed may have left it halted
+    content = Bucket(s3.endpoint_url, bucket)
+    yield Surroundings(broker, s3, content, spark)
+    content.close()
+
+
+@pytest.fixture
+def topic(broker: EmbeddedKafka) -> Callable[..., str]:
+    def create(prefix: str, partitions: int = 1, *, config: dict[str, str] | None = None) -> str:
+        name = f"{prefix}-{next(names)}"
+        broker.create_topic(name, partitions, config=config)
+        return name
+
+    return create
+
+
+@dataclass
+class Warnings(Silent):
+    """Keeps what the sink warns of."""
+
+    texts: list[str] = field(default_factory=list)
+
+    def warned(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@dataclass
+class Running:
+    """A sink that runs in a thread of the test."""
+
+    warnings: Warnings
+    stop: Event
+    thread: Thread
+    died: list[BaseException]
+
+    @property
+    def alive(self) -> bool:
+        return self.thread.is_alive() and not self.died
+
+
+@contextmanager
+def running(here: Surroundings, config: dict[str, str]) -> Iterator[Running]:
+    """The sink at work; it must end without an error when it is told to stop."""
+    stop, warnings, died = Event(), Warnings(), list[BaseException]()
+
+    def work() -> None:
+        try:
+            run_continuously(here.sink(config, observer=warnings), poll_ms=100, backoff_ms=200, wait=waiting(stop))
+        except BaseException as error:
+            died.append(error)
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield Running(warnings, stop, thread, died)
+    finally:
+        stop.set()
+        thread.join(60)
+    assert not thread.is_alive()
+    assert died == []
+
+
+@dataclass
+class Before:
+    """Spark, and what happens between the plan and the first read."""
+
+    source: Source
+    happens: Callable[[], object] | None
+
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+        happens, self.happens = self.happens, None
+        if happens is not None:
+            happens()
+        return self.source.read(assignments)
+
+
+def numbered(numbers: Iterable[int], *, partitions: int = 1) -> list[Given]:
+    return [Given(document(n=n), n % partitions) for n in numbers]
+
+
+@contextmanager
+def producing(servers: str, topic: str) -> Iterator[list[int]]:
+    """Twenty records a second to two partitions, none lost whatever the broker does; the list grows with what was handed over."""
+    stop, sent, left = Event(), list[int](), list[int]()
+
+    def work() -> None:
+        producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 5})
+        while not stop.wait(0.05):
+            producer.produce(topic, document(n=len(sent)), partition=len(sent) % 2)
+            sent.append(len(sent))
+        left.append(producer.flush(30))
+
+    thread = Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield sent
+    finally:
+        stop.set()
+        thread.join(40)
+    assert left == [0]
+
+
+def delete_before(servers: str, topic: str, offset: int) -> None:
+    """What retention does."""
+    admin = AdminClient({"bootstrap.servers": servers})  # held: one that is collected never answers
+    (future,) = admin.delete_records([TopicPartition(topic, 0, offset)]).values()
+    future.result()
+
+
+def recreate(here: Surroundings, topic: str) -> None:
+    brokers = KafkaBrokers(here.servers)
+    brokers.delete_topic(topic)
+    eventually(lambda: topic not in brokers.topic_names())
+    brokers.create_topic(topic)
+
+
+def verified(config: dict[str, str], folder: Path) -> list[dict[str, Any]]:
+    """What `kafka-s3 verify` says of each topic-partition; it must find nothing."""
+    path = folder / "sink.json"
+    path.write_text(json.dumps(config))
+    app = typer.Typer()
+    app.command()(verify)
+    done = CliRunner().invoke(app, [str(path), "--json"])
+    assert done.exit_code == 0, done.output
+    report = json.loads(done.stdout)
+    assert report["findings"] == []
+    return list(report["partitions"])
+
+
+def data_files(here: Surroundings, config: dict[str, str]) -> list[tuple[str, int, int, int]]:
+    return [
+        (file["topic"], file["partition"], file["first_offset"], file["last_offset"])
+        for entry in here.bucket.entries(config["name"])
+        for file in entry["files"]
+        if file["role"] == "value"
+    ]
+
+
+# ------------------------------------------------------------------------------------------------ brokers come and go
+
+
+def test_a_broker_that_restarts_under_a_running_sink_costs_no_record(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("restarted", 2)
+    config = here.config(name, **IMPATIENT, **{"flush.size": "10"})
+    with running(here, config) as sink, producing(here.servers, name) as sent:
+        eventually(lambda: len(here.bucket.data_keys()) >= 2)
+        before = len(here.bucket.data_keys())
+        here.kafka.restart()
+        eventually(lambda: len(here.bucket.data_keys()) >= before + 4 or not sink.alive)
+        assert sink.alive
+    assert len({entry["epoch"] for entry in here.bucket.entries(config["name"])}) == 1
+    here.drain(config)
+    witness = Witness(here.servers, name, 2).poll()
+    assert len(witness.now) == len(sent)
+    found = assert_exactly_once(here.bucket, config["name"], witness)
+    assert (len(found.written), found.gaps) == (len(sent), set())
+    assert [tally["written"] for tally in verified(config, tmp_path)] == [
+        len(witness.offsets(0)),
+        len(witness.offsets(1)),
+    ]
+
+
+def test_a_broker_that_is_gone_for_longer_than_every_timeout_is_waited_for(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("gone")
+    config = here.config(name, **IMPATIENT, **{"flush.size": "10"})
+    produce(here.servers, name, numbered(range(15)))
+    with running(here, config) as sink:
+        eventually(lambda: len(here.bucket.data_keys()) == 1)
+        here.kafka.halt()
+        time.sleep(AWAY_SECONDS)
+        eventually(lambda: len(sink.warnings.texts) >= 2 or not sink.alive)
+        assert sink.alive
+        here.kafka.start()
+        produce(here.servers, name, numbered(range(15, 30)))
+        eventually(lambda: len(here.bucket.data_keys()) == 3 or not sink.alive)
+    assert all(here.servers in text and "Check kafka.bootstrap.servers" in text for text in sink.warnings.texts)
+    assert data_files(here, config) == [(name, 0, 0, 9), (name, 0, 10, 19), (name, 0, 20, 29)]
+    assert len({entry["epoch"] for entry in here.bucket.entries(config["name"])}) == 1
+    found = assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).poll())
+    assert (len(found.written), found.gaps) == (30, set())
+    assert [tally["written"] for tally in verified(config, tmp_path)] == [30]
+
+
+def test_a_broker_that_goes_between_plan_and_read_leaves_nothing_half_done(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("between")
+    config = here.config(name, **IMPATIENT, **{"flush.size": "10"})
+    produce(here.servers, name, numbered(range(20)))
+    warnings = Warnings()
+    sink = here.sink(config, observer=warnings)
+    sink.open()
+    sink.source = Before(sink.source, here.kafka.halt)
+    assert sink.cycle() is False
+    assert "Spark could not read from Kafka" in warnings.texts[0]
+    assert here.bucket.data_keys() == []
+    here.kafka.start()
+    eventually(sink.cycle)
+    assert data_files(here, config) == [(name, 0, 0, 9), (name, 0, 10, 19)]
+    assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).poll())
+    verified(config, tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------ records go
+
+
+def test_retention_that_overtakes_the_sink_stops_it_or_is_a_gap_and_dead_letters_beyond_stay_what_they_are(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("overtaken")
+    config = here.config(name, **{"flush.size": "10", "errors.tolerance": "all"})
+    bad = {12, 17}
+    produce(here.servers, name, [Given(b"{" if n in bad else document(n=n)) for n in range(20)])
+    here.drain(config, close=None)  # writes 0 to 9; the dead letters of the open tail are recorded ahead
+    produce(here.servers, name, numbered(range(20, 40)))
+    witness = Witness(here.servers, name).poll()
+    delete_before(here.servers, name, 15)
+    before = here.bucket.data_keys()
+    with pytest.raises(OffsetsLost, match=f"{name}-0: wanted 10, available from 15.*behavior.on.lost.offsets=gap"):
+        here.drain(config)
+    assert here.bucket.data_keys() == before
+
+    here.drain({**config, **GAP})
+    found = assert_exactly_once(here.bucket, config["name"], witness.poll())
+    assert found.dead == [(0, 12), (0, 17)]
+    assert found.gaps == {(0, 10), (0, 11), (0, 13), (0, 14)}
+    assert data_files(here, config) == [(name, 0, 0, 9), (name, 0, 15, 25), (name, 0, 26, 35), (name, 0, 36, 39)]
+    (tally,) = verified({**config, **GAP}, tmp_path)
+    assert (tally["gaps"], tally["written"]) == ({"retention": 4}, 34)
+
+
+def test_retention_between_plan_and_read_is_a_gap_or_stops_the_sink_before_it_commits(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("raced")
+    config = here.config(name, **{"flush.size": "10"})
+    produce(here.servers, name, numbered(range(30)))
+    witness = Witness(here.servers, name).poll()
+    sink = here.sink(config)
+    sink.open()
+    sink.source = Before(sink.source, lambda: delete_before(here.servers, name, 3))
+    with pytest.raises(OffsetsLost, match="Kafka lost records while they were read"):
+        sink.cycle()
+    assert here.bucket.data_keys() == []
+
+    warnings = Warnings()
+    sink = here.sink({**config, **GAP}, observer=warnings)
+    sink.open()
+    sink.cycle()  # records the gap before 3
+    sink.source = Before(sink.source, lambda: delete_before(here.servers, name, 7))
+    eventually(lambda: sink.cycle() and bool(here.bucket.data_keys()))
+    assert data_files(here, config) == [(name, 0, 7, 16), (name, 0, 17, 26)]
+    assert any("Kafka lost records while they were read" in text for text in warnings.texts)
+    here.drain({**config, **GAP})
+    found = assert_exactly_once(here.bucket, config["name"], witness.poll())
+    assert found.gaps == {(0, offset) for offset in range(7)}
+    verified({**config, **GAP}, tmp_path)
+
+
+def test_a_topic_that_was_created_again_stops_the_sink_though_it_outgrew_the_old_one(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("anew")
+    config = here.config(name, **{"flush.size": "10"})
+    produce(here.servers, name, numbered(range(15)))
+    sink = here.sink(config)
+    sink.open()
+    assert sink.cycle()
+    recreate(here, name)
+    produce(here.servers, name, numbered(range(100, 125)))
+    before = here.bucket.contents()
+    with pytest.raises(
+        TopicRecreated, match=f"topic {name} was deleted and created again"
+    ):  # well before a refresh is due
+        eventually(lambda: not sink.cycle())
+    assert here.bucket.contents() == before
+
+    here.drain({**config, **GAP})
+    found = assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name).poll())
+    assert (len(found.written), found.gaps) == (25, set())
+    verified({**config, **GAP}, tmp_path)
+
+
+def test_a_topic_that_is_deleted_under_the_sink_is_left_out_and_the_others_go_on(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    gone, stays = topic("deleted"), topic("stays")
+    config = here.config(f"{gone},{stays}", **{"flush.size": "10", "topics.refresh.interval.ms": "200"})
+    produce(here.servers, gone, numbered(range(13)))
+    with running(here, config) as sink:
+        eventually(lambda: len(here.bucket.data_keys()) == 1)
+        KafkaBrokers(here.servers).delete_topic(gone)
+        produce(here.servers, stays, numbered(range(20)))
+        eventually(lambda: len(here.bucket.data_keys()) == 3 or not sink.alive)
+    left_out = f"{gone}-0 is not in Kafka any more: left out. The sink stands at 10, 3 offsets before its end."
+    assert left_out in sink.warnings.texts
+    assert_exactly_once(here.bucket, config["name"], Witness(here.servers, stays).poll())
+    verified(config, tmp_path)
+
+
+def test_a_truncated_partition_stops_the_sink_or_goes_on_at_its_end(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("truncated")
+    config = here.config(name, **{"flush.size": "10"})
+    produce(here.servers, name, numbered(range(30)))
+    here.drain(config)
+    folder = here.kafka.partition_folder(name, 0)
+    here.kafka.halt()
+    for file in folder.iterdir():  # a disk that lost its data, as after an unclean leader election
+        if file.name != "partition.metadata":
+            file.unlink() if file.is_file() else shutil.rmtree(file)
+    here.kafka.start()
+    produce(here.servers, name, numbered(range(100, 105)))
+    before = here.bucket.contents()
+    with pytest.raises(OffsetsLost, match=f"{name}-0 ends at 5, but 30 is wanted next: the partition was truncated"):
+        here.drain(config)
+    assert here.bucket.contents() == before
+
+    here.drain({**config, **GAP})
+    produce(here.servers, name, numbered(range(105, 120)))
+    here.drain({**config, **GAP})
+    witness = Witness(here.servers, name).poll()
+    written = {key: rows for key, rows in here.bucket.contents().items() if key not in before}
+    assert [row["n"] for key in sorted(written) for row in written[key]] == list(range(105, 120))
+    assert witness.heads == {0: 20}
+    verified({**config, **GAP}, tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------ offsets without records
+
+
+def transaction(servers: str, name: str) -> Producer:
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": name, "linger.ms": 5})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    return producer
+
+
+def put(producer: Producer, topic: str, numbers: Iterable[int]) -> None:
+    for n in numbers:
+        producer.produce(topic, document(n=n), partition=0)
+    assert producer.flush(20) == 0
+
+
+def test_an_open_transaction_is_not_passed_and_an_aborted_one_is_never_written(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("transactions")
+    config = here.config(name, **{"flush.size": "10", "consumer.override.isolation.level": "read_committed"})
+    aborted = transaction(here.servers, f"{name}-aborted")
+    put(aborted, name, range(100, 105))
+    produce(here.servers, name, numbered(range(7)))
+    aborted.abort_transaction()
+    slow = transaction(here.servers, f"{name}-open")
+    put(slow, name, range(7, 10))
+    produce(here.servers, name, numbered(range(10, 30)))  # of no transaction, but behind one that is open
+    here.drain(config)
+    witness = Witness(here.servers, name).poll()
+    assert witness.offsets() == list(range(5, 12))
+    assert data_files(here, config) == [(name, 0, 5, 11)]
+    assert_exactly_once(here.bucket, config["name"], witness)
+    slow.commit_transaction()
+    here.drain(config)
+
+    found = assert_exactly_once(here.bucket, config["name"], witness.poll())
+    assert (len(found.written), found.gaps) == (30, set())
+    assert sorted(row["n"] for rows in here.bucket.contents().values() for row in rows) == list(range(30))
+    (tally,) = verified(config, tmp_path)
+    assert (tally["written"], tally["without_record"]) == (30, len(witness.holes()))
+    assert len(witness.holes()) == 5 + 1 + 1  # the aborted records and both markers
+
+
+def test_a_compacted_topic_is_written_as_it_is_read_and_verified_when_it_was_compacted_again(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    compact = {
+        "cleanup.policy": "compact",
+        "segment.ms": "50",
+        "min.cleanable.dirty.ratio": "0.01",
+        "delete.retention.ms": "0",
+    }
+    name = topic("compacted", config=compact)
+    config = here.config(name, **{"flush.size": "10"})
+    witness = Witness(here.servers, name)
+
+    def overwrite(start: int) -> None:
+        """Forty records of eight keys, then one of another key in a segment of its own: the active one is never compacted."""
+        time = 1_736_935_200_000 + start * 1000  # by records' time, a segment ends after 50 ms
+        records = [Given(document(n=start + n), 0, time + n // 20 * 1000, b"k%d" % (n % 8)) for n in range(40)]
+        produce(here.servers, name, records[:20])
+        produce(here.servers, name, records[20:])
+        produce(here.servers, name, [Given(document(n=start + 40), 0, time + 2000, b"last")])
+
+    overwrite(0)
+    eventually(lambda: len(witness.poll().now) < 20)
+    witness.seen = dict(witness.now)
+    here.drain(config)
+    missing = witness.poll().holes()
+    assert len(missing) > 20
+    assert_exactly_once(here.bucket, config["name"], witness)
+    (tally,) = verified(config, tmp_path)
+    assert tally["written"] == len(witness.seen)
+    assert tally["without_record"] == len(missing)
+
+    overwrite(41)
+    here.drain(config, close=None)
+    witness.poll()
+    eventually(lambda: len(witness.poll().now) < 20)
+    here.drain(config)
+    found = assert_exactly_once(here.bucket, config["name"], witness)
+    assert found.gaps == set()
+    (tally,) = verified(config, tmp_path)  # Kafka has fewer records now than were written; none is claimed to be lost
+    assert tally["written"] == len(found.written) > tally["kafka"] == len(witness.now)
+
+
+# ------------------------------------------------------------------------------------------------ partitions come
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_partitions_that_are_added_while_the_sink_runs_are_read_from_their_first_record(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path, reset: str
+) -> None:
+    name = topic("grown")
+    own = {"flush.size": "10", "topics.refresh.interval.ms": "200", "consumer.override.auto.offset.reset": reset}
+    config = here.config(name, **own)
+    with running(here, config) as sink:
+        eventually(lambda: len(here.bucket.entries(config["name"])) >= 2)
+        admin = AdminClient({"bootstrap.servers": here.servers})
+        (future,) = admin.create_partitions([NewPartitions(name, 3)]).values()
+        future.result()
+        produce(here.servers, name, numbered(range(60), partitions=3))
+        eventually(lambda: len(here.bucket.data_keys()) == 6 or not sink.alive)
+    found = assert_exactly_once(here.bucket, config["name"], Witness(here.servers, name, 3).poll())
+    assert len(found.written) == 60
+    assert [tally["written"] for tally in verified(config, tmp_path)] == [20, 20, 20]

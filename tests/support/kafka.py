@@ -1,0 +1,64 @@
+"""What is produced, and what is in Kafka? Read by a plain consumer, without the product's code, so as to judge it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+
+@dataclass(frozen=True)
+class Given:
+    """A record to produce."""
+
+    value: bytes | None
+    partition: int = 0
+    timestamp_ms: int = 1_736_935_200_000  # 2025-01-15T10:00:00Z
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+
+def document(**fields: Any) -> bytes:
+    """A JSON value as most producers write it."""
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def produce(servers: str, topic: str, records: Iterable[Given]) -> None:
+    """Sends the records, in order."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    for record in records:
+        producer.produce(
+            topic, record.value, record.key, partition=record.partition, timestamp=record.timestamp_ms,
+            headers=list(record.headers),
+        )  # fmt: skip
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def kafka_records(servers: str, topic: str, partitions: int) -> dict[tuple[int, int], bytes | None]:
+    """Every record of a topic as Kafka has it, by partition and offset."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "judge", "enable.auto.commit": False})
+    found: dict[tuple[int, int], bytes | None] = {}
+    for partition in range(partitions):
+        low, head = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+        consumer.assign([TopicPartition(topic, partition, low)])
+        position = low
+        while position < head:
+            message = consumer.poll(10)
+            assert message is not None
+            assert message.error() is None
+            found[partition, message.offset()] = message.value()
+            position = message.offset() + 1
+    consumer.close()
+    return found
+
+
+def group_offsets(servers: str, group: str, topic: str, partitions: int) -> dict[int, int]:
+    """What a consumer group has committed, by partition."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
+    committed = consumer.committed([TopicPartition(topic, partition) for partition in range(partitions)], timeout=10)
+    consumer.close()
+    return {place.partition: place.offset for place in committed}

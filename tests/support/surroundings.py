@@ -1,0 +1,61 @@
+"""A sink inside the test process: on its one Spark session, against the shared broker and S3 server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from threading import Event
+from typing import TYPE_CHECKING
+
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.driver.runner import run_available_now, waiting
+from kafka_s3.driver.sink import Sink
+from kafka_s3.model.files import Reason
+from tests.support.bucket import Bucket
+from tests.support.configurations import BASE
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.local.s3 import EmbeddedS3
+    from kafka_s3.model.observer import Observer
+
+
+@dataclass
+class Surroundings:
+    """A broker, an S3 server, a bucket of the test's own, and Spark."""
+
+    kafka: EmbeddedKafka
+    s3: EmbeddedS3
+    bucket: Bucket
+    spark: SparkSession
+
+    @property
+    def servers(self) -> str:
+        return self.kafka.bootstrap_servers
+
+    def config(self, topics: str, **more: str) -> dict[str, str]:
+        """A configuration of the self-managed spelling; `more` may be given as `**{"flush.size": "3"}`."""
+        return {**BASE, "name": f"sink-{self.bucket.name}", "topics": topics, **self.places(), **more}
+
+    def places(self) -> dict[str, str]:
+        """The keys that say where Kafka and the bucket are."""
+        return {
+            "kafka.bootstrap.servers": self.servers,
+            "s3.bucket.name": self.bucket.name,
+            "store.url": self.s3.endpoint_url,
+        }
+
+    def sink(self, config: dict[str, str], *, observer: Observer | None = None) -> Sink:
+        """The real sink of a configuration, not opened yet."""
+        from kafka_s3.spark.launch import sink_on_spark
+
+        return sink_on_spark(resolved(validate(config).usable()), self.spark, observer=observer)
+
+    def drain(
+        self, config: dict[str, str], *, close: Reason | None = Reason.FLUSH_NOW, observer: Observer | None = None
+    ) -> Sink:
+        """Runs a sink until it has worked off what is there; with `close=None` the open tail stays open."""
+        sink = self.sink(config, observer=observer)
+        run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=close)
+        return sink

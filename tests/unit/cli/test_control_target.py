@@ -1,0 +1,88 @@
+"""A sink runs from its stored configuration: with its own references, in its own place, and never with a mask for a secret."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from kafka_s3.cli.control_target import Target, place_words, stored_settings
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.control.commands import replace_config, stored_config
+from kafka_s3.model.errors import ConfigError
+from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.storage.options import StoreOptions
+from kafka_s3.wiring.sink_folder import SinkFolder
+from tests.support.memory_world import BASE
+
+SECRET = {"flush.size": "3", "aws.access.key.id": "AK", "aws.secret.access.key": "${env:STORED_SECRET}"}
+
+
+@pytest.fixture
+def target() -> Target:
+    return Target(SinkFolder("bucket", "_kafka_s3", MemoryStore()), "orders")
+
+
+def store(target: Target, config: Mapping[str, str], *, worker: Mapping[str, str] | None = None) -> None:
+    settings = validate({**BASE, **config}, worker=worker or {}).usable()
+    replace_config(target.store, target.paths, stored_config(settings, now_ms=0))
+
+
+def test_references_of_a_stored_configuration_are_looked_up_where_it_runs(
+    target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(target, SECRET)
+    monkeypatch.setenv("STORED_SECRET", "hidden")
+    secret = resolved(stored_settings(target, None)).secret("aws.secret.access.key")
+    assert secret is not None
+    assert secret.reveal() == "hidden"
+    monkeypatch.delenv("STORED_SECRET")
+    with pytest.raises(ConfigError, match=r"STORED_SECRET is not set\. Set the variable for the process"):
+        resolved(stored_settings(target, None))
+
+
+def test_a_stored_configuration_has_its_workers_settings_and_takes_overrides(target: Target) -> None:
+    worker = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    given = {key: text for key, text in BASE.items() if not key.startswith("value.converter")}
+    settings = validate({**given, "flush.size": "3"}, worker=worker).usable()
+    replace_config(target.store, target.paths, stored_config(settings, now_ms=0))
+    found = stored_settings(target, ["flush.size=7"])
+    assert (found.text("value.converter"), found.number("flush.size")) == ("string", 7)
+
+
+def test_a_masked_secret_is_refused_with_the_way_to_give_it(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(target, SECRET)
+    document = json.loads(target.store.get(target.paths.config()))
+    document["config"]["aws.secret.access.key"] = "****"
+    target.store.put(target.paths.config(), json.dumps(document).encode())
+    with pytest.raises(
+        ConfigError, match=r"aws\.secret\.access\.key .*the secret is not there.*create CONFIG --replace"
+    ):
+        stored_settings(target, None)
+    monkeypatch.setenv("STORED_SECRET", "hidden")
+    given = resolved(stored_settings(target, ["aws.secret.access.key=${env:STORED_SECRET}"]))
+    assert given.secret("aws.secret.access.key") is not None
+
+
+def test_a_sink_without_a_stored_configuration_says_how_to_store_one(target: Target) -> None:
+    with pytest.raises(
+        ConfigError, match=r"has no stored configuration in s3://bucket/_kafka_s3/orders/.*kafka-s3 create"
+    ):
+        stored_settings(target, None)
+
+
+@pytest.mark.parametrize("moved", ["name=payments", "s3.bucket.name=other", "state.prefix=elsewhere"])
+def test_a_configuration_that_belongs_elsewhere_is_refused(target: Target, moved: str) -> None:
+    store(target, {"flush.size": "3"})
+    with pytest.raises(ConfigError, match="not that of the stored configuration's own place"):
+        stored_settings(target, [moved])
+
+
+def test_the_words_for_a_place_hold_what_is_not_the_default() -> None:
+    place = SinkFolder("lake", "_kafka_s3", MemoryStore())
+    assert place_words(place, StoreOptions("lake")) == "--bucket lake"
+    there = StoreOptions("lake", region="eu-central-1", endpoint_url="http://minio:9000")
+    assert place_words(SinkFolder("lake", "a b", MemoryStore()), there) == (
+        "--bucket lake --store-url http://minio:9000 --region eu-central-1 --state-prefix 'a b'"
+    )

@@ -1,0 +1,69 @@
+"""The option table, its reference page and the examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_s3.config.docs import configuration_page
+from kafka_s3.config.option import Option, OptionStatus, default_of, parse, unsupported
+from kafka_s3.config.options.table import CLOUD_OPTIONS, OPTIONS, option_of
+from kafka_s3.config.read import read_config
+from kafka_s3.config.validate import validate
+from kafka_s3.config.worker import read_worker
+from tests.support.repository import ROOT
+
+EXAMPLES = sorted(
+    path for path in (ROOT / "examples").iterdir() if path.suffix in (".json", ".properties") and path.stem != "worker"
+)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_every_example_is_valid_with_the_worker_file(path: Path) -> None:
+    checked = validate(read_config(path), worker=read_worker(ROOT / "examples" / "worker.properties"))
+    assert checked.problems == ()
+    # the old quick start names a class that later releases dropped
+    assert {warning.key for warning in checked.warnings} <= {"schema.generator.class"}
+
+
+def test_the_reference_page_is_made_from_the_table() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert page == configuration_page(), "run: PYTHONPATH=bundle python -m kafka_s3.config.docs > docs/configuration.md"
+
+
+def test_every_key_has_one_row() -> None:
+    for rows in (OPTIONS, CLOUD_OPTIONS):
+        keys = [option.key for option in rows]
+        assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(
+    "option", [o for o in OPTIONS if o.default is not None and not o.family], ids=lambda option: option.key
+)
+def test_every_default_is_a_value_of_its_key(option: Option) -> None:
+    assert option.default is not None
+    value = parse(option, option.default)
+    assert value == default_of(option)
+    assert unsupported(option, value) is None
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
+def test_every_row_says_what_it_means_and_why_it_has_no_effect(option: Option) -> None:
+    assert option.doc.endswith((".", ".)"))
+    assert option.note or (option.status is OptionStatus.ACTED_ON and not option.not_yet)
+
+
+def test_a_key_is_found_by_its_own_row_or_by_the_longest_prefix() -> None:
+    for key, row in {
+        "flush.size": "flush.size",
+        "value.converter": "value.converter",
+        "value.converter.schemas.enable": "value.converter.schemas.enable",
+        "value.converter.other": "value.converter.*",
+        "consumer.override.other": "consumer.override.*",
+    }.items():
+        found = option_of(key)
+        assert found is not None
+        assert found.key == row
+    assert option_of("no.such.key") is None
+    assert option_of("value.converter.") is None

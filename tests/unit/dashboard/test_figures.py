@@ -1,0 +1,426 @@
+"""What the dashboard says of a log is what the log says: pure functions, judged by the entries themselves."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from figures import data, ddl, partitions, rotations
+from figures.charts import BOX_COLOURS, PALETTE, Axis, bars_over_time, boxes, classes, ranked, stacked, treemap
+from figures.data import NO_TIME, Window
+from figures.text import cells, plain
+from figures.treemap import squarified
+from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.control.heartbeat import Heartbeat, Phase
+from kafka_s3.control.status import SinkSnapshot
+from kafka_s3.model.files import Reason, Role
+from kafka_s3.model.offsets import TopicPartition
+from reading.frames import Frames, Part, cut, data_files, frames_of, joined, part_of
+from tests.support.filled import HOUR_MS, worked
+from tests.support.memory_world import START_MS, World
+
+EVERYTHING = Window(0, 1 << 52)
+
+
+@pytest.fixture(scope="module")
+def made() -> World:
+    return worked()
+
+
+@pytest.fixture(scope="module")
+def entries(made: World) -> list[CommitEntry]:
+    return made.entries()
+
+
+@pytest.fixture(scope="module")
+def frames(entries: list[CommitEntry]) -> Frames:
+    return frames_of([part_of(entries, first=0, last=len(entries) - 1)])
+
+
+def test_the_tables_hold_every_entry_file_and_count_of_the_log(entries: list[CommitEntry], frames: Frames) -> None:
+    files = [file for entry in entries for file in entry.files]
+    assert list(frames.entries["version"]) == [entry.version for entry in entries]
+    assert [f"{folder}{name}" for folder, name in zip(frames.files["folder"], frames.files["name"], strict=True)] == [
+        f.key for f in files
+    ]
+    assert list(frames.files["records"]) == [file.records for file in files]
+    assert list(frames.files["reason"]) == [str(file.reason) for file in files]
+    letters = sum(count.count for entry in entries for count in entry.dead_letters.values())
+    assert data.dead_letter_counts(frames.counts)["count"].sum() == letters == 3
+
+
+def test_totals_are_those_of_the_log_and_add_up(made: World, frames: Frames) -> None:
+    totals = data.totals(frames, EVERYTHING)
+    state = made.log().load()
+    assert (totals["read"], totals["written"], totals["dead_letters"]) == (
+        state.totals.read,
+        state.totals.written,
+        state.totals.dead_letters,
+    )
+    assert totals["read"] == totals["written"] + totals["dead_letters"] + totals["skipped"]
+
+
+def test_the_totals_of_the_topics_sum_up_to_those_of_all(frames: Frames) -> None:
+    both = [
+        data.totals(data.selected(frames, w), w)
+        for w in (Window(0, 1 << 52, ("orders",)), Window(0, 1 << 52, ("payments",)))
+    ]
+    assert {name: both[0][name] + both[1][name] for name in both[0]} == data.totals(frames, EVERYTHING)
+
+
+@given(cuts=st.lists(st.integers(0, 18), max_size=6))
+@settings(deadline=None, max_examples=25)
+def test_a_log_read_in_pieces_and_in_any_order_gives_the_same_tables(cuts: list[int]) -> None:
+    entries = LOG
+    bounds = sorted({0, len(entries), *cuts})
+    pieces = [part_of(entries[a:b], first=a, last=b - 1) for a, b in itertools.pairwise(bounds)]
+    whole = joined(pieces[::-1])
+    assert [(part.first, part.last) for part in whole] == [(0, len(entries) - 1)]
+    expected = frames_of([part_of(entries, first=0, last=len(entries) - 1)])
+    for name in ("entries", "files", "counts", "gaps"):
+        pd.testing.assert_frame_equal(getattr(frames_of(whole), name), getattr(expected, name), check_categorical=False)
+
+
+LOG = worked().entries()
+
+
+def test_a_part_can_be_cut_to_some_entries() -> None:
+    part = cut(part_of(LOG, first=0, last=18), first=5, last=7)
+    assert (part.first, part.last, len(part)) == (5, 7, 3)
+    assert set(frames_of([part]).files["version"]) == {5, 6, 7}
+
+
+def test_parts_with_a_hole_between_them_stay_apart() -> None:
+    parts = [part_of(LOG[a:b], first=a, last=b - 1) for a, b in ((0, 3), (5, 9))]
+    assert [(part.first, part.last) for part in joined(parts)] == [(0, 2), (5, 8)]
+
+
+def test_the_window_takes_the_first_moment_and_leaves_the_last_one_out(frames: Frames) -> None:
+    times = frames.entries["committed_ms"]
+    chosen = data.within(frames.entries, Window(int(times.iloc[3]), int(times.iloc[-1])))
+    assert set(chosen["committed_ms"]) == set(times[(times >= times.iloc[3]) & (times < times.iloc[-1])])
+
+
+def test_a_clock_that_went_back_loses_no_entry_of_the_window(frames: Frames) -> None:
+    shuffled = frames.entries.iloc[::-1]
+    window = Window(START_MS, START_MS + HOUR_MS + 1)
+    assert set(data.within(shuffled, window)["version"]) == set(data.within(frames.entries, window)["version"])
+
+
+def test_throughput_sums_up_to_what_was_written_in_each_topic(entries: list[CommitEntry], frames: Frames) -> None:
+    found = data.throughput(frames.files, data.narrowed(frames, EVERYTHING))
+    wanted: Counter[str] = Counter()
+    for entry in entries:
+        for file in entry.files:
+            if file.role is Role.VALUE:
+                wanted[file.topic] += file.records
+    assert found.groupby("topic", observed=True)["records"].sum().to_dict() == dict(wanted)
+
+
+def known(lag: dict[TopicPartition, int], beat_ms: int, looked_ms: int | None = None) -> SinkSnapshot:
+    heartbeat = Heartbeat(
+        "orders", "run", "host", 1, "0", 0, 10_000, Phase.RUNNING, beat_ms, lag=lag, looked_ms=looked_ms
+    )
+    return SinkSnapshot("orders", heartbeat=heartbeat)
+
+
+def test_a_partition_without_lag_is_complete_up_to_the_heartbeat() -> None:
+    found = data.lag_table(known({TopicPartition("t", 0): 0}, 5000), {})
+    assert found[["complete_ms", "lag", "lag_s"]].values.tolist() == [[5000, 0, 0.0]]
+
+
+def test_a_heartbeat_that_repeats_an_older_look_does_not_make_a_partition_more_complete() -> None:
+    lag = {TopicPartition("t", 0): 0, TopicPartition("t", 1): 4}
+    found = data.lag_table(known(lag, 90_000, looked_ms=60_000), {("t", 1): (50_000, 55_000)})
+    assert found[["complete_ms", "lag_s"]].values.tolist() == [[60_000, 0.0], [50_000, 10.0]]
+
+
+def test_a_partition_with_lag_is_complete_up_to_its_latest_record_in_an_object() -> None:
+    found = data.lag_table(known({TopicPartition("t", 0): 7}, 65_000), {("t", 0): (5000, 9000)})
+    assert found[["complete_ms", "lag", "lag_s", "committed_ms"]].values.tolist() == [[5000, 7, 60.0, 9000]]
+
+
+def test_a_partition_of_which_nothing_is_known_makes_its_topic_unknown() -> None:
+    lags = data.lag_table(known({TopicPartition("t", 0): 0, TopicPartition("t", 1): 3}, 5000), {})
+    assert data.completeness(lags)["complete_ms"].tolist() == [NO_TIME]
+
+
+def test_lag_without_a_heartbeat_is_unknown_and_not_nothing(made: World) -> None:
+    found = data.lag_table(SinkSnapshot("orders", log=made.log().load()), {})
+    assert found["lag"].isna().all()
+    assert data.completeness(found)["lag"].isna().all()
+
+
+def test_settled_letters_are_taken_from_the_open_ones() -> None:
+    counts = pd.DataFrame({"topic": ["t", "t"], "stage": ["VALUE_CONVERTER"] * 2, "count": [5, -2]})
+    assert data.letters_by(counts, "topic").to_dict("records") == [{"topic": "t", "became": 5, "settled": 2, "open": 3}]
+
+
+def test_times_are_drawn_at_the_wall_clock_of_the_zone() -> None:
+    shown = data.wall(pd.Series([1_705_312_800_000, NO_TIME]), "Asia/Kolkata")
+    assert shown.iloc[0] == pd.Timestamp("2024-01-15T15:30:00Z")
+    assert pd.isna(shown.iloc[1])
+
+
+def test_a_schema_change_is_seen_within_a_partition_and_not_between_partitions() -> None:
+    file = LOG[2].files[0]
+    entry = replace(LOG[2], files=tuple(
+        replace(file, partition=partition, first_offset=offset, schema=schema)
+        for partition, offset, schema in ((0, 0, "a v1"), (0, 5, "a v2"), (1, 0, "a v1"), (1, 5, "a v1"))
+    ))  # fmt: skip
+    found = data.schema_changes(frames_of([part_of([entry], first=2, last=2)]).files)
+    assert found[["partition", "first_offset", "before", "after"]].values.tolist() == [[0, 5, "a v1", "a v2"]]
+
+
+# ------------------------------------------------------------ rotation
+
+
+def test_every_file_is_in_one_class_of_the_histogram(frames: Frames) -> None:
+    sizes = data_files(frames.files)["bytes"]
+    found = rotations.histogram(sizes)
+    assert found["files"].sum() == len(sizes)
+    for row in found.itertuples():
+        assert ((sizes >= row.lower) & (sizes < row.upper)).sum() == row.files
+
+
+def test_reasons_count_every_data_file(entries: list[CommitEntry], frames: Frames) -> None:
+    wanted = Counter(str(file.reason) for entry in entries for file in entry.files if file.role is Role.VALUE)
+    found = rotations.reasons(data_files(frames.files))
+    assert dict(zip(found["reason"], found["files"], strict=True)) == dict(wanted)
+    assert found["share"].sum() == pytest.approx(1)
+
+
+def files_of(reason: Reason, *, count: int, size: int, records: int, directories: int = 1) -> pd.DataFrame:
+    file = LOG[2].files[0]
+    made = tuple(
+        replace(
+            file,
+            first_offset=n * records,
+            records=records,
+            bytes=size,
+            reason=reason,
+            encoded_partition=f"d={n % directories}",
+        )
+        for n in range(count)
+    )
+    return frames_of([part_of([replace(LOG[2], files=made)], first=2, last=2)]).files
+
+
+def test_small_files_by_flush_size_get_a_larger_flush_size_and_its_effect() -> None:
+    mib = 1 << 20
+    files = files_of(Reason.FLUSH_SIZE, count=256, size=mib, records=1000)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 * mib, settings=None)
+    assert (found.setting, found.value) == ("flush.size", "64000")
+    assert "at best 4 files instead of 256" in found.effect
+    assert not found.note
+
+
+def test_where_directories_are_small_themselves_the_advice_says_so() -> None:
+    mib = 1 << 20
+    files = files_of(Reason.FLUSH_SIZE, count=64, size=mib, records=1000, directories=32)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 * mib, settings=None)
+    assert found.value == "2000"
+    assert "2.0 MiB" in found.note
+
+
+def test_where_files_are_as_large_as_their_directories_the_directories_are_to_change() -> None:
+    files = files_of(Reason.ROTATE_SCHEDULE, count=64, size=1 << 20, records=1000, directories=64)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, settings=None)
+    assert found.setting == "path.format"
+    assert "at best 1 files instead of 64" in found.effect
+
+
+def test_files_closed_by_the_clock_get_a_longer_interval_of_the_configuration(made: World) -> None:
+    files = files_of(Reason.ROTATE_SCHEDULE, count=32, size=1 << 20, records=10)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=4 << 20, settings=made.settings)
+    assert (found.setting, found.value) == (
+        "rotate.schedule.interval.ms",
+        str(8 * HOUR_MS // 100_000 * 100_000 + 200_000),
+    )
+
+
+def test_large_files_get_no_advice() -> None:
+    files = files_of(Reason.FLUSH_SIZE, count=50, size=100 << 20, records=1000)
+    assert rotations.advice(files, Window(0, HOUR_MS), target_bytes=128 << 20, settings=None) == []
+
+
+def test_the_cost_counts_the_requests_of_uploads_and_entries() -> None:
+    files = files_of(Reason.FLUSH_SIZE, count=10, size=10**9, records=1)
+    entries = pd.DataFrame({"version": [0, 1]})
+    found = rotations.cost(entries, files, Window(0, rotations.MONTH_MS), rotations.Prices(1.0, 2.0, 3.0))
+    assert (found.writes, found.write_cost) == (10 * 3 + 2, 0.032)
+    assert (found.added_gb, found.storage_cost) == (10.0, 30.0)
+    assert (found.reads, found.read_cost) == (10, 0.02)
+
+
+# ------------------------------------------------------------ layout
+
+
+@pytest.mark.parametrize(
+    ("encoded", "start", "unit"),
+    [
+        ("year=2024/month=01/day=15/hour=10", "2024-01-15T10:00", "hour"),
+        ("dt=2024-01-15", "2024-01-15T00:00", "day"),
+        ("20240115/07", "2024-01-15T07:00", "hour"),
+        ("year=2024", "2024-01-01T00:00", "year"),
+        ("month=2024-02", "2024-02-01T00:00", "month"),
+    ],
+)
+def test_directories_of_time_are_recognised(encoded: str, start: str, unit: str) -> None:
+    slot = partitions.slot_of(encoded)
+    assert slot is not None
+    assert (slot.start.isoformat()[:16], slot.unit) == (start, unit)
+
+
+@pytest.mark.parametrize(
+    "encoded", ["partition=0", "country=DE", "day=32/hour=1", "year=2024/month=13", "", "a=2024/b=1/c=1/d=1/e=1/f=1"]
+)
+def test_other_directories_are_no_times(encoded: str) -> None:
+    assert partitions.slot_of(encoded) is None
+
+
+def test_the_tree_sums_up_at_every_level(frames: Frames) -> None:
+    found = partitions.directories(frames.files)
+    top = partitions.children(found, "")
+    assert top["name"].tolist() == ["orders", "payments"]
+    for path, row in zip(top["path"], top.itertuples(), strict=True):
+        below = partitions.children(found, path)
+        assert (below["files"].sum(), below["records"].sum(), below["bytes"].sum()) == (
+            row.files,
+            row.records,
+            row.bytes,
+        )
+    hours = partitions.children(found, "orders/year=2024/month=01/day=15")
+    assert hours["name"].tolist() == [f"hour={hour}" for hour in (10, 11, 12, 14, 15)]
+    assert not hours["deeper"].any()
+
+
+def test_the_hour_without_records_is_a_gap(frames: Frames) -> None:
+    found = partitions.gaps(partitions.directories(frames.files))
+    assert found[["topic", "unit", "missing"]].values.tolist() == [["orders", "hour", 1], ["payments", "hour", 1]]
+    assert found["before"].str.endswith("hour=14").all()
+
+
+def test_the_record_that_came_late_is_found(frames: Frames) -> None:
+    found = partitions.late(frames.files)
+    assert found[["topic", "encoded", "files", "records", "behind_s"]].values.tolist() == [
+        ["orders", "year=2024/month=01/day=15/hour=11", 1, 1, 3 * 3600.0]
+    ]
+
+
+def test_athena_gets_the_location_the_directories_and_their_times(frames: Frames) -> None:
+    layout = ddl.table_form(frames.files, "orders", bucket="lake")
+    assert layout is not None
+    text = ddl.athena(layout, [("n", "bigint"), ("hour", "string")])
+    assert "LOCATION 's3://lake/topics/orders/'" in text
+    assert "PARTITIONED BY (`year` string, `month` string, `day` string, `hour` string)" in text
+    assert (
+        "'storage.location.template' = 's3://lake/topics/orders/year=${year}/month=${month}/day=${day}/hour=${hour}'"
+        in text
+    )
+    assert text.count("`hour`") == 1
+    assert ddl.PLACEHOLDER not in text
+
+
+def test_names_in_the_ddl_cannot_end_their_quotes() -> None:
+    layout = ddl.TableForm("a'; DROP TABLE b", "s3://lake/it's/", ("k`e'y",), "", 0, 0, "json")
+    text = ddl.athena(layout, [])
+    assert "LOCATION 's3://lake/it''s/'" in text
+    assert "`k``e'y`" in text
+    assert "`a___drop_table_b`" in text
+
+
+# ------------------------------------------------------------ charts and text
+
+
+@given(weights=st.lists(st.floats(0.01, 1000), min_size=1, max_size=40))
+def test_boxes_of_a_treemap_have_the_areas_of_their_weights_and_stay_inside(weights: list[float]) -> None:
+    placed = squarified(sorted(weights, reverse=True))
+    for weight, box in zip(sorted(weights, reverse=True), placed, strict=True):
+        assert box.width * box.height == pytest.approx(weight / sum(weights), rel=1e-6)
+        assert min(box.x, box.y) >= -1e-9
+        assert max(box.x + box.width, box.y + box.height) <= 1 + 1e-6
+
+
+def test_many_directories_are_put_together_in_the_treemap() -> None:
+    found = boxes(pd.DataFrame({"name": [f"d{n}" for n in range(500)], "bytes": range(1, 501)}), "bytes")
+    assert len(found) == 60
+    assert found["bytes"].sum() == sum(range(1, 501))
+
+
+def test_bars_are_stacked_in_the_order_of_their_colours() -> None:
+    at = pd.Timestamp("2024-01-15T10:00:00Z")
+    frame = pd.DataFrame({"at": [at, at], "reason": ["b", "a"], "files": [2, 3]})
+    rows = stacked(frame, "files", by="reason", step_ms=60_000, domain=["a", "b"])
+    assert rows[["reason", "low", "high"]].values.tolist() == [["a", 0, 3], ["b", 3, 5]]
+
+
+def test_charts_are_valid_and_draw_what_they_were_given() -> None:
+    at = pd.Timestamp("2024-01-15T10:00:00Z")
+    axis = Axis(60_000, at, at + pd.Timedelta(hours=1))
+    frame = pd.DataFrame({"at": [at], "reason": ["a"], "files": [2]})
+    bars = bars_over_time(frame, "files", by="reason", axis=axis, titles=("files", "reason"), domain=["a"])
+    assert bars["layer"][0]["encoding"]["x"]["scale"] == {"type": "utc"}
+    histogram = classes(rotations.histogram(pd.Series([1, 2, 3])), title="size", texts=["1", "2"])
+    assert histogram["datasets"]["rows"].to_dict("list") == {"files": [1, 2], "text": ["1", "2"]}
+    order = ranked(frame, "files", by="reason", titles=("files", "reason"))
+    placed = boxes(pd.DataFrame({"name": ["a"], "bytes": [1]}), "bytes")
+    areas = treemap(placed, "bytes", title="bytes", texts=["1 B"])
+    for chart in (bars, histogram, order, areas):
+        alt.Chart.from_dict(
+            {name: value for name, value in chart.items() if name != "datasets"}
+        )  # raises where Vega-Lite would not have it
+        for part in chart.get("layer", [chart]):
+            columns = chart["datasets"][part["data"]["name"]].columns
+            assert {one["field"] for one in drawn(part["encoding"])} <= set(columns)
+
+
+def drawn(encoding: dict[str, Any]) -> list[dict[str, Any]]:
+    """Everything of an encoding that shows a column."""
+    found = [one for channel in encoding.values() for one in (channel if isinstance(channel, list) else [channel])]
+    return [one for one in found if "field" in one]
+
+
+def test_colours_can_be_told_from_both_backgrounds() -> None:
+    for colour in PALETTE:
+        assert contrast(colour, "#ffffff") >= 3
+        assert contrast(colour, "#0e1117") >= 3
+    for colour in BOX_COLOURS:
+        assert contrast(colour, "#ffffff") >= 4.5
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@given(st.text())
+def test_no_text_becomes_markup_or_a_formula(text: str) -> None:
+    shown = plain(text)
+    assert not any(char in shown.replace("\\" + char, "") for char in "`*[]<>$|")
+    (cell,) = cells(pd.DataFrame({"text": [text]}))["text"]
+    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r")) or cell.removeprefix("-").replace(".", "").isdecimal()
+
+
+def test_sizes_and_durations_read_well() -> None:
+    assert [rotations.size_text(size) for size in (0, 1023, 1536, 5 << 20)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]
+    assert [rotations.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1.5 min", "10 h"]
+
+
+def test_a_part_knows_its_length() -> None:
+    assert len(Part(3, 7, {})) == 5

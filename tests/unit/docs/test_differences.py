@@ -1,0 +1,78 @@
+"""Where the sink is kinder than the original, and that `compatibility.strict=true` takes that back (docs/differences.md)."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.errors import RecordError
+from kafka_s3.model.offsets import TopicPartition
+from tests.support.configurations import FIELD, TIME, TOLERANT
+from tests.support.memory_world import ORDERS, START_MS, World
+
+STRICT = {"compatibility.strict": "true"}
+TEXT_AS_KEY = {"key.converter": "org.apache.kafka.connect.json.JsonConverter"}
+BY_FIELD = {**TIME, "timestamp.extractor": "RecordField", "timestamp.field": "at"}
+KEYS = {
+    "store.kafka.keys": "true",
+    "keys.format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+TOMBSTONES = TopicPartition("tombstones", 0)
+
+
+def worked(config: dict[str, str], *records: tuple[bytes | None, bytes]) -> World:
+    """A sink that has worked off records, given as key and value."""
+    world = World({"flush.size": "1", **config})
+    for offset, (key, value) in enumerate(records):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, key, value))
+    world.start()
+    world.sink.cycle()
+    return world
+
+
+def dead(world: World) -> int:
+    return world.log().load().totals.dead_letters
+
+
+def test_a_record_without_the_timestamp_field_is_a_dead_letter_and_stops_under_strict() -> None:
+    records = [(None, b'{"n": 0}'), (None, json.dumps({"n": 1, "at": START_MS}).encode())]
+    world = worked({**BY_FIELD, **TOLERANT}, *records)
+    assert (list(world.numbers().values()), dead(world)) == ([[1]], 1)
+    with pytest.raises(RecordError, match=r"--set compatibility\.strict=false"):
+        worked({**BY_FIELD, **TOLERANT, **STRICT}, *records)
+
+
+def test_tolerance_alone_takes_what_the_sink_rejects_and_under_strict_needs_a_reporter() -> None:
+    tolerant = {**KEYS, "errors.tolerance": "all"}
+    keyless = (None, b'{"n": 0}')
+    assert dead(worked(tolerant, keyless)) == 1
+    with pytest.raises(RecordError, match=r"--set errors\.log\.enable=true"):
+        worked({**tolerant, **STRICT}, keyless)
+    assert dead(worked({**tolerant, **STRICT, "errors.log.enable": "true"}, keyless)) == 1
+
+
+def test_a_key_that_nobody_reads_may_be_anything_and_under_strict_must_be_what_its_converter_reads() -> None:
+    record = (b"{no json", b'{"n": 0}')
+    world = worked({**TEXT_AS_KEY, **TOLERANT}, record)
+    assert (list(world.numbers().values()), dead(world)) == ([[0]], 0)
+    world = worked({**TEXT_AS_KEY, **TOLERANT, **STRICT}, record)
+    assert (world.numbers(), dead(world)) == ({}, 1)
+
+
+def test_schemaless_fields_are_directories_and_under_strict_are_refused() -> None:
+    record = (None, b'{"n": 0, "d": "x"}')
+    assert list(worked({**FIELD, **TOLERANT}, record).numbers()) == ["topics/orders/d=x/orders+0+0000000000.json"]
+    world = worked({**FIELD, **TOLERANT, **STRICT}, record)
+    assert (world.numbers(), dead(world)) == ({}, 1)
+
+
+@pytest.mark.parametrize("nulls", [{}, {"behavior.on.null.values": "write", **KEYS}])
+def test_a_topic_called_tombstones_is_an_ordinary_topic(nulls: dict[str, str]) -> None:
+    world = World({"topics": "tombstones", "flush.size": "1", **nulls}, topics=[TOMBSTONES])
+    world.kafka.add(TOMBSTONES, MemoryRecord(0, START_MS, b"k", b'{"n": 0}'))
+    world.start()
+    world.sink.cycle()
+    assert world.objects()["topics/tombstones/partition=0/tombstones+0+0000000000.json"] == [{"n": 0}]

@@ -1,0 +1,64 @@
+"""Do the policies and recipes of docs/security.md say what the product needs, and no more?"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kafka_s3.config.read import read_properties
+from kafka_s3.config.validate import validate
+from kafka_s3.config.worker import read_worker
+from tests.support.memory_world import BASE
+from tests.support.repository import ROOT
+
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+POLICIES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
+RECIPES = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
+NEVER = {"s3:DeleteBucket", "s3:PutBucketPolicy", "s3:*", "*"}
+
+
+def actions(policy: dict[str, list[dict[str, list[str]]]], ending: str = "") -> set[str]:
+    """What a policy allows on resources that end so."""
+    found: set[str] = set()
+    for statement in policy["Statement"]:
+        resources = statement["Resource"]
+        if any(one.endswith(ending) for one in ([resources] if isinstance(resources, str) else resources)):
+            found.update(statement["Action"])
+    return found
+
+
+def test_the_sink_may_do_what_the_doctor_tries_and_delete_nothing() -> None:
+    sink, _, _ = POLICIES
+    tried = set(
+        re.findall(r"s3:[A-Za-z]+", (ROOT / "bundle/kafka_s3/tools/doctor/rights.py").read_text(encoding="utf-8"))
+    )
+    assert tried - actions(sink) == {"s3:PutObjectAcl", "s3:DeleteObject"}
+    assert not actions(sink) & {*NEVER, "s3:DeleteObject"}
+
+
+def test_the_dashboard_only_reads_and_only_the_state() -> None:
+    _, dashboard, _ = POLICIES
+    assert actions(dashboard) == {"s3:ListBucket", "s3:GetObject"}
+    assert actions(dashboard, "topics/*") == set()
+
+
+def test_maintenance_writes_no_data() -> None:
+    _, _, maintenance = POLICIES
+    assert not actions(maintenance, "topics/*") & {"s3:PutObject", "s3:DeleteObject"}
+    assert not actions(maintenance) & NEVER
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda text: text.split("=")[0])
+def test_every_recipe_is_valid_where_it_says_it_goes(recipe: str, tmp_path: Path) -> None:
+    worker = tmp_path / "worker.properties"
+    worker.write_text(recipe, encoding="utf-8")
+    given = read_properties(recipe, worker)
+    if next(iter(given)).startswith("consumer.override."):
+        found = validate({**BASE, "flush.size": "3", **given})
+    else:
+        found = validate({**BASE, "flush.size": "3"}, worker=read_worker(worker))
+        assert all(key.startswith("consumer.override.") for key in read_worker(worker))
+    assert (found.problems, found.warnings) == ((), ())

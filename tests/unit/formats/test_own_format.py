@@ -1,0 +1,58 @@
+"""A format of the user's own, found by its entry point, writes the objects of the real sink."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_s3.config.validate import validate
+from kafka_s3.local.memory import MemoryRecord
+from tests.support.memory_world import BASE, ORDERS, START_MS, World
+
+MODULE = """
+from kafka_s3.formats.format import Format
+from kafka_s3.formats.text_stream import TextStream
+
+class Shouting(TextStream):
+    def append(self, values):
+        self.write("".join(text.upper() + "!" for text in values.objects()).encode())
+
+def shouting(settings):
+    return Format("shouting", ".shout", lambda schema: Shouting(None), lambda run: run.values)
+"""
+OWN = {
+    "format.class": "shouting",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "flush.size": "2",
+}
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shouting_format.py").write_text(MODULE, encoding="utf-8")
+    info = tmp_path / "shouting-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(
+        "[kafka_s3.formats]\nshouting = shouting_format:shouting\n", encoding="utf-8"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("shouting_format", None)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_registered_format_is_named_in_format_class() -> None:
+    world = World(OWN)
+    for offset, text in enumerate((b"one", b"two", b"three")):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, text))
+    world.start().cycle()
+    data = {key: content for key, content in world.store.objects.items() if key.startswith("topics/")}
+    assert data == {"topics/orders/partition=0/orders+0+0000000000.shout": b"ONE!TWO!"}
+
+
+def test_an_unknown_format_is_refused_with_the_known_names() -> None:
+    (problem,) = validate({**BASE, **OWN}).problems
+    assert problem.key == "format.class"
+    assert "ParquetFormat" in problem.rule
