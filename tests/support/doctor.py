@@ -96,9 +96,12 @@ def diagnosed(
     cluster: Cluster | None = None,
     facts: Facts | None = None,
     store: ObjectStore | None = None,
+    reach: str | None = None,
 ) -> list[CheckResult]:
     kafka, bucket, objects = cluster or Cluster(), facts or Facts(), store or MemoryStore()
-    services = ClientFactories(lambda settings: kafka, lambda options: objects, lambda options: bucket)
+    services = ClientFactories(
+        lambda settings: kafka, lambda options: objects, lambda options: bucket, lambda settings, place: reach
+    )
     return list(diagnose(validate(config), services))
 
 

@@ -61,6 +61,10 @@ class ProgressObserver:
         """Shown above the bar."""
         self._bar.console.print(f"[yellow]trying again:[/] {text}", highlight=False)
 
+    def decided(self, choice: str, reason: str) -> None:
+        """Shown above the bar."""
+        self._bar.console.print(f"{choice}: {reason}", highlight=False)
+
 
 def bucket_tree(bucket: str, objects: Iterable[ObjectInfo]) -> Tree:
     """The objects as a tree; long folders are cut, with the number left out."""

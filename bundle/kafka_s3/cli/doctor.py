@@ -22,7 +22,7 @@ from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.tools.doctor.finding import CheckResult, CheckStatus, worst
-from kafka_s3.wiring.clients import brokers_of
+from kafka_s3.wiring.clients import brokers_of, why_tasks_cannot_read
 
 COLOURS: Final = {CheckStatus.OK: "green", CheckStatus.WARNING: "yellow", CheckStatus.FAILED: "red"}
 
@@ -58,7 +58,7 @@ def services(open_clients: ExitStack) -> ClientFactories:
         open_clients.callback(made.close)
         return made
 
-    return ClientFactories(brokers_of, store, facts)
+    return ClientFactories(brokers_of, store, facts, why_tasks_cannot_read)
 
 
 def print_results(out: Console, findings: Iterable[CheckResult]) -> list[CheckResult]:

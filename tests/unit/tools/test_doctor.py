@@ -286,7 +286,9 @@ def test_probes_that_cannot_be_deleted_are_a_warning_and_are_named() -> None:
 def test_probes_are_removed_even_where_the_check_is_broken_off() -> None:
     bucket = MemoryStore()
     kafka, facts = Cluster(), Facts()
-    findings = diagnose(validate(ROTATING), ClientFactories(lambda s: kafka, lambda o: bucket, lambda o: facts))
+    findings = diagnose(
+        validate(ROTATING), ClientFactories(lambda s: kafka, lambda o: bucket, lambda o: facts, lambda s, p: None)
+    )
     for finding in findings:
         if finding.tried == "UploadPart":
             break
@@ -294,6 +296,22 @@ def test_probes_are_removed_even_where_the_check_is_broken_off() -> None:
     findings.close()
     assert bucket.uploads == {}
     assert bucket.objects == {}
+
+
+# ---------------------------------------------------------------- who reads
+
+
+def test_the_reader_that_works_here_is_named_with_the_reason() -> None:
+    assert "the tasks can read by themselves" in of(diagnosed(ROTATING), "reader").detail
+    auto = of(diagnosed(ROTATING, reach="no route to the brokers."), "reader")
+    assert (auto.status, "no route" in auto.detail) == (CheckStatus.OK, True)
+    assert "Spark's own Kafka source reads" in auto.detail
+    tasks = of(diagnosed({**ROTATING, "kafka.reader": "tasks"}, reach="no route."), "reader")
+    assert (tasks.status, tasks.remedy) == (CheckStatus.FAILED, "Set kafka.reader=auto or spark, or mend it.")
+    for key, value in (("kafka.reader", "spark"), ("tasks.run.on", "driver")):
+        assert f"{key}={value}" in of(diagnosed({**ROTATING, key: value}, reach="never asked"), "reader").detail
+    down = diagnosed(cluster=Cluster(down=True))
+    assert [finding.tried for finding in down if finding.area == "kafka"] == ["brokers"]
 
 
 # ---------------------------------------------------------------- the report
