@@ -22,6 +22,7 @@ from kafka_s3.model.tasks import Assignment, Delivery, Tail, TaskReport
 from kafka_s3.task.rotation import RotationRules
 
 FIRST_LIMIT: Final = 1_000_000
+LEAST_LIMIT: Final = 1000
 CLOCK_PARTS: Final = 4
 MANY_DELIVERIES: Final = 1000
 QUARTER_MS: Final = 900_000
@@ -168,6 +169,7 @@ def assignment(partition_state: PartitionState, *, close: Reason | None = None) 
 def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) -> PartitionState:
     """The partition_state after a report was committed."""
     more = report.until < partition_state.head
+    asked = min(partition_state.head, partition_state.frontier + partition_state.limit)
     kept = tuple(d for d in partition_state.deliveries if d.until > report.frontier)
     return replace(
         partition_state,
@@ -178,10 +180,18 @@ def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) 
         examined=report.until,
         examined_ms=now_ms,
         tail=report.tail,
-        limit=partition_state.limit * 2 if more and report.frontier == partition_state.frontier else FIRST_LIMIT,
+        limit=_next_limit(partition_state, report, more=more, full=report.until < asked),
         more=more,
         waiting_ms=now_ms if more else None,
     )
+
+
+def _next_limit(partition_state: PartitionState, report: TaskReport, *, more: bool, full: bool) -> int:
+    """How many records the next task reads: no more than became as many files as one task closes, then more again."""
+    if full:
+        return max(report.until - report.start, LEAST_LIMIT)
+    grown = partition_state.limit * 2
+    return grown if more and report.frontier == partition_state.frontier else min(grown, FIRST_LIMIT)
 
 
 def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:

@@ -28,7 +28,7 @@ class Behaviour:
     """What the loop itself needs of the configuration. `reset`: earliest, latest or none; `lost`: fail or gap.
 
     `retry_timeout_ms`: how long a schema registry may be away, -1 without limit. `dead_letter_ratio`: the share of a batch's records that
-    may become dead letters; 1 is no limit.
+    may become dead letters; 1 is no limit. `max_files`: about how many files one task closes and one entry holds.
     """
 
     sink: str
@@ -42,6 +42,7 @@ class Behaviour:
     record_timestamps: bool
     retry_timeout_ms: int = 0
     dead_letter_ratio: float = 1.0
+    max_files: int = 5000
 
 
 _log = logging.getLogger(__name__)
