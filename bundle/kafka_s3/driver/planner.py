@@ -9,8 +9,10 @@ quarter of the interval has passed; and at the latest after `tail.check.interval
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from itertools import groupby
 from math import gcd
 from typing import Final
@@ -21,11 +23,25 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, Tail, TaskReport
 from kafka_s3.task.rotation import RotationRules
 
+_log = logging.getLogger(__name__)
 FIRST_LIMIT: Final = 1_000_000
 LEAST_LIMIT: Final = 1000
 CLOCK_PARTS: Final = 4
 MANY_DELIVERIES: Final = 1000
 QUARTER_MS: Final = 900_000
+
+
+class ReadReason(StrEnum):
+    """Why a topic-partition is read now."""
+
+    BACKLOG = "records were left by the last task"
+    SCHEDULE = "a mark of the schedule has passed"
+    COUNT = "flush.size may be reached"
+    MUCH = "as much is waiting as one task reads"
+    CHECK = "tail.check.interval.ms has passed"
+    GROWTH = "the tail has doubled, or a part of the interval has passed"
+    INTERVAL = "the time index shows a record past the interval"
+    IDLE = "flush.idle.ms has passed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,12 +155,31 @@ def plan(
     partition_state: PartitionState, now_ms: int, readiness: Readiness, *, interval_reached: bool = False
 ) -> Assignment | None:
     """The range to read now, None where nothing can close. `interval_reached`: the time index shows a record past the interval."""
+    reason = reason_to_read(partition_state, now_ms, readiness, interval_reached=interval_reached)
+    if reason is None:
+        return None
+    planned = assignment(partition_state, close=Reason.FLUSH_IDLE if reason is ReadReason.IDLE else None)
+    facts = {
+        "partition": str(planned.topic_partition),
+        "start": planned.start,
+        "until": planned.until,
+        "reason": str(reason),
+    }
+    _log.debug("planned", extra={"facts": facts})
+    return planned
+
+
+def reason_to_read(
+    partition_state: PartitionState, now_ms: int, readiness: Readiness, *, interval_reached: bool = False
+) -> ReadReason | None:
+    """Why the topic-partition is read now, None where nothing can close."""
     if partition_state.head <= partition_state.frontier:
         return None
-    idle = _idle(partition_state, now_ms, readiness.rules)
-    if idle or interval_reached or _due(partition_state, now_ms, readiness):
-        return assignment(partition_state, close=Reason.FLUSH_IDLE if idle else None)
-    return None
+    if _idle(partition_state, now_ms, readiness.rules):
+        return ReadReason.IDLE
+    if interval_reached:
+        return ReadReason.INTERVAL
+    return _due(partition_state, now_ms, readiness)
 
 
 def assignment(partition_state: PartitionState, *, close: Reason | None = None) -> Assignment:
@@ -216,22 +251,26 @@ def _not_ahead(partition_state: PartitionState, now_ms: int, rules: RotationRule
     )
 
 
-def _due(partition_state: PartitionState, now_ms: int, readiness: Readiness) -> bool:
+def _due(partition_state: PartitionState, now_ms: int, readiness: Readiness) -> ReadReason | None:
     rules = readiness.rules
     since = partition_state.examined_ms
     # a mark between this look and now is acted on by the next look, not by reading in vain
     arrived_ms = partition_state.deliveries[-1].now_ms
-    if partition_state.more or (partition_state.rotation_ms is not None and arrived_ms >= partition_state.rotation_ms):
-        return True
+    if partition_state.more:
+        return ReadReason.BACKLOG
+    if partition_state.rotation_ms is not None and arrived_ms >= partition_state.rotation_ms:
+        return ReadReason.SCHEDULE
     if not partition_state.unexamined:
-        return False
+        return None
     count = (partition_state.tail.records if since is not None else 0) + partition_state.unexamined
-    if 0 <= rules.flush_size <= count or partition_state.unexamined >= FIRST_LIMIT:
-        return True
+    if 0 <= rules.flush_size <= count:
+        return ReadReason.COUNT
+    if partition_state.unexamined >= FIRST_LIMIT:
+        return ReadReason.MUCH
     waited = now_ms - (since if since is not None else _first_seen(partition_state))
     if waited >= readiness.check_ms:
-        return True
-    return _by_growth(partition_state, waited, readiness)
+        return ReadReason.CHECK
+    return ReadReason.GROWTH if _by_growth(partition_state, waited, readiness) else None
 
 
 def _first_seen(partition_state: PartitionState) -> int:

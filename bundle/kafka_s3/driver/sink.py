@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,6 +36,8 @@ from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.storage.uploads import abort_uploads
+
+_log = logging.getLogger(__name__)
 
 
 def always() -> bool:
@@ -156,6 +159,7 @@ class Sink:
 
     def _commit(self, reports: Sequence[TaskReport], started: int) -> None:
         """Commits the reports of a turn, in several entries where they have very many files."""
+        _tell(reports)
         left = list(portions(reports, max_files=self.behaviour.max_files))
         try:
             while left:
@@ -294,3 +298,33 @@ class Sink:
 
     def _abandon(self, reports: Sequence[TaskReport]) -> None:
         abort_uploads(self.store, (file for report in reports for file in report.files))
+
+
+def _tell(reports: Sequence[TaskReport]) -> None:
+    """What tasks did, and which files they closed for what reason."""
+    for report in reports:
+        place = str(report.topic_partition)
+        facts = {
+            "partition": place,
+            "start": report.start,
+            "until": report.until,
+            "read": report.read,
+            "frontier": report.frontier,
+        }
+        tail = {
+            "files": len(report.files),
+            "dead_letters": len(report.dead),
+            "skipped": report.skipped,
+            "pending": report.tail.records,
+        }
+        _log.debug("task done", extra={"facts": facts | tail})
+        for file in report.files:
+            content = {
+                "key": file.key,
+                "reason": str(file.reason),
+                "role": str(file.role),
+                "records": file.records,
+                "bytes": file.bytes,
+            }
+            offsets = {"partition": place, "first": file.first_offset, "last": file.last_offset}
+            _log.debug("file closed", extra={"facts": content | offsets})
