@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.commit.log import CommitLog, Rewrite
+from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
+from kafka_s3.driver.cluster import check_cluster
+from kafka_s3.driver.committer import Committer
 from kafka_s3.driver.dead_letter_limit import LIMIT_REMEDY, above_limit, most_frequent
-from kafka_s3.driver.followers import REPORTERS, Follower
+from kafka_s3.driver.follower import Follower
+from kafka_s3.driver.followers import REPORTERS
 from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
-from kafka_s3.driver.recovery import rewrite_from_kafka
-from kafka_s3.driver.tagging import Tagging
+from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
 from kafka_s3.driver.topics import Behaviour, Resume, Topics
 from kafka_s3.model.errors import (
     CommitError,
     CommitUnknown,
+    Fenced,
     KafkaUnavailable,
     OffsetsLost,
     RecordError,
     RegistryUnavailable,
-    SourceError,
+    SinkError,
     StorageUnavailable,
-    TableError,
     UploadMissing,
 )
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Totals, counted
@@ -31,6 +34,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.uploads import abort_uploads
 
 
 def always() -> bool:
@@ -49,19 +53,19 @@ class Sink:
     log: CommitLog
     clock_ms: Callable[[], int]
     followers: Sequence[Follower] = ()
-    tagging: Tagging | None = None
+    group: Follower | None = None
     observer: Observer = field(default_factory=Silent)
     resume: Resume | None = None
     replays_again: Rewrite | None = None
     topics: Topics = field(init=False)
     looked_ms: int | None = None
-    _undecided: tuple[CommitEntry, Sequence[TaskReport]] | None = None
-    _unpublished: CommitEntry | None = None
+    committer: Committer = field(init=False)
     _registry_down_since: int | None = None
 
     def __post_init__(self) -> None:
         """Topics are found when the sink is opened."""
-        self.topics = Topics(self.behaviour, self.brokers, self.log, self._commit, self.observer)
+        self.committer = Committer(self.log, self._rewrite, self.followers, self.observer)
+        self.topics = Topics(self.behaviour, self.brokers, self.log, self.committer.commit, self.observer)
         if self.resume is not None:
             self.topics.resume = self.resume
 
@@ -73,15 +77,11 @@ class Sink:
     def open(self) -> None:
         """Claims the log, publishes what the last driver left, finds the topics. Raises CommitError, SourceError, StorageError."""
         cluster = self.brokers.cluster_id()
-        known = self.log.load().cluster_id
-        if known and cluster and known != cluster:
-            raise SourceError(
-                f"Sink {self.behaviour.sink} was fed by Kafka cluster {known}, but this is cluster {cluster}: its offsets mean other "
-                "records. Check kafka.bootstrap.servers, or use a new sink name."
-            )
-        self.log.claim(cluster_id=cluster, rewrite=self._rewrite)
+        check_cluster(self.log.load().cluster_id, cluster, sink=self.behaviour.sink, remedy="use a new sink name")
+        self.committer.claim(cluster)
         self.topics.refresh(self.clock_ms())
-        self._follow()
+        self.committer.follow()
+        self._mirror()
         self.observer.started(self._start())
 
     def cycle(self, go_on: Callable[[], bool] = always) -> bool:
@@ -92,7 +92,9 @@ class Sink:
         """
 
         def poll_and_work() -> None:
-            self._publish()
+            self.committer.finish()
+            if self.committer.behind:
+                self.committer.follow()
             self.poll()
             while self.step(go_on):
                 pass
@@ -117,7 +119,7 @@ class Sink:
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
         """Plans and works off what is due; returns whether there may be more to do."""
-        self._publish()
+        self.committer.finish()
         now = self.clock_ms()
         due = []
         reached = self.topics.intervals_reached()
@@ -146,15 +148,14 @@ class Sink:
             started = self.clock_ms()
             reports = self.source.read(turn)
             self._stop_at_failures(reports)
-            self._stop_above_ceiling(reports)
+            self._stop_above_limit(reports)
             entry = self._entry(reports)
             if entry is not None:
-                self._undecided = entry, reports
-                self._decide()
+                self.committer.commit(entry, partial(self._advance, reports))
             else:
                 self._advance(reports)
-            self._publish()
             self._notify(started, reports, entry)
+        self._mirror()
         return bool(due)
 
     def lag(self) -> dict[TopicPartition, int]:
@@ -173,16 +174,11 @@ class Sink:
     def _tried(self, work: Callable[[], None]) -> bool:
         try:
             work()
-        except (KafkaUnavailable, StorageUnavailable, UploadMissing) as error:
+        except (KafkaUnavailable, StorageUnavailable, UploadMissing, CommitUnknown) as error:
             self.observer.warned(str(error))
             return False
         except OffsetsLost as error:  # between plan and read
             if self.behaviour.lost == "fail":
-                raise
-            self.observer.warned(str(error))
-            return False
-        except CommitUnknown as error:
-            if self._undecided is None:  # it was no work of tasks, which could be settled later
                 raise
             self.observer.warned(str(error))
             return False
@@ -229,59 +225,45 @@ class Sink:
         before = self.log.state.progress[report.topic_partition]
         values = counted(report.files)
         dead = before.recorded.plus(report.dead)
-        settled = sum(file.records for file in values) + len(dead.before(report.frontier)) + report.skipped
-        if settled != report.rows:
+        accounted = sum(file.records for file in values) + len(dead.before(report.frontier)) + report.skipped
+        if accounted != report.rows:
             raise CommitError(
-                f"{report.topic_partition} [{report.start}, {report.frontier}): {report.rows} records read, but {settled} written, "
+                f"{report.topic_partition} [{report.start}, {report.frontier}): {report.rows} records read, but {accounted} written, "
                 "dead-lettered or skipped. Nothing was committed. This is a defect of kafka-s3; please report it."
             )
         written = max((file.last_offset + 1 for file in values), default=before.written)
         return Progress(report.frontier, written, dead.since(report.frontier))
-
-    def _decide(self) -> None:
-        """Commits the work that is ready, or finds it committed where the answer to an earlier attempt was lost. Raises CommitUnknown."""
-        if self._undecided is None:
-            return
-        entry, reports = self._undecided
-        self.log.append(entry)
-        self._undecided, self._unpublished = None, entry
-        self._advance(reports)
 
     def _advance(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
             partition_state = self.partition_states[report.topic_partition]
             self.partition_states[report.topic_partition] = committed(partition_state, report, self.clock_ms())
 
-    def _commit(self, entry: CommitEntry) -> None:
-        self._publish()
-        self.log.append(entry)
-        self._unpublished = entry
-        self._publish()
-
-    def _publish(self) -> None:
-        """Publishes the last entry, if that is still to be done: no entry is written behind an unpublished one."""
-        self._decide()
-        entry = self._unpublished
-        if entry is None:
-            return
-        self.log.publish(entry, rewrite=self._rewrite)
-        self._unpublished = None
-        if self.tagging is not None:
-            self.tagging.tag(entry.files, self.store)
-        self.log.checkpoint()
-        self._follow()
-
-    def _follow(self) -> None:
-        for follower in self.followers:
-            try:
-                follower.catch_up(self.log)
-            except (SourceError, TableError) as error:  # a follower never stops the sink
-                self.observer.warned(f"{follower.name}: {error} It catches up after the next entry.")
-
-    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
+    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        """Makes files again whose uploads are gone; under `behavior.on.lost.offsets=gap` what cannot be made is lost."""
         if entry.kind is EntryKind.REPLAY and self.replays_again is not None:
-            return self.replays_again(entry, gone)
-        return rewrite_from_kafka(entry, gone, brokers=self.brokers, source=self.source)
+            try:
+                return self.replays_again(entry, gone)
+            except OffsetsLost:
+                if self.behaviour.lost == "fail":
+                    raise
+                return Rewritten(lost=gone)
+        lost = [] if self.behaviour.lost == "fail" else beyond_recovery(gone, self.brokers)
+        left = [file for file in gone if file not in lost]
+        return Rewritten(
+            rewrite_from_kafka(entry, left, brokers=self.brokers, source=self.source, store=self.store), lost
+        )
+
+    def _mirror(self) -> None:
+        """Tells the consumer group where the sink stands, once a round. Raises Fenced."""
+        if self.group is None:
+            return
+        try:
+            self.group.catch_up(self.log)
+        except Fenced:
+            raise
+        except SinkError as error:
+            self.observer.warned(f"{self.group.name}: {error} They are told after the next round.")
 
     def _notify(self, started: int, reports: Sequence[TaskReport], entry: CommitEntry | None) -> None:
         done = Round(
@@ -301,11 +283,13 @@ class Sink:
         failed = [report for report in reports if report.failure is not None]
         if not failed:
             return
-        self._abort(reports)
+        self._abandon(reports)
         letters = [report.letter for report in failed if report.letter is not None]
-        for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS)):
-            if letters:
+        for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS) and letters):
+            try:
                 reporter.send(letters)
+            except SinkError as error:  # what stops the sink is the record
+                self.observer.warned(f"{reporter.name}: {error}")
         first = failed[0]
         reason = (first.failure or "").removesuffix(".")
         raise RecordError(
@@ -313,15 +297,13 @@ class Sink:
             f"{first.topic_partition} offset {first.start}. Correct the data or the configuration. {first.remedy}"
         )
 
-    def _stop_above_ceiling(self, reports: Sequence[TaskReport]) -> None:
+    def _stop_above_limit(self, reports: Sequence[TaskReport]) -> None:
         exceeded = above_limit(reports, ratio=self.behaviour.dead_letter_ratio)
         if exceeded is None:
             return
         reason = most_frequent(reports, self.store)
-        self._abort(reports)
+        self._abandon(reports)
         raise RecordError(f"Sink {self.behaviour.sink} stops: {exceeded} Most often: {reason} {LIMIT_REMEDY}")
 
-    def _abort(self, reports: Sequence[TaskReport]) -> None:
-        for report in reports:
-            for file in report.files:
-                self.store.abort_upload(file.upload.key, file.upload.id)
+    def _abandon(self, reports: Sequence[TaskReport]) -> None:
+        abort_uploads(self.store, (file for report in reports for file in report.files))

@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.driver.committer import nothing_more
 from kafka_s3.driver.planner import PartitionState, Readiness, delivered
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model.observer import Observer
@@ -58,7 +60,7 @@ class Topics:
     behaviour: Behaviour
     brokers: Brokers
     log: CommitLog
-    commit: Callable[[CommitEntry], None]
+    commit: Callable[[CommitEntry, Callable[[], None]], None]
     observer: Observer
     resume: Resume = _nowhere
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
@@ -74,7 +76,7 @@ class Topics:
         ids = {topic.name: topic.id for topic in topics.values() if known.topic_ids.get(topic.name) != topic.id}
         if fresh or ids:
             positions = self._first_positions(fresh)
-            self.commit(self.log.new_entry(EntryKind.POSITION, progress=positions, topic_ids=ids))
+            self.commit(self.log.new_entry(EntryKind.POSITION, progress=positions, topic_ids=ids), nothing_more)
         self._forget([tp for tp in self.partition_states if tp not in found])
         rules = self.behaviour.readiness.rules
         for tp in found:
@@ -155,8 +157,7 @@ class Topics:
 
     def _look_for_recreated(self, topics: Iterable[Topic]) -> set[str]:
         """The names of the topics that are not those that the log knows; the sink stops for them, or begins them anew."""
-        known = self.log.state.topic_ids
-        again = [topic for topic in topics if known.get(topic.name, topic.id) != topic.id]
+        again = [topic for topic in topics if self.log.state.is_recreated(topic.name, topic.id)]
         for topic in again:
             self._recreated(topic)
         return {topic.name for topic in again}
@@ -199,7 +200,10 @@ class Topics:
         ]
         progress = {tp: _moved(before[tp], position, cause=cause) for tp, position in positions.items()}
         entry = self.log.new_entry(EntryKind.POSITION, progress=progress, gaps=tuple(gaps), topic_ids=topic_ids or {})
-        self.commit(entry)
+        self.commit(entry, partial(self._moved_to, progress, cause))
+
+    def _moved_to(self, progress: Mapping[TopicPartition, Progress], cause: str) -> None:
+        """The states after an entry that moved them."""
         for tp in self.partition_states.keys() & progress.keys():
             partition_state, position = self.partition_states[tp], progress[tp].frontier
             kept = tuple(d for d in partition_state.deliveries if d.until > position) if cause == "retention" else ()

@@ -5,7 +5,6 @@ Implementation: `S3Bucket` (botocore's client). The sink itself never asks these
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 from botocore import exceptions as boto
 
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.client import s3_client, secrets_of, session_for
 from kafka_s3.storage.options import StoreOptions
@@ -86,9 +86,7 @@ class BucketFacts(UploadsListing, Protocol):
 class S3Bucket:
     """A bucket of S3 or of an S3-compatible service; close it when done. `clock_ms` gives epoch milliseconds."""
 
-    def __init__(
-        self, options: StoreOptions, *, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    ) -> None:
+    def __init__(self, options: StoreOptions, *, clock_ms: Callable[[], int] = now_ms) -> None:
         self.options = options
         self._clock_ms = clock_ms
         self._client = s3_client(options, session_for(options))

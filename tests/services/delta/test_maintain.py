@@ -15,7 +15,7 @@ from kafka_s3.cli.main import app
 from kafka_s3.delta.driver.maintain import Chores, Maintenance, Step, is_original
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.wiring.delta import table_layout, tables_of
-from tests.services.delta.test_commands import Shell, kinds
+from tests.services.delta.shell import Shell, kinds
 from tests.support.configurations import FIELD
 from tests.support.delta_world import TableWorld
 
@@ -67,6 +67,20 @@ def test_small_files_become_large_ones_without_a_change_of_data_and_the_sink_goe
     assert world.warnings.texts == []
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3, 4, 5, 7]
     assert kinds(shell) == []
+
+
+def test_originals_that_were_vacuumed_are_not_written_again_by_a_start(world: TableWorld) -> None:
+    world.add({"n": 7, "d": "x"})
+    assert world.sink.cycle()
+    maintain(world, Step.OPTIMIZE, Step.VACUUM, Step.ORIGINALS)
+    left = keys(world, "topics/")
+    assert len(left) == 2  # of seven objects, one of them the last entry's
+    world.start()
+
+    assert keys(world, "topics/") == left
+    world.add({"n": 8, "d": "x"})
+    assert world.sink.cycle()
+    assert len(keys(world, "topics/")) == 3
 
 
 def test_the_log_gets_a_checkpoint_from_which_the_sink_goes_on(world: TableWorld, shell: Shell) -> None:

@@ -21,8 +21,9 @@ from pyspark import cloudpickle
 
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.driver.sink import Sink
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import Fenced, LogDamaged, SourceError
-from kafka_s3.spark.launch import now_ms, sink_on_spark
+from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.faults import FaultyStore, Moment, Verb
 from kafka_s3.storage.options import store_options

@@ -79,3 +79,7 @@ class LogObserver:
     def warned(self, text: str) -> None:
         """One line per failure that is tried again."""
         logger.warning("trying again", extra={"facts": {"reason": text}})
+
+    def decided(self, choice: str, reason: str) -> None:
+        """One line per choice."""
+        logger.info("decided", extra={"facts": {"choice": choice, "reason": reason}})
