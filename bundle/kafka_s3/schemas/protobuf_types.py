@@ -11,6 +11,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaType, in_order
+from kafka_s3.schemas.decimals import MOST_DIGITS
 from kafka_s3.schemas.protobuf_descriptors import field_params, is_proto2
 
 Read = Callable[[Any], Any]
@@ -20,6 +21,7 @@ PRECISION: Final = "connect.decimal.precision"
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 EPOCH: Final = date(1970, 1, 1).toordinal()
 LARGEST_SCALE: Final = 32767
+MOST_BYTES: Final = MOST_DIGITS // 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,8 @@ def _decimal(message: Any) -> Decimal:
     """The number with the scale that the message names. No bytes are zero, as in Confluent's clients outside Java."""
     if abs(message.scale) > LARGEST_SCALE:
         raise ValueError(f"the decimal's scale is {message.scale}, more than {LARGEST_SCALE} digits")
+    if len(message.value) > MOST_BYTES:  # making digits of them takes time that grows with the square
+        raise ValueError(f"the decimal has {len(message.value)} bytes; the most that are read are {MOST_BYTES}")
     unscaled = int.from_bytes(message.value, "big", signed=True)
     sign, digits, _ = Decimal(unscaled).as_tuple()
     number = Decimal((sign, digits, -message.scale))
