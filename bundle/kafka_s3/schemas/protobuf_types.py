@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaType, in_order
 from kafka_s3.schemas.decimals import MOST_DIGITS
@@ -71,13 +71,18 @@ def scalar(field: FieldDescriptor) -> ProtobufMapping:
     Malformed UTF-8 becomes replacement characters in proto2 and is refused elsewhere, as in Java.
     """
     kind, name, read = SCALARS[field.type]
-    if kind is SchemaType.STRING and is_proto2(field.file):
+    if kind is SchemaType.STRING and is_proto2(field.file):  # type: ignore[attr-defined] # the stubs forget it
         read = _replaced
     narrow = field_params(field).get("connect.type") if kind is SchemaType.INT32 else None
     if narrow in NARROW:
         kind, read = NARROW[narrow]
         return ProtobufMapping(ConnectSchema(kind), read)
     return ProtobufMapping(ConnectSchema(kind, parameters=((TYPE, name),) if name else ()), read)
+
+
+def message_of(field: FieldDescriptor) -> Descriptor:
+    """The type of a field of type message; only other fields have none."""
+    return cast(Descriptor, field.message_type)
 
 
 def enum(descriptor: EnumDescriptor, name: str, *, kind: SchemaType) -> ProtobufMapping:
@@ -96,7 +101,7 @@ def enum(descriptor: EnumDescriptor, name: str, *, kind: SchemaType) -> Protobuf
 
 def logical(field: FieldDescriptor) -> ProtobufMapping | None:
     """The Connect type of a field of message type that stands for a date, time, timestamp or decimal; None for other messages."""
-    match field.message_type.full_name:
+    match message_of(field).full_name:
         case "google.protobuf.Timestamp":
             return ProtobufMapping(ConnectSchema(SchemaType.INT64, name=TIMESTAMP, version=1), _timestamp)
         case "google.type.Date":
