@@ -67,7 +67,9 @@ def float_text(number: float) -> str:
     """`Float.toString`: the shortest digits that mean this 32-bit number."""
     if not math.isfinite(number) or number == 0:
         return double_text(number)
-    return _plain_or_scientific(number, next(t for n in range(1, 10) if narrow(float(t := f"{number:.{n}g}")) == number))
+    return _plain_or_scientific(
+        number, next(t for n in range(1, 10) if narrow(float(t := f"{number:.{n}g}")) == number)
+    )
 
 
 def _plain_or_scientific(number: float, digits: str) -> str:

@@ -196,7 +196,11 @@ class _Reading:
         names: Sequence[str] = {"M": MONTHS, "L": MONTHS, "E": DAYS, "a": ("AM", "PM")}.get(letter, ("BC", "AD"))
         shorter = [name[:SHORT] for name in names] if letter in "MLE" else []
         rest = self._text[self._at :].lower()
-        matches = [(len(name), index % len(names)) for index, name in enumerate((*names, *shorter)) if rest.startswith(name.lower())]
+        matches = [
+            (len(name), index % len(names))
+            for index, name in enumerate((*names, *shorter))
+            if rest.startswith(name.lower())
+        ]
         if not matches:
             raise ValueError(self._text)
         length, index = max(matches)

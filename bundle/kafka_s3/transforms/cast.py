@@ -10,6 +10,17 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
+from kafka_s3.java.numbers import (
+    decimal_text,
+    double_text,
+    float_text,
+    narrow,
+    parse_double,
+    parse_integer,
+    truncated,
+    wrapped,
+)  # fmt: skip
+from kafka_s3.java.simple_dates import iso_text
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run
@@ -17,13 +28,20 @@ from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSche
 from kafka_s3.schemas.json_form import to_json
 from kafka_s3.transforms.casting import cast_column
 from kafka_s3.transforms.columns import Struct, mapped
-from kafka_s3.java.numbers import (
-    decimal_text, double_text, float_text, narrow, parse_double, parse_integer, truncated, wrapped,
-)  # fmt: skip
 from kafka_s3.transforms.record import (
-    JavaDate, Part, Record, Refused, Schema, bare, default_of, field_value, java_class, require_fields, require_map, require_struct,
+    JavaDate,
+    Part,
+    Record,
+    Refused,
+    Schema,
+    bare,
+    default_of,
+    field_value,
+    java_class,
+    require_fields,
+    require_map,
+    require_struct,
 )  # fmt: skip
-from kafka_s3.java.simple_dates import iso_text
 
 PURPOSE: Final = "cast types"
 BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
@@ -163,7 +181,11 @@ def _floating(value: Any, schema: Schema, kind: SchemaType) -> float:
         number = float("inf") if value > 0 else float("-inf")
     if kind is SchemaType.FLOAT64:
         return number
-    return _nearest_float(str(value)) if isinstance(value, int | Decimal) and not isinstance(value, bool) else narrow(number)
+    return (
+        _nearest_float(str(value))
+        if isinstance(value, int | Decimal) and not isinstance(value, bool)
+        else narrow(number)
+    )
 
 
 def _nearest_float(text: str) -> float:

@@ -64,7 +64,9 @@ def _from_texts(array: pa.ChunkedArray, kind: SchemaType) -> pa.ChunkedArray | N
         return None
     numbers = array.cast(pa.int64())
     bound = 2 ** (min(BITS[kind], 63) - 1)
-    fits = kind is SchemaType.INT64 or pc.all(pc.and_(pc.greater_equal(numbers, -bound), pc.less(numbers, bound))).as_py()
+    fits = (
+        kind is SchemaType.INT64 or pc.all(pc.and_(pc.greater_equal(numbers, -bound), pc.less(numbers, bound))).as_py()
+    )
     return None if fits is False else numbers.cast(SIMPLE[kind])
 
 

@@ -9,10 +9,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kafka_s3.model.failures import Stage
+from kafka_s3.model.failures import Failure, Stage
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.failures import Failure
 from kafka_s3.records.runs import Run
 from kafka_s3.transforms.columns import ByColumns
 from kafka_s3.transforms.record import Predicate, Record, Refused, Transform

@@ -8,11 +8,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.runs import Run, Sidecar
-from kafka_s3.records.values import Columns, Values
+from kafka_s3.records.values import StructColumns, Values
 from kafka_s3.schemas.arrow import arrow_field, arrow_type
 from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.transforms.record import Part, default_of
@@ -42,9 +42,7 @@ class Struct:
 
     def with_fields(self, fields: Sequence[tuple[Field, pa.ChunkedArray]], schema: ConnectSchema) -> Struct:
         """Other fields under the rest of a schema."""
-        return Struct(
-            replace(schema, fields=tuple(field for field, _ in fields)), tuple(array for _, array in fields)
-        )
+        return Struct(replace(schema, fields=tuple(field for field, _ in fields)), tuple(array for _, array in fields))
 
     def with_defaults(self) -> Struct | None:
         """Defaults in place of null; None where a default is nested."""
@@ -76,7 +74,7 @@ def struct_of(run: Run, part: Part) -> Struct | None:
         values, schema = run.sidecars[Role.KEY].values, run.sidecars[Role.KEY].schema
     else:
         return None
-    table = values.table if isinstance(values, Columns | AvroBodies) else None
+    table = values.table if isinstance(values, StructColumns | AvroBodies) else None
     if table is None or schema is None or schema.kind is not SchemaType.STRUCT:
         return None
     names = [field.name for field in schema.fields]
@@ -92,7 +90,7 @@ def put(run: Run, part: Part, struct: Struct) -> Run:
     table = pa.Table.from_arrays(
         list(struct.arrays), schema=pa.schema([arrow_field(field.name, field.schema) for field in struct.schema.fields])
     )
-    return put_values(run, part, Columns(table), struct.schema)
+    return put_values(run, part, StructColumns(table), struct.schema)
 
 
 def put_values(run: Run, part: Part, values: Values, schema: ConnectSchema | None) -> Run:

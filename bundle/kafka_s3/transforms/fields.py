@@ -11,12 +11,22 @@ import pyarrow as pa
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
-from kafka_s3.records.values import Columns
+from kafka_s3.records.values import StructColumns
 from kafka_s3.schemas.arrow import arrow_field
 from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.transforms.columns import Struct, mapped, struct_of
 from kafka_s3.transforms.record import (
-    ILLEGAL, Part, Record, Refused, Schema, bare, field_value, java_class, require_fields, require_map, require_struct,
+    ILLEGAL,
+    Part,
+    Record,
+    Refused,
+    Schema,
+    bare,
+    field_value,
+    java_class,
+    require_fields,
+    require_map,
+    require_struct,
 )  # fmt: skip
 
 DUPLICATE: Final = "org.apache.kafka.connect.errors.SchemaBuilderException"
@@ -55,7 +65,9 @@ class ReplaceField:
             found = require_map(value, REPLACEMENT)
             return self.part.put(record, {self._name(name): found[name] for name in found if self._stays(name)}, None)
         members = require_struct(value, schema, REPLACEMENT)
-        other = bare(schema, fields=distinct([Field(self._name(field.name), field.schema) for field in self._kept(schema)]))
+        other = bare(
+            schema, fields=distinct([Field(self._name(field.name), field.schema) for field in self._kept(schema)])
+        )
         out = {
             self._name(field.name): field_value(members, field.name, field.schema, defaults=self.defaults)
             for field in self._kept(schema)
@@ -136,7 +148,12 @@ class ExtractField:
         """The members of a struct in place of the struct, where no row lacks it; other fields are values of their own, one by one."""
         struct = struct_of(run, self.part)
         found = struct.schema.field(self.path[0]) if struct is not None and len(self.path) == 1 else None
-        if struct is None or found is None or found.schema.kind is not SchemaType.STRUCT or found.schema.default is not None:
+        if (
+            struct is None
+            or found is None
+            or found.schema.kind is not SchemaType.STRUCT
+            or found.schema.default is not None
+        ):
             return None
         array = struct.named(found.name)
         if array.null_count or not found.schema.fields:
@@ -208,7 +225,7 @@ class ValueToKey:
             [struct.named(field.name) for field in fields],
             schema=pa.schema([arrow_field(field.name, field.schema) for field in fields]),
         )
-        sidecar = Sidecar(Columns(table), ConnectSchema(SchemaType.STRUCT, fields=tuple(fields)))
+        sidecar = Sidecar(StructColumns(table), ConnectSchema(SchemaType.STRUCT, fields=tuple(fields)))
         return replace(run, sidecars={**run.sidecars, Role.KEY: sidecar})
 
     @staticmethod

@@ -18,7 +18,16 @@ from kafka_s3.schemas.json_form import to_json
 from kafka_s3.transforms.columns import NESTED, Struct, mapped, scalar
 from kafka_s3.transforms.fields import distinct, java_kind
 from kafka_s3.transforms.record import (
-    JavaDate, Part, Record, Refused, bare, default_of, field_value, java_class, require_map, require_struct,
+    JavaDate,
+    Part,
+    Record,
+    Refused,
+    bare,
+    default_of,
+    field_value,
+    java_class,
+    require_map,
+    require_struct,
 )  # fmt: skip
 
 PURPOSE: Final = "flattening"
@@ -106,7 +115,9 @@ class Flatten:
         return Struct(schema, tuple(arrays))
 
 
-def _flattened(schema: ConnectSchema, array: pa.ChunkedArray, inside: pa.ChunkedArray | None, out: list[pa.ChunkedArray]) -> bool:
+def _flattened(
+    schema: ConnectSchema, array: pa.ChunkedArray, inside: pa.ChunkedArray | None, out: list[pa.ChunkedArray]
+) -> bool:
     """Adds the leaves of a column; False where a default is nested. `inside` says which rows have the struct around it."""
     if schema.default is not None and array.null_count:
         if schema.kind in NESTED:

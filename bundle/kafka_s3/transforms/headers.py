@@ -7,7 +7,15 @@ from typing import Final
 
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.transforms.record import (
-    NULL_POINTER, Header, Part, Record, Refused, bare, field_value, require_map, require_struct,
+    NULL_POINTER,
+    Header,
+    Part,
+    Record,
+    Refused,
+    bare,
+    field_value,
+    require_map,
+    require_struct,
 )  # fmt: skip
 
 MISSING: Final = (
@@ -59,7 +67,9 @@ class HeaderFrom:
             return self._put(record, rest if self.moves else found, None, added)
         members = require_struct(value, schema, purpose)
         own = {f.name: field_value(members, f.name, f.schema, defaults=self.defaults) for f in schema.fields}
-        added = [self._header(schema, own, field, name=name) for field, name in zip(self.fields, self.names, strict=True)]
+        added = [
+            self._header(schema, own, field, name=name) for field, name in zip(self.fields, self.names, strict=True)
+        ]
         if not self.moves:
             return self._put(record, members, schema, added)
         rest = {name: member for name, member in own.items() if name not in self.fields}

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run
-from kafka_s3.records.values import JsonText, NO_TIMESTAMP
+from kafka_s3.records.values import NO_TIMESTAMP, JsonText
 from kafka_s3.schemas.arrow import arrow_type
 from kafka_s3.schemas.connect import TIMESTAMP, ConnectSchema, Field, SchemaType
 from kafka_s3.schemas.json_form import dumps
@@ -58,7 +58,12 @@ class InsertField:
         value, schema = self.part.of(record)
         if value is None:
             return record
-        said = {"topic": record.topic, "partition": record.partition, "offset": record.offset, "timestamp": record.timestamp}
+        said = {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp,
+        }
         added = {one.name: (said | {"static": self.static})[one.what] for one in self.insertions}
         if schema is None:
             return self.part.put(record, {**require_map(value, PURPOSE), **added}, None)

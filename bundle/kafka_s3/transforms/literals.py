@@ -22,7 +22,14 @@ QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
 TOKEN: Final = re.compile(r'[^\[\]{},:"]+')
 STRING: Final = ConnectSchema(SchemaType.STRING)
 WHOLE: Final = ((SchemaType.INT8, 7), (SchemaType.INT16, 15), (SchemaType.INT32, 31), (SchemaType.INT64, 63))
-ORDER: Final = (SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64, SchemaType.FLOAT32, SchemaType.FLOAT64)
+ORDER: Final = (
+    SchemaType.INT8,
+    SchemaType.INT16,
+    SchemaType.INT32,
+    SchemaType.INT64,
+    SchemaType.FLOAT32,
+    SchemaType.FLOAT64,
+)
 TIMES: Final = (
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"), "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", TIMESTAMP),
     (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}"), "yyyy-MM-dd", DATE),
@@ -195,7 +202,13 @@ def _embedded(value: Any, schema: Schema) -> str:
         case Decimal():
             return decimal_text(value)
         case dict():
-            return "{" + ",".join(f"{json.dumps(k, ensure_ascii=False)}:{_embedded(v, _member(schema, k))}" for k, v in value.items()) + "}"
+            return (
+                "{"
+                + ",".join(
+                    f"{json.dumps(k, ensure_ascii=False)}:{_embedded(v, _member(schema, k))}" for k, v in value.items()
+                )
+                + "}"
+            )
         case list() if schema is not None and schema.kind is SchemaType.MAP:
             return "{" + ",".join(f"{_embedded(k, schema.keys)}:{_embedded(v, schema.values)}" for k, v in value) + "}"
         case list():

@@ -16,7 +16,17 @@ from kafka_s3.records.runs import Run
 from kafka_s3.schemas.arrow import arrow_type
 from kafka_s3.schemas.connect import DECIMAL, Field, SchemaType
 from kafka_s3.transforms.columns import Struct, mapped, scalar
-from kafka_s3.transforms.record import JavaDate, Part, Record, Refused, Schema, field_value, java_class, require_map, require_struct
+from kafka_s3.transforms.record import (
+    JavaDate,
+    Part,
+    Record,
+    Refused,
+    Schema,
+    field_value,
+    java_class,
+    require_map,
+    require_struct,
+)
 
 PURPOSE: Final = "mask fields"
 BITS: Final = {"java.lang.Byte": 8, "java.lang.Short": 16, "java.lang.Integer": 32, "java.lang.Long": 64}

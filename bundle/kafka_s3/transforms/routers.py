@@ -16,7 +16,14 @@ from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType
 from kafka_s3.transforms.record import (
-    ILLEGAL, Part, Record, Refused, default_of, java_class, require_map, require_struct,
+    ILLEGAL,
+    Part,
+    Record,
+    Refused,
+    default_of,
+    java_class,
+    require_map,
+    require_struct,
 )  # fmt: skip
 
 BOUNDS: Final = "java.lang.IndexOutOfBoundsException"
@@ -86,7 +93,21 @@ class TimestampRouter:
 
     def _depth(self) -> int:
         """How much of year, day, hour, minute, second and millisecond decides about the text."""
-        finest = {"y": 4, "M": 7, "L": 7, "d": 7, "D": 7, "H": 9, "k": 9, "K": 9, "h": 9, "a": 9, "m": 11, "s": 13, "S": 16}
+        finest = {
+            "y": 4,
+            "M": 7,
+            "L": 7,
+            "d": 7,
+            "D": 7,
+            "H": 9,
+            "k": 9,
+            "K": 9,
+            "h": 9,
+            "a": 9,
+            "m": 11,
+            "s": 13,
+            "S": 16,
+        }
         return max(finest.get(text, 7) for text, count in self.dates.tokens if count)
 
 
@@ -111,9 +132,13 @@ class ExtractTopic:
             return record
         if found is None:
             what = self.text or f"whole {self.part}"
-            raise Refused(f"{'Header' if self.part is None else 'Field'} {what} is missing or null: it should be the topic.")
+            raise Refused(
+                f"{'Header' if self.part is None else 'Field'} {what} is missing or null: it should be the topic."
+            )
         if not isinstance(found, str):
-            raise Refused(f"{self.text or f'The whole {self.part}'} should be the topic, a string, found: {java_class(found)}")
+            raise Refused(
+                f"{self.text or f'The whole {self.part}'} should be the topic, a string, found: {java_class(found)}"
+            )
         return replace(record, topic=found)
 
     def _from_header(self, record: Record) -> Any:
@@ -152,14 +177,20 @@ class MessageTimestampRouter:
     def apply(self, record: Record) -> Record:
         """The record with its topic. Refuses values that are no maps, and those without such a time."""
         if record.value_schema is not None and record.value_schema.kind is not SchemaType.MAP:
-            raise Refused(f"Only Map objects supported for [{ROUTING}], found: {java_class(record.value, record.value_schema)}")
+            raise Refused(
+                f"Only Map objects supported for [{ROUTING}], found: {java_class(record.value, record.value_schema)}"
+            )
         value = require_map(record.value, ROUTING) if record.value_schema is None else dict(record.value or ())
         found = next((value[name] for name in self.names if value.get(name) is not None), None)
         if found is None:
-            raise Refused(f"The message has none of the fields {', '.join(self.names)}, one of which should be its time.")
+            raise Refused(
+                f"The message has none of the fields {', '.join(self.names)}, one of which should be its time."
+            )
         text = found if isinstance(found, str) else object_text(found)
         try:
             at = self.reads.parse(text)
         except ValueError:
-            raise Refused(f"Could not parse timestamp: value ({text}) does not match pattern ({self.reads.pattern})") from None
+            raise Refused(
+                f"Could not parse timestamp: value ({text}) does not match pattern ({self.reads.pattern})"
+            ) from None
         return replace(record, topic=formatted(self.format, record.topic, self.writes.format(at)))

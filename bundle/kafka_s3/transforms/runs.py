@@ -13,7 +13,7 @@ from kafka_s3.converters.header_text import HEADERS, TEXT
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
-from kafka_s3.records.values import Columns, JsonText, NO_TIMESTAMP, Nulls, Objects, Values
+from kafka_s3.records.values import NO_TIMESTAMP, StructColumns, JsonText, Nulls, Objects, Values
 from kafka_s3.schemas.inference import infer_table
 from kafka_s3.schemas.json_form import dumps
 from kafka_s3.transforms.literals import text_of
@@ -52,7 +52,13 @@ def runs_of(records: Sequence[Record], run: Run, place: TopicPartition) -> list[
     shared: dict[Schema, Schema] = {}
     for one in records:
         value_schema, key_schema = shared.setdefault(one.value_schema, one.value_schema), one.key_schema
-        kind = (one.topic, id(value_schema), one.value is None, shared.setdefault(key_schema, key_schema), one.key is None)
+        kind = (
+            one.topic,
+            id(value_schema),
+            one.value is None,
+            shared.setdefault(key_schema, key_schema),
+            one.key is None,
+        )
         groups.setdefault(kind, []).append(one)
     return [_run(group, run, place) for group in groups.values()]
 
@@ -77,7 +83,7 @@ def _values(items: list[Any]) -> Values:
 
 def as_json(values: Values, *, tables: bool) -> Values:
     """Values without schema as converters hand them on: JSON text, with a table of all fields where `tables`."""
-    if not isinstance(values, Objects | Columns):
+    if not isinstance(values, Objects | StructColumns):
         return values
     items = values.objects()
     texts = pa.array([_text(item).encode() for item in items], pa.binary())

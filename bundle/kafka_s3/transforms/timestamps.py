@@ -16,7 +16,18 @@ from kafka_s3.transforms.columns import Struct, mapped
 from kafka_s3.transforms.date_columns import converted
 from kafka_s3.transforms.fields import java_kind
 from kafka_s3.transforms.record import (
-    CONNECT, NULL_POINTER, JavaDate, Part, Record, Refused, bare, default_of, field_value, java_class, require_fields, require_map,
+    CONNECT,
+    NULL_POINTER,
+    JavaDate,
+    Part,
+    Record,
+    Refused,
+    bare,
+    default_of,
+    field_value,
+    java_class,
+    require_fields,
+    require_map,
     require_struct,
 )  # fmt: skip
 
@@ -140,9 +151,7 @@ class TimestampConverter:
             return self.dates.parse(text)
         except ValueError:
             pattern = self.dates.pattern
-            raise Refused(
-                f"Could not parse timestamp: value ({text}) does not match pattern ({pattern})"
-            ) from None
+            raise Refused(f"Could not parse timestamp: value ({text}) does not match pattern ({pattern})") from None
 
     def _written(self, epoch_ms: int) -> Any:
         match self.target:
