@@ -193,7 +193,7 @@ def transforms(vector: dict[str, Any]) -> dict[str, Any]:
         "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     }  # fmt: skip
-    chain = chain_of(settings_of({**base, **vector["config"]}), year=2025, tables=False)
+    chain = chain_of(settings_of({**base, **vector["config"]}), now_ms=START_MS, tables=False)
     assert chain is not None
     found = chain.apply(vectors.record(vector["record"]))
     return {"result": None if found is None else vectors.document(found)}

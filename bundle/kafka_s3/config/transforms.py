@@ -180,8 +180,8 @@ def _value(
         if row.required or (kind, row.key) in REQUIRED_BLANKS:
             found.faults.append(Fault(key, f'is required by {kind}: {row.doc}'))
         return default_of(row) if row.default is not None else None
-    if row.required and not texts[row.key] and row.type is Type.STRING and row.key in ("field", "header", "value.literal"):
-        return texts[row.key]
+    if row.required and not texts[row.key].strip() and row.type is Type.STRING and row.key in ("field", "header", "value.literal"):
+        return texts[row.key].strip()
     try:
         return parse(row, texts[row.key])
     except InvalidValue as wrong:
@@ -202,6 +202,8 @@ def _between(made: Configured, prefix: str) -> list[Fault]:
             if len(made.names("fields")) != len(made.names("headers")):
                 rule = "'fields' config must have the same number of elements as 'headers' config."
                 return [Fault(f"{prefix}fields", rule)]
+        case "schema_metadata" if made.optional("schema.name") is None and made.number("schema.version") is None:
+            return [Fault(f"{prefix}type", "Neither schema name nor version configured", "Set schema.name or schema.version.")]
         case "timestamp_converter" if made.text("target.type") == "string" and not made.text("format").strip():
             rule = "TimestampConverter requires format option to be specified when using string timestamps"
             return [Fault(f"{prefix}format", rule)]

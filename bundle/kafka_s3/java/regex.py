@@ -62,7 +62,7 @@ def _expanded(found: re.Match[str], reference: re.Match[str]) -> str:
     if escaped is not None:
         return str(escaped)
     if stray is not None:
-        raise ValueError("Illegal group reference" if stray == "$" else "character to be escaped is missing")
+        raise ValueError("Illegal group reference: group index is missing" if stray == "$" else "character to be escaped is missing")
     if name is not None:
         if name not in found.re.groupindex:
             raise ValueError(f"No group with name {{{name}}}")

@@ -76,12 +76,13 @@ def _quoted(pattern: str, at: int) -> tuple[str, int]:
 
 
 class SimpleDates:
-    """A pattern. `year` is the current one: years of two digits lie within 80 before it and 20 after. Raises ValueError, see `tokens`."""
+    """A pattern. Years of two digits lie within the 80 before `now_ms` (epoch) and 20 after. Raises ValueError, see `tokens`."""
 
-    def __init__(self, pattern: str, *, year: int) -> None:
+    def __init__(self, pattern: str, *, now_ms: int) -> None:
         self.pattern = pattern
         self.tokens = tokens(pattern)
-        self._century = year - 80
+        now = moment(now_ms)
+        self._century = days_of(now.year - 80, now.month, now.day) * DAY_MS + now.ms
 
     def format(self, epoch_ms: int) -> str:
         """The text of an instant."""
@@ -150,6 +151,7 @@ class _Reading:
         self._text = text
         self._at = 0
         self._century = century
+        self._ambiguous = False
         self._said: dict[str, int] = {}
 
     def read(self, token: Token, *, abutting: bool) -> None:
@@ -159,6 +161,7 @@ class _Reading:
                 raise ValueError(self._text)
             self._at += len(letter)
             return
+        begun = self._at
         while self._text[self._at : self._at + 1] in (" ", "\t"):
             self._at += 1
         if self._at >= len(self._text):
@@ -166,18 +169,21 @@ class _Reading:
         if letter in "zZX":
             self._zone(letter, count)
         elif token.numeric:
-            self._number(letter, count, abutting=abutting)
-        else:
+            self._number(letter, count, begun + count if abutting else None)
+        elif self._at == begun:
             self._name(letter)
+        else:
+            raise ValueError(self._text)
 
     def _say(self, what: str, number: int) -> None:
         self._said.pop(what, None)
         self._said[what] = number
 
-    def _number(self, letter: str, count: int, *, abutting: bool) -> None:
+    def _number(self, letter: str, count: int, stop: int | None) -> None:
+        """Digits, up to `stop` where others follow at once; blanks in front of them count there."""
         start = self._at
-        stop = start + count if abutting else len(self._text)
-        if stop > len(self._text):
+        stop = len(self._text) if stop is None else stop
+        if not start < stop <= len(self._text):
             raise ValueError(self._text)
         end = start + (self._text[start] == "-")
         while end < stop and self._text[end].isdecimal():
@@ -188,8 +194,10 @@ class _Reading:
         self._at = end
         number = int(digits)
         if letter in "yY" and count <= 2 and len(digits) == 2 and digits.isdecimal():
-            number += self._century // 100 * 100
-            number += 100 * (number < self._century)
+            start_year = moment(self._century).year
+            self._ambiguous = self._ambiguous or number == start_year % 100
+            number += start_year // 100 * 100
+            number += 100 * (number < start_year)
         self._say({"L": "M"}.get(letter, letter), number)
 
     def _name(self, letter: str) -> None:
@@ -250,39 +258,66 @@ class _Reading:
         self._say("z", sign * (int(hours) * 60 + int(past)))
 
     def epoch_ms(self) -> int:
-        said = self._said
-        hour = said.get("H", 0) if "H" in said else said["k"] % 24 if said.get("k") == 24 else said.get("k", 0)
-        half = next((name for name in reversed(said) if name in "HkhKa"), "H")
-        if half in "hKa":
-            hour = {12: 0}.get(said["h"], said["h"]) if "h" in said else said.get("K", 0)
-            hour += 12 * said.get("a", 0)
-        time = ((hour * 60 + said.get("m", 0)) * 60 + said.get("s", 0)) * 1000 + said.get("S", 0)
-        return self._days() * DAY_MS + time - said.get("z", 0) * 60_000
+        """The instant that was said; of two digits of a year, the one not before the century's start."""
+        found = self._day() * DAY_MS + self._time() - self._said.get("z", 0) * 60_000
+        if self._ambiguous and found < self._century:
+            self._said["y"] += 100
+            found = self._day() * DAY_MS + self._time() - self._said.get("z", 0) * 60_000
+        return found
 
-    def _days(self) -> int:
+    def _time(self) -> int:
         said = self._said
-        order = list(said)
-        weekday = said.get("E", said["u"] % 7 + 1 if "u" in said else None)
-        if "Y" in said and ("y" not in said or order.index("Y") > order.index("y")):
-            return first_sunday(said["Y"]) + 7 * (said.get("w", 1) - 1) + (weekday or SUNDAY) - SUNDAY
+        hour = max(self._stamp("H"), self._stamp("k"))
+        half = max(self._stamp("h"), self._stamp("K"))
+        of_day = {24: 0}.get(said["k"], said["k"]) if self._stamp("k") > self._stamp("H") else said.get("H", 0)
+        of_half = {12: 0}.get(said["h"], said["h"]) if self._stamp("h") > self._stamp("K") else said.get("K", 0)
+        if hour < 0 or (half >= 0 and "a" in said and max(half, self._stamp("a")) > hour):
+            of_day = of_half + 12 * said.get("a", 0)
+        return ((of_day * 60 + said.get("m", 0)) * 60 + said.get("s", 0)) * 1000 + said.get("S", 0)
+
+    def _stamp(self, name: str) -> int:
+        """When something was said, -1 where it was not."""
+        return list(self._said).index(name) if name in self._said else -1
+
+    def _day(self) -> int:
+        """Days since 1970; which fields count is decided as `Calendar` does, by what was said last."""
+        said = self._said
+        weekday, week = said.get("E", SUNDAY), said.get("w", 1)
+        if self._stamp("u") > self._stamp("E"):
+            later, iso = divmod(said["u"] - 1, 7)
+            weekday, week = (iso + 1) % 7 + 1, week + later
+        if "Y" in said and self._stamp("Y") > self._stamp("y"):
+            return first_sunday(said["Y"]) + 7 * (week - 1) + weekday - SUNDAY
         year = said.get("y", 1970)
         if said.get("G") == 0:
             year = 1 - year
-        latest = next((name for name in reversed(order) if name in "dD" or (weekday and name in "wWF")), "d")
-        if latest == "D":
-            return days_of(year, 1, 1) + said["D"] - 1
-        if latest == "w":
-            return first_sunday(year) + 7 * (said["w"] - 1) + (weekday or SUNDAY) - SUNDAY
         first = days_of(year, said.get("M", 1), 1)
         sunday = first - (first + 4) % 7
-        if latest == "W":
-            return sunday + 7 * (said["W"] - 1) + (weekday or SUNDAY) - SUNDAY
-        if latest == "F":
-            begun = sunday + (weekday or SUNDAY) - SUNDAY
-            return begun + 7 * (begun < first) + 7 * (said["F"] - 1)
-        return days_of(year, said.get("M", 1), said.get("d", 1))
+        match self._by():
+            case "D":
+                return days_of(year, 1, 1) + said["D"] - 1
+            case "w":
+                return first_sunday(year) + 7 * (week - 1) + weekday - SUNDAY
+            case "W":
+                return sunday + 7 * (said["W"] - 1) + weekday - SUNDAY
+            case "F":
+                begun = sunday + weekday - SUNDAY
+                return begun + 7 * (begun < first) + 7 * (said.get("F", 1) - 1)
+            case _:
+                return days_of(year, said.get("M", 1), said.get("d", 1))
+
+    def _by(self) -> str:
+        """The field that decides about the day: of the complete ones the last, else a week, else the day of the month."""
+        weekday = max(self._stamp("E"), self._stamp("u"))
+        alone = {name: self._stamp(name) for name in "dD"}
+        weeks = {name: max(self._stamp(name), weekday) if self._stamp(name) >= 0 <= weekday else -1 for name in "wFW"}
+        stamps = alone | weeks
+        if max(stamps.values()) < 0:
+            stamps = {name: self._stamp(name) for name in "wW"} | {"F": max(self._stamp("F"), weekday)}
+        best = max(stamps.values())
+        return max((name for name in stamps if stamps[name] == best), key=self._stamp) if best >= 0 else "d"
 
 
-_ISO_TIME = SimpleDates("HH:mm:ss.SSS'Z'", year=2000)
-_ISO_DATE = SimpleDates("yyyy-MM-dd", year=2000)
-_ISO = SimpleDates("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", year=2000)
+_ISO_TIME = SimpleDates("HH:mm:ss.SSS'Z'", now_ms=0)
+_ISO_DATE = SimpleDates("yyyy-MM-dd", now_ms=0)
+_ISO = SimpleDates("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", now_ms=0)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final
 
+from kafka_s3.java.hashing import hash_order
 from kafka_s3.java.numbers import (
     decimal_text,
     double_text,
@@ -69,7 +70,7 @@ class Cast:
             return self.part.put(record, cast(value, schema, self.whole), other)
         if schema is None:
             found = dict(require_map(value, PURPOSE))
-            found |= {name: cast(found.get(name), None, kind) for name, kind in self.fields.items()}
+            found |= {name: cast(found.get(name), None, self.fields[name]) for name in hash_order(self.fields)}
             return self.part.put(record, found, None)
         other = self._schema(schema)
         members = require_struct(value, schema, PURPOSE)

@@ -35,19 +35,19 @@ INSERTED: Final = ("topic", "partition", "offset", "timestamp", "static")
 DEFAULTS: Final = "replace.null.with.default"
 
 
-def chain_of(settings: Settings, *, year: int, tables: bool) -> Chain | None:
-    """The chain of a checked configuration, None where it has none. `year` is the current one (`SimpleDates`), `tables` as in `Chain`."""
+def chain_of(settings: Settings, *, now_ms: int, tables: bool) -> Chain | None:
+    """The chain of a checked configuration, None where it has none. `now_ms` is the time (`SimpleDates`), `tables` as in `Chain`."""
     found = configured_steps(settings).steps
     if not found:
         return None
-    steps = tuple(_step(one, year=year, strict=settings.strict) for one in found)
+    steps = tuple(_step(one, now_ms=now_ms, strict=settings.strict) for one in found)
     reads = frozenset(role for one in found for role in _reads(one))
     return Chain(steps, reads, tables)
 
 
-def _step(one: ConfiguredStep, *, year: int, strict: bool) -> Step:
+def _step(one: ConfiguredStep, *, now_ms: int, strict: bool) -> Step:
     predicate = _predicate(one.predicate) if one.predicate is not None else None
-    return Step(one.transform.java, _transform(one.transform, year=year, strict=strict), predicate, not one.negate)
+    return Step(one.transform.java, _transform(one.transform, now_ms=now_ms, strict=strict), predicate, not one.negate)
 
 
 def _reads(one: ConfiguredStep) -> list[Role]:
@@ -70,13 +70,13 @@ def _predicate(made: Configured) -> Predicate:
             return TopicNameMatches(compiled(made.text("pattern")))
 
 
-def _transform(made: Configured, *, year: int, strict: bool) -> Transform:
+def _transform(made: Configured, *, now_ms: int, strict: bool) -> Transform:
     if made.own:
         maker = entry_points(group=TRANSFORM_GROUP)[made.kind].load()
         own: Transform = maker(dict(made.texts))
         return own
     if made.kind in ON_TIMES:
-        return ON_TIMES[made.kind](made, year)
+        return ON_TIMES[made.kind](made, now_ms)
     if made.kind == "replace_field":
         return _replace_field(made, strict=strict)
     return MAKERS[made.kind](made)
@@ -170,19 +170,19 @@ def _deletes(made: Configured) -> Deletes:
     return gone if made.flag("drop.tombstones") else stays
 
 
-def _timestamp_converter(made: Configured, year: int) -> TimestampConverter:
+def _timestamp_converter(made: Configured, now_ms: int) -> TimestampConverter:
     pattern = made.text("format")
-    dates = SimpleDates(pattern, year=year) if pattern.strip() else None
+    dates = SimpleDates(pattern, now_ms=now_ms) if pattern.strip() else None
     target, unit = made.text("target.type"), made.text("unix.precision")
     return TimestampConverter(_part(made), made.text("field"), target, dates, unit, made.flag(DEFAULTS))
 
 
-def _timestamp_router(made: Configured, year: int) -> TimestampRouter:
-    return TimestampRouter(made.text("topic.format"), SimpleDates(made.text("timestamp.format"), year=year))
+def _timestamp_router(made: Configured, now_ms: int) -> TimestampRouter:
+    return TimestampRouter(made.text("topic.format"), SimpleDates(made.text("timestamp.format"), now_ms=now_ms))
 
 
-def _message_timestamp_router(made: Configured, year: int) -> MessageTimestampRouter:
-    reads, writes = (SimpleDates(made.text(f"{what}.timestamp.format"), year=year) for what in ("message", "topic"))
+def _message_timestamp_router(made: Configured, now_ms: int) -> MessageTimestampRouter:
+    reads, writes = (SimpleDates(made.text(f"{what}.timestamp.format"), now_ms=now_ms) for what in ("message", "topic"))
     return MessageTimestampRouter(made.text("topic.format"), made.names("message.timestamp.keys"), reads, writes)
 
 

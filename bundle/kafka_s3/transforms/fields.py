@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kafka_s3.java.hashing import hash_order
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
@@ -63,15 +64,12 @@ class ReplaceField:
             return record
         if schema is None:
             found = require_map(value, REPLACEMENT)
-            return self.part.put(record, {self._name(name): found[name] for name in found if self._stays(name)}, None)
+            return self.part.put(record, {self._name(name): found[name] for name in self._order(found)}, None)
         members = require_struct(value, schema, REPLACEMENT)
         other = bare(
             schema, fields=distinct([Field(self._name(field.name), field.schema) for field in self._kept(schema)])
         )
-        out = {
-            self._name(field.name): field_value(members, field.name, field.schema, defaults=self.defaults)
-            for field in self._kept(schema)
-        }
+        out = {field.name: self._value(members, schema, field) for field in other.fields}
         return self.part.put(record, out, other)
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
@@ -81,9 +79,35 @@ class ReplaceField:
     def _columns(self, value: Struct) -> Struct | None:
         kept = [Field(self._name(field.name), field.schema) for field in self._kept(value.schema)]
         arrays = [value.named(field.name) for field in self._kept(value.schema)]
-        if len({field.name for field in kept}) < len(kept):
+        new = set(self.renames.values())
+        if len({field.name for field in kept}) < len(kept) or any(f.name in new and not self._own(f, value.schema) for f in kept):
             return None
         return value.with_fields(list(zip(kept, arrays, strict=True)), bare(value.schema))
+
+    def _own(self, field: Field, schema: ConnectSchema) -> bool:
+        """Whether a field of the new struct is the renamed one, and no other one that has its name."""
+        old = [one for one, new in self.renames.items() if new == field.name]
+        return len(old) == 1 and self._stays(old[0]) and schema.field(old[0]) is not None
+
+    def _value(self, members: dict[str, Any], schema: ConnectSchema, field: Field) -> Any:
+        """The value of a field of the new struct, looked for as the original does: under the old name of its name, whatever that holds."""
+        name = {new: old for old, new in self.renames.items()}.get(field.name, field.name)
+        source = schema.field(name)
+        if source is None:
+            raise Refused(f"{name} is not a valid field name")
+        found = field_value(members, name, source.schema, defaults=self.defaults)
+        if found is None and not field.schema.optional and field.schema.default is None:
+            raise Refused(null_used(field))
+        if found is not None and java_class(found, source.schema) != java_class(found, field.schema):
+            kind, java = java_kind(field.schema), java_class(found, source.schema)
+            raise Refused(f'Invalid Java object for schema with type {kind}: class {java} for field: "{field.name}"')
+        return found
+
+    def _order(self, found: dict[str, Any]) -> list[str]:
+        """The names that stay; as Java's maps go through them where two get one name, and the last one wins."""
+        stay = [name for name in found if self._stays(name)]
+        clash = len({self._name(name) for name in stay}) < len(stay)
+        return [name for name in hash_order(found) if name in stay] if clash else stay
 
     def _stays(self, name: str) -> bool:
         return name not in self.exclude and (not self.include or name in self.include)
@@ -177,8 +201,7 @@ class HoistField:
         if schema is None:
             return self.part.put(record, {self.field: value}, None)
         if value is None and not schema.optional and schema.default is None:
-            required = f'Invalid value: null used for required field: "{self.field}", schema type: {java_kind(schema)}'
-            raise Refused(required)
+            raise Refused(null_used(Field(self.field, schema)))
         return self.part.put(record, {self.field: value}, self._schema(schema))
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
@@ -234,6 +257,11 @@ class ValueToKey:
         if found is None:
             raise Refused(f"Field does not exist: {name}")
         return found
+
+
+def null_used(field: Field) -> str:
+    """What Connect says of a null where none may be."""
+    return f'Invalid value: null used for required field: "{field.name}", schema type: {java_kind(field.schema)}'
 
 
 def java_kind(schema: Schema) -> str:

@@ -64,13 +64,14 @@ class InsertField:
             "offset": record.offset,
             "timestamp": record.timestamp,
         }
-        added = {one.name: (said | {"static": self.static})[one.what] for one in self.insertions}
+        added = [(one.name, (said | {"static": self.static})[one.what]) for one in self.insertions]
         if schema is None:
-            return self.part.put(record, {**require_map(value, PURPOSE), **added}, None)
+            known = {name: said for name, said in added if said is not None}
+            return self.part.put(record, {**require_map(value, PURPOSE), **known}, None)
         members = require_struct(value, schema, PURPOSE)
         other = bare(schema, fields=distinct([*schema.fields, *(one.field for one in self.insertions)]))
         own = {f.name: field_value(members, f.name, f.schema, defaults=self.defaults) for f in schema.fields}
-        return self.part.put(record, {**own, **added}, other)
+        return self.part.put(record, {**own, **dict(added)}, other)
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
         """More columns; JSON text is added to as text."""

@@ -61,7 +61,7 @@ def literal(text: str) -> Typed:
 def _time(text: str) -> Typed | None:
     for form, pattern, name in TIMES:
         if form.fullmatch(text):
-            at = SimpleDates(pattern, year=2000).parse(text)
+            at = SimpleDates(pattern, now_ms=0).parse(text)
             kind = SchemaType.INT64 if name == TIMESTAMP else SchemaType.INT32
             return (at // DAY_MS if name == DATE else at), ConnectSchema(kind, name=name, version=1)
     return None

@@ -113,7 +113,8 @@ class MaskField:
             if java in NUMBERS:
                 return NUMBERS[java](text)
         except (ValueError, InvalidOperation, OverflowError):
-            raise Refused(f"Unable to convert {text} (class java.lang.String) to number") from None
+            number = "a number" if java in BITS else "number"
+            raise Refused(f"Unable to convert {text} (class java.lang.String) to {number}") from None
         raise Refused(f"Cannot mask value of type class {java} with custom replacement.")
 
 

@@ -8,12 +8,19 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
-from kafka_s3.transforms.fields import distinct
-from kafka_s3.transforms.record import ILLEGAL, Header, Record, Refused, bare, field_value
+from kafka_s3.transforms.fields import ReplaceField, distinct
+from kafka_s3.transforms.insert_field import InsertField, Insertion
+from kafka_s3.transforms.record import ILLEGAL, Header, Part, Record, Refused, Schema, bare, field_value, require_fields
 
-ENVELOPE: Final = "Envelope"
-OF_THE_EVENT: Final = frozenset({"op", "ts_ms", "ts_us", "ts_ns"})
-DELETED: Final = Field("__deleted", ConnectSchema(SchemaType.STRING, optional=True))
+ENVELOPE: Final = ".Envelope"
+WITHIN: Final = {
+    **dict.fromkeys(("op", "ts_ms", "ts_us", "ts_ns"), None),
+    **dict.fromkeys(("id", "total_order", "data_collection_order"), "transaction"),
+    "updateDescription": "updateDescription",
+}
+"""Where fields are that are named without their struct; all others are in `source`."""
+DELETED: Final = "__deleted"
+STRING: Final = ConnectSchema(SchemaType.STRING)
 
 
 class Deletes(StrEnum):
@@ -31,7 +38,7 @@ class Deletes(StrEnum):
 REWRITING: Final = (Deletes.REWRITE, Deletes.REWRITE_WITH_TOMBSTONE)
 DROPPING: Final = (Deletes.DROP, Deletes.DROP_WITH_TOMBSTONE)
 KEEPING: Final = (
-    Deletes.REWRITE_WITH_TOMBSTONE, Deletes.DELETE_TO_TOMBSTONE, Deletes.DROP_WITH_TOMBSTONE, Deletes.BOTH,
+    Deletes.REWRITE_WITH_TOMBSTONE, Deletes.DROP_WITH_TOMBSTONE, Deletes.BOTH,
 )  # fmt: skip
 
 
@@ -42,6 +49,11 @@ class Reference(NamedTuple):
     field: str
     name: str
 
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The way to it."""
+        return (self.field,) if self.within is None else (self.within, self.field)
+
 
 def reference(text: str, prefix: str) -> Reference:
     """`field`, `struct.field`, each with `:name` if wanted. Raises ValueError."""
@@ -49,7 +61,7 @@ def reference(text: str, prefix: str) -> Reference:
     parts = path.split(".")
     if len(parts) > 2 or not all(parts):
         raise ValueError(f"Unexpected field value: {path}")
-    within = parts[0] if len(parts) == 2 else None if path in OF_THE_EVENT else "source"
+    within = parts[0] if len(parts) == 2 else WITHIN.get(path, "source")
     return Reference(within, parts[-1], prefix + (wanted or "_".join(parts)))
 
 
@@ -69,70 +81,92 @@ class ExtractNewRecordState:
         """The row, or what the delete mode makes of a delete; None for what it drops."""
         schema = record.value_schema
         if record.value is None:
-            return record if self.deletes in KEEPING else None
-        if not is_envelope(schema):
+            return self._tombstone(record) if self.deletes in KEEPING else None
+        if schema is None or not is_envelope(schema):
             return record
-        assert schema is not None
         event = record.value
-        added = tuple(Header(one.name, _said(one, event, schema), _schema(one, schema)) for one in self.headers)
-        record = replace(record, headers=(*record.headers, *added))
+        record = replace(record, headers=(*record.headers, *self._headers(event, schema)))
         after, before = event.get("after"), event.get("before")
         if after is None and before is None:
             return None
         if after is not None:
-            return self._row(record, event, after, state="after")
+            row = self._marked(replace(record, value=after, value_schema=_state(schema, "after")), "false")
+            row = self._routed(row, row.value, row.value_schema)
+            return self._without(self._with_fields(row, event, schema))
         if self.deletes in DROPPING:
             return None
         if self.deletes in REWRITING:
-            return self._row(record, event, before, state="before")
-        record = self._routed(record, before)
-        return replace(record, value=None, value_schema=_state(schema, "after"))
+            row = self._marked(replace(record, value=before, value_schema=_state(schema, "before")), "true")
+            row = self._routed(row, before, _state(schema, "before"))
+            return self._with_fields(self._without(row), event, schema)
+        other = None if self.deletes is Deletes.DELETE_TO_TOMBSTONE else _state(schema, "after")
+        gone = replace(record, value=None, value_schema=other)
+        return self._without(self._routed(gone, before, _state(schema, "before")))
 
-    def _row(self, record: Record, event: dict[str, Any], row: dict[str, Any], *, state: str) -> Record:
-        schema = record.value_schema
-        assert schema is not None
-        inner = _state(schema, state)
-        own = {field.name: field_value(row, field.name, field.schema, defaults=True) for field in inner.fields}
-        fields = [*inner.fields]
-        if self.drop_header:
-            record, fields, own = self._without(record, fields, own)
-        for one in self.fields:
-            fields.append(Field(one.name, _schema(one, schema)))
-            own[one.name] = _said(one, event, schema)
-        if self.deletes in REWRITING:
-            fields.append(DELETED)
-            own[DELETED.name] = "true" if state == "before" else "false"
-        record = self._routed(record, own)
-        return replace(record, value=own, value_schema=bare(inner, fields=distinct(fields)))
+    def _tombstone(self, record: Record) -> Record:
+        """The tombstone, with the only header that it can have."""
+        added = (Header(one.name, "d", STRING) for one in self.headers if one.path == ("op",))
+        return replace(record, headers=(*record.headers, *added))
 
-    def _routed(self, record: Record, row: dict[str, Any]) -> Record:
-        topic = row.get(self.route) if self.route else None
-        return record if topic is None else replace(record, topic=str(topic))
+    def _headers(self, event: dict[str, Any], schema: ConnectSchema) -> Iterator[Header]:
+        for one in self.headers:
+            found = schema.at(one.path)
+            if found is not None:
+                yield Header(one.name, _said(one, event), replace(bare_value(found), optional=True))
 
-    def _without(
-        self, record: Record, fields: list[Field], own: dict[str, Any]
-    ) -> tuple[Record, list[Field], dict[str, Any]]:
-        """The record without the fields that its header names."""
-        header = next((one for one in reversed(record.headers) if one.key == self.drop_header), None)
-        dropped = set(header.value) if header is not None and isinstance(header.value, list) else set()
-        gone = {field.name for field in fields if self._goes(field, dropped)}
-        kept = [field for field in fields if field.name not in gone]
-        if self.drop_from_key and record.key_schema is not None and record.key_schema.kind is SchemaType.STRUCT:
-            record = self._key_without(record, record.key_schema, dropped)
-        return record, kept, {name: value for name, value in own.items() if name not in gone}
+    def _marked(self, row: Record, deleted: str) -> Record:
+        """The row with `__deleted`, where deletes are rewritten."""
+        if self.deletes not in REWRITING:
+            return row
+        mark = InsertField(Part.VALUE, (Insertion("static", DELETED, True),), deleted, defaults=True)
+        return mark.apply(row)
 
-    def _goes(self, field: Field, dropped: set[Any]) -> bool:
-        return field.name in dropped and (field.schema.optional or not self.keep_compatible)
+    def _routed(self, record: Record, row: dict[str, Any], schema: Schema) -> Record:
+        if not self.route:
+            return record
+        field = schema.field(self.route) if schema is not None else None
+        if field is None:
+            raise Refused(f"{self.route} is not a valid field name")
+        if field.schema.kind is not SchemaType.STRING:
+            raise Refused(f"Field '{self.route}' is not of type STRING")
+        topic = field_value(row, self.route, field.schema, defaults=True)
+        return record if topic is None else replace(record, topic=topic)
 
-    def _key_without(self, record: Record, schema: ConnectSchema, dropped: set[Any]) -> Record:
-        kept = [field for field in schema.fields if not self._goes(field, dropped)]
-        key = {field.name: record.key.get(field.name) for field in kept}
-        return replace(record, key=key, key_schema=bare(schema, fields=tuple(kept)))
+    def _with_fields(self, row: Record, event: dict[str, Any], schema: ConnectSchema) -> Record:
+        """The row with fields of the event behind its own; those that the event does not have are left out."""
+        inner = row.value_schema
+        assert inner is not None
+        known = [(one, found) for one in self.fields if (found := schema.at(one.path)) is not None]
+        fields = [Field(one.name, replace(bare_value(found), optional=True)) for one, found in known]
+        other = bare(inner, fields=distinct([*inner.fields, *fields]))
+        said = {one.name: _said(one, event) for one, _ in known}
+        return replace(row, value={**row.value, **said}, value_schema=other)
+
+    def _without(self, row: Record) -> Record:
+        """The row, and the key where asked, without the fields that a header names."""
+        header = next((one for one in reversed(row.headers) if one.key == self.drop_header), None)
+        if not self.drop_header or header is None or not isinstance(header.value, list) or not header.value:
+            return row
+        for part in (Part.KEY, Part.VALUE):
+            value, schema = part.of(row)
+            if value is None or schema is None or (part is Part.KEY and not self.drop_from_key):
+                continue
+            fields = require_fields(schema).fields if self.keep_compatible else ()
+            gone = [one.name for one in fields if one.schema.optional and one.name in header.value]
+            exclude = frozenset(gone if self.keep_compatible else header.value)
+            if exclude:
+                row = ReplaceField(part, exclude, frozenset(), {}, defaults=True).apply(row)
+        return row
 
 
-def is_envelope(schema: ConnectSchema | None) -> bool:
+def is_envelope(schema: ConnectSchema) -> bool:
     """Whether a value's schema is that of a change event."""
-    return schema is not None and (schema.name or "").endswith(ENVELOPE) and schema.kind is SchemaType.STRUCT
+    return schema.kind is SchemaType.STRUCT and (schema.name or "").endswith(ENVELOPE)
+
+
+def bare_value(schema: ConnectSchema) -> ConnectSchema:
+    """A schema without default, required."""
+    return replace(schema, optional=False, default=None)
 
 
 def _state(schema: ConnectSchema, name: str) -> ConnectSchema:
@@ -142,24 +176,6 @@ def _state(schema: ConnectSchema, name: str) -> ConnectSchema:
     return found.schema
 
 
-def _schema(one: Reference, schema: ConnectSchema) -> ConnectSchema:
-    """The schema of what a reference says, always optional."""
-    found = next(_steps(one, schema), None)
-    if found is None:
-        raise Refused(f"Unexpected field name: {one.field}", ILLEGAL)
-    return replace(found, optional=True, default=None)
-
-
-def _steps(one: Reference, schema: ConnectSchema) -> Iterator[ConnectSchema]:
-    path = (one.field,) if one.within is None else (one.within, one.field)
-    found = schema.at(path)
-    if found is not None:
-        yield found
-
-
-def _said(one: Reference, event: dict[str, Any], schema: ConnectSchema) -> Any:
+def _said(one: Reference, event: dict[str, Any]) -> Any:
     holder = event if one.within is None else event.get(one.within)
-    found = _schema(one, schema) and schema.at((one.field,) if one.within is None else (one.within, one.field))
-    if holder is None or found is None:
-        return None
-    return field_value(holder, one.field, found, defaults=True)
+    return None if holder is None else holder.get(one.field)

@@ -27,8 +27,8 @@ from kafka_s3.transforms.record import (
 )  # fmt: skip
 
 BOUNDS: Final = "java.lang.IndexOutOfBoundsException"
-TOPIC: Final = re.compile(r"\$\{topic\}", re.IGNORECASE)
-TIMESTAMP: Final = re.compile(r"\$\{timestamp\}", re.IGNORECASE)
+TOPIC: Final = re.compile(r"\$\{topic\}")
+TIMESTAMP: Final = re.compile(r"\$\{timestamp\}")
 EXTRACTION: Final = "extracting the topic"
 ROUTING: Final = "routing by a timestamp of the message"
 
@@ -87,7 +87,7 @@ class TimestampRouter:
         coarse = all(not count or text in "GyYMLwWDdFEuaHkKhmsS" for text, count in self.dates.tokens)
         if first != last or not coarse or not np.isin("y", [text for text, _ in self.dates.tokens]):
             return None
-        whole = SimpleDates("yyyyDDDHHmmssSSS"[: self._depth()], year=2000)
+        whole = SimpleDates("yyyyDDDHHmmssSSS"[: self._depth()], now_ms=0)
         edges = {whole.format(int(at)) for at in (run.timestamps.min(), run.timestamps.max())}
         return replace(run, topic=formatted(self.format, place.topic, first)) if len(edges) == 1 else None
 

@@ -18,7 +18,7 @@ _TEXT, _LIST, _FLAG, _INT = Type.STRING, Type.LIST, Type.BOOLEAN, Type.INT
 
 
 def _text(key: str, default: str | None, doc: str, **more: object) -> Option:
-    return Option(key, _TEXT, default, doc, _GROUP, trimmed=False, **more)  # type: ignore[arg-type]
+    return Option(key, _TEXT, default, doc, _GROUP, **more)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
