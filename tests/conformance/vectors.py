@@ -51,6 +51,8 @@ def _value(value: Any, schema: ConnectSchema | None) -> Any:
 def _written(value: Any, schema: ConnectSchema | None) -> Any:
     if value is None:
         return None
+    if schema is not None and schema.kind is SchemaType.MAP and not (schema.keys and schema.values):
+        return {name: _written(member, None) for name, member in value}
     if schema is not None and (schema.items or schema.kind is not SchemaType.ARRAY):
         return to_json(value, schema)
     if isinstance(value, JavaDate):

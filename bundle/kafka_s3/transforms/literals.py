@@ -43,9 +43,9 @@ def literal(text: str) -> Typed:
     stripped = text.strip()
     if stripped in ("null", "true", "false"):
         return (None, None) if stripped == "null" else (stripped == "true", ConnectSchema(SchemaType.BOOLEAN))
-    time = _time(stripped)
+    time = _time(stripped, 0)
     if time is not None:
-        return time
+        return time[0]
     if stripped[:1] in ("[", "{"):
         try:
             found, end = _nested(stripped, 0)
@@ -58,12 +58,15 @@ def literal(text: str) -> Typed:
     return stripped if stripped else text, STRING
 
 
-def _time(text: str) -> Typed | None:
+def _time(text: str, at: int) -> tuple[Typed, int] | None:
+    """The date or time at a position, and where it ends."""
     for form, pattern, name in TIMES:
-        if form.fullmatch(text):
-            at = SimpleDates(pattern, now_ms=0).parse(text)
+        found = form.match(text, at)
+        if found is not None and text[found.end() : found.end() + 1] in ("", ",", "]", "}", ":", " "):
+            when = SimpleDates(pattern, now_ms=0).parse(found[0])
             kind = SchemaType.INT64 if name == TIMESTAMP else SchemaType.INT32
-            return (at // DAY_MS if name == DATE else at), ConnectSchema(kind, name=name, version=1)
+            value = when // DAY_MS if name == DATE else when
+            return (value, ConnectSchema(kind, name=name, version=1)), found.end()
     return None
 
 
@@ -76,7 +79,8 @@ def _number(text: str) -> Typed:
         for kind, bits in WHOLE:
             if -(2**bits) <= exact < 2**bits:
                 return int(exact), ConnectSchema(kind)
-        return exact, decimal_schema(exact)
+        if exact.as_tuple().exponent == 0:
+            return exact, decimal_schema(exact)
     near = narrow(float(exact))
     if math.isfinite(near):
         return near, ConnectSchema(SchemaType.FLOAT32)
@@ -97,6 +101,9 @@ def _nested(text: str, at: int) -> tuple[Typed, int]:
         return _array(text, at + 1)
     if text[at] == "{":
         return _map(text, at + 1)
+    time = _time(text, at)
+    if time is not None:
+        return time
     quoted = QUOTED.match(text, at)
     if quoted is not None:
         return (re.sub(r"\\(.)", r"\1", quoted[1]), STRING), quoted.end()
