@@ -60,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What became of a batch: runs, failures, and the offsets of null values (tombstones).
+    """What became of a batch: runs, failures, the offsets of null values (tombstones), and of records that a transform dropped.
 
     Each run is in offset order, and so are the runs' first offsets; runs of different schemas may stretch over each other.
     """
@@ -68,3 +68,4 @@ class Decoded:
     runs: list[Run] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     nulls: list[int] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
-from kafka_s3.converters.whole_records import RecordConverter
+from kafka_s3.converters.whole_records import RecordDecoder
 from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.task.record_filter import record_filter_of
 from kafka_s3.formats.format import Format
@@ -48,7 +48,7 @@ from kafka_s3.task.writer import TopicPartitionWriter
 class Pipeline:
     """How records become files under one configuration. Made once per process from the settings; `folder` is for spilled parts."""
 
-    converter: Callable[[TopicPartition], RecordConverter]
+    converter: Callable[[TopicPartition], RecordDecoder]
     extractor: TimestampExtractor | None
     partitioner: Partitioner
     rules: RotationRules
@@ -176,6 +176,7 @@ class _Task:
             return
         decoded = self._converter.decode(*self._converter_input(batch))
         self._bad.nulls(decoded.nulls, batch)
+        self._bad.dropped(decoded.dropped)
         failures = list(decoded.failures)
         parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
         failures += [failure for part in _interleaved(parts) for failure in self._writer.write(part)]

@@ -76,7 +76,7 @@ class Chain:
         out = Transformed()
         for run in runs:
             for found in self._run(run, place, 0, out):
-                out.runs.append(self._finished(found))
+                out.runs.append(self._finished(found, place))
         out.runs.sort(key=lambda run: int(run.offsets[0]))
         out.failures.sort(key=lambda failure: failure.offset)
         out.dropped.sort()
@@ -133,7 +133,7 @@ class Chain:
                     kept.append(found)
         yield from runs_of(kept, run, place)
 
-    def _finished(self, run: Run) -> Run:
+    def _finished(self, run: Run, place: TopicPartition) -> Run:
         """A run as converters hand it on."""
         sidecars = {}
         for role, sidecar in run.sidecars.items():
@@ -141,7 +141,8 @@ class Chain:
             sidecars[role] = replace(sidecar, values=values)
         values = as_json(run.values, tables=self.tables) if run.schema is None else run.values
         schema = None if run.tombstones else run.schema
-        return replace(run, values=values, schema=schema, sidecars=sidecars)
+        topic = None if run.topic == place.topic else run.topic
+        return replace(run, values=values, schema=schema, sidecars=sidecars, topic=topic)
 
 
 def _chosen(step: Step, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_] | None:

@@ -41,8 +41,12 @@ def chain_of(settings: Settings, *, now_ms: int, tables: bool) -> Chain | None:
     if not found:
         return None
     steps = tuple(_step(one, now_ms=now_ms, strict=settings.strict) for one in found)
-    reads = frozenset(role for one in found for role in _reads(one))
-    return Chain(steps, reads, tables)
+    return Chain(steps, read_by_transforms(settings), tables)
+
+
+def read_by_transforms(settings: Settings) -> frozenset[Role]:
+    """The parts beside the value that the transforms of a configuration look at: keys, headers."""
+    return frozenset(role for one in configured_steps(settings).steps for role in _reads(one))
 
 
 def _step(one: ConfiguredStep, *, now_ms: int, strict: bool) -> Step:

@@ -13,7 +13,7 @@ from kafka_s3.converters.header_text import HEADERS, TEXT
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
-from kafka_s3.records.values import NO_TIMESTAMP, StructColumns, JsonText, Nulls, Objects, Values
+from kafka_s3.records.values import NO_TIMESTAMP, JsonText, Nulls, Objects, StructColumns, Values
 from kafka_s3.schemas.inference import infer_table
 from kafka_s3.schemas.json_form import dumps
 from kafka_s3.transforms.literals import text_of

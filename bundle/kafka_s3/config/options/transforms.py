@@ -7,10 +7,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.config.option import (
-    InvalidValue, OneOf, OneOfAnyCase, Option, OptionGroup, Type, Value,
+    InvalidValue,
+    OneOf,
+    OneOfAnyCase,
+    Option,
+    OptionGroup,
+    Type,
+    Value,
 )  # fmt: skip
 from kafka_s3.config.options.transform_values import (
-    CastSpec, DatePattern, FilledList, FilledText, JavaPattern, Pairs, References,
+    CastSpec,
+    DatePattern,
+    FilledList,
+    FilledText,
+    JavaPattern,
+    Pairs,
+    References,
 )  # fmt: skip
 
 _GROUP = OptionGroup.TRANSFORMS
