@@ -25,9 +25,9 @@ from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, decide
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.transforms.classes import chain_of
 from kafka_s3.wiring.pipeline import block_names, make_pipeline
 from kafka_s3.wiring.sink import build_sink
-from kafka_s3.transforms.classes import chain_of
 from tests.conformance import vectors
 
 START_MS = 1705312800000

@@ -18,7 +18,11 @@ _OF_PARTS: Final = {
 }  # fmt: skip
 
 TRANSFORMS: Final[Mapping[str, str]] = {
-    **{f"{_KAFKA}{java}${part.title()}": f"{kind}.{part}" for java, kind in _OF_PARTS.items() for part in ("key", "value")},
+    **{
+        f"{_KAFKA}{java}${part.title()}": f"{kind}.{part}"
+        for java, kind in _OF_PARTS.items()
+        for part in ("key", "value")
+    },
     _KAFKA + "DropHeaders": "drop_headers",
     _KAFKA + "Filter": "filter",
     _KAFKA + "InsertHeader": "insert_header",

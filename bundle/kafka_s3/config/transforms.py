@@ -1,4 +1,4 @@
-"""Which steps does a configuration's `transforms` stand for? Class, part, predicate and settings of each, checked, with all that is wrong."""
+"""Which steps does a configuration's `transforms` stand for? Class, part, predicate and settings of each, and all that is wrong."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ class Steps:
 def configured_steps(settings: Settings) -> Steps:
     """The steps of a configuration. Settings that hold unresolved references are not judged yet."""
     found = Steps()
-    predicates = {alias: _one(settings, f"predicates.{alias}.", alias, found) for alias in _names(settings, "predicates")}
+    predicates = {
+        alias: _one(settings, f"predicates.{alias}.", alias, found) for alias in _names(settings, "predicates")
+    }
     for alias in _names(settings, "transforms"):
         prefix = f"transforms.{alias}."
         transform = _one(settings, prefix, alias, found)
@@ -115,6 +117,11 @@ def configured_steps(settings: Settings) -> Steps:
             found.faults.append(Fault(f"{prefix}type", "drops every record without a predicate.", warning=True))
         found.steps.append(ConfiguredStep(transform, predicates.get(name) if name else None, negate))
     return found
+
+
+def routes(settings: Settings) -> bool:
+    """Whether a transform of the configuration may change topics."""
+    return any(one.transform.routes for one in configured_steps(settings).steps)
 
 
 def _names(settings: Settings, key: str) -> tuple[str, ...]:
@@ -144,14 +151,22 @@ def _one(settings: Settings, prefix: str, alias: str, found: Steps) -> Configure
     try:
         name = str((_KNOWN_PREDICATES if is_predicate else _KNOWN).accept(given))
     except InvalidValue as wrong:
-        halves = [java for java in TRANSFORMS if java.startswith(f"{given}$") or java.rpartition(".")[2].startswith(f"{given}$")]
+        halves = [
+            java
+            for java in TRANSFORMS
+            if java.startswith(f"{given}$") or java.rpartition(".")[2].startswith(f"{given}$")
+        ]
         rule = "is abstract and cannot be created." if halves else wrong.rule
         found.faults.append(Fault(key, rule, f"Did you mean {', '.join(halves)}?" if halves else wrong.remedy))
         return None
     kind, _, part = name.partition(".")
     if kind not in SETTINGS:
         kind, part = name, ""
-    texts = {one.removeprefix(prefix) for one in settings.given_keys if one.startswith(prefix) and one not in settings.pending}
+    texts = {
+        one.removeprefix(prefix)
+        for one in settings.given_keys
+        if one.startswith(prefix) and one not in settings.pending
+    }
     plain = {one: settings.text(prefix + one) for one in texts if one not in STEP_KEYS}
     made = Configured(alias, kind, part, _values(settings, prefix, kind, plain, found), plain, frozenset(plain))
     found.faults.extend(_between(made, prefix))
@@ -165,22 +180,27 @@ def _values(settings: Settings, prefix: str, kind: str, texts: Mapping[str, str]
         values[name] = _value(settings, prefix, row, kind, texts, found)
     for name in sorted(set(texts) - set(rows)) if kind in SETTINGS else ():
         found.faults.append(
-            Fault(prefix + name, "is not a setting of that class and is ignored.", did_you_mean(name, rows), warning=True)
+            Fault(
+                prefix + name, "is not a setting of that class and is ignored.", did_you_mean(name, rows), warning=True
+            )
         )
     return values
 
 
-def _value(
-    settings: Settings, prefix: str, row: Option, kind: str, texts: Mapping[str, str], found: Steps
-) -> Value:
+def _value(settings: Settings, prefix: str, row: Option, kind: str, texts: Mapping[str, str], found: Steps) -> Value:
     key = prefix + row.key
     if key in settings.pending:
         return None
     if row.key not in texts:
         if row.required or (kind, row.key) in REQUIRED_BLANKS:
-            found.faults.append(Fault(key, f'is required by {kind}: {row.doc}'))
+            found.faults.append(Fault(key, f"is required by {kind}: {row.doc}"))
         return default_of(row) if row.default is not None else None
-    if row.required and not texts[row.key].strip() and row.type is Type.STRING and row.key in ("field", "header", "value.literal"):
+    if (
+        row.required
+        and not texts[row.key].strip()
+        and row.type is Type.STRING
+        and row.key in ("field", "header", "value.literal")
+    ):
         return texts[row.key].strip()
     try:
         return parse(row, texts[row.key])
@@ -203,7 +223,11 @@ def _between(made: Configured, prefix: str) -> list[Fault]:
                 rule = "'fields' config must have the same number of elements as 'headers' config."
                 return [Fault(f"{prefix}fields", rule)]
         case "schema_metadata" if made.optional("schema.name") is None and made.number("schema.version") is None:
-            return [Fault(f"{prefix}type", "Neither schema name nor version configured", "Set schema.name or schema.version.")]
+            return [
+                Fault(
+                    f"{prefix}type", "Neither schema name nor version configured", "Set schema.name or schema.version."
+                )
+            ]
         case "timestamp_converter" if made.text("target.type") == "string" and not made.text("format").strip():
             rule = "TimestampConverter requires format option to be specified when using string timestamps"
             return [Fault(f"{prefix}format", rule)]

@@ -7,7 +7,8 @@ from typing import Final
 
 CLASSES: Final = {
     "Lower": "a-z", "Upper": "A-Z", "ASCII": r"\x00-\x7F", "Alpha": "a-zA-Z", "Digit": "0-9", "Alnum": "a-zA-Z0-9",
-    "Punct": r"!-/:-@\[-`{-~", "Graph": "!-~", "Print": " -~", "Blank": r" \t", "XDigit": "0-9a-fA-F", "Space": r"\s", "Cntrl": r"\x00-\x1F\x7F",
+    "Punct": r"!-/:-@\[-`{-~", "Graph": "!-~", "Print": " -~", "Blank": r" \t", "XDigit": "0-9a-fA-F", "Space": r"\s",
+    "Cntrl": r"\x00-\x1F\x7F",
 }  # fmt: skip
 QUOTED: Final = re.compile(r"\\Q(.*?)(?:\\E|\Z)", re.DOTALL)
 PROPERTY: Final = re.compile(r"\\(?:([pP])\{(\w+)\}|(.))", re.DOTALL)
@@ -62,7 +63,9 @@ def _expanded(found: re.Match[str], reference: re.Match[str]) -> str:
     if escaped is not None:
         return str(escaped)
     if stray is not None:
-        raise ValueError("Illegal group reference: group index is missing" if stray == "$" else "character to be escaped is missing")
+        raise ValueError(
+            "Illegal group reference: group index is missing" if stray == "$" else "character to be escaped is missing"
+        )
     if name is not None:
         if name not in found.re.groupindex:
             raise ValueError(f"No group with name {{{name}}}")

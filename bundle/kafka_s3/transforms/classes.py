@@ -25,7 +25,7 @@ from kafka_s3.transforms.literals import literal
 from kafka_s3.transforms.mask_field import MaskField
 from kafka_s3.transforms.new_record_state import Deletes, ExtractNewRecordState, reference
 from kafka_s3.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
-from kafka_s3.transforms.record import Header, Part, Predicate, Transform
+from kafka_s3.transforms.record import Header, Part, Predicate, Refused, Transform
 from kafka_s3.transforms.routers import ExtractTopic, MessageTimestampRouter, RegexRouter, TimestampRouter
 from kafka_s3.transforms.schema_metadata import SetSchemaMetadata
 from kafka_s3.transforms.timestamps import TimestampConverter
@@ -47,6 +47,26 @@ def chain_of(settings: Settings, *, now_ms: int, tables: bool) -> Chain | None:
 def read_by_transforms(settings: Settings) -> frozenset[Role]:
     """The parts beside the value that the transforms of a configuration look at: keys, headers."""
     return frozenset(role for one in configured_steps(settings).steps for role in _reads(one))
+
+
+def has_targets_apart(settings: Settings) -> bool:
+    """Whether no two topics of Kafka can go to one topic: one topic alone, or patterns that send the listed ones apart."""
+    topics = settings.names("topics")
+    if settings.text("topics.regex"):
+        return False
+    if len(topics) < 2:
+        return True
+    found = [one for one in configured_steps(settings).steps if one.transform.routes]
+    if any(one.predicate is not None or one.transform.kind != "regex_router" for one in found):
+        return False
+    targets = list(topics)
+    for one in found:
+        router = RegexRouter(compiled(one.transform.text("regex")), one.transform.text("replacement"))
+        try:
+            targets = [router.target(topic) for topic in targets]
+        except Refused:
+            return False
+    return len(set(targets)) == len(topics)
 
 
 def _step(one: ConfiguredStep, *, now_ms: int, strict: bool) -> Step:

@@ -80,7 +80,9 @@ class ReplaceField:
         kept = [Field(self._name(field.name), field.schema) for field in self._kept(value.schema)]
         arrays = [value.named(field.name) for field in self._kept(value.schema)]
         new = set(self.renames.values())
-        if len({field.name for field in kept}) < len(kept) or any(f.name in new and not self._own(f, value.schema) for f in kept):
+        if len({field.name for field in kept}) < len(kept) or any(
+            f.name in new and not self._own(f, value.schema) for f in kept
+        ):
             return None
         return value.with_fields(list(zip(kept, arrays, strict=True)), bare(value.schema))
 
@@ -121,7 +123,7 @@ class ReplaceField:
 
 @dataclass(frozen=True, slots=True)
 class ExtractField:
-    """Puts one field in the place of the whole part; `path` has several names under `field.syntax.version=v2`, `text` is the path as given."""
+    """Puts one field in the place of the whole part; `path` has several names with version 2 of the syntax, `text` is it as given."""
 
     part: Part
     path: tuple[str, ...]

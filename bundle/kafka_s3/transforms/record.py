@@ -141,9 +141,11 @@ _LOGICAL: Final = {
     DATE: "java.util.Date", TIME: "java.util.Date", TIMESTAMP: "java.util.Date", DECIMAL: "java.math.BigDecimal",
 }  # fmt: skip
 _KINDS: Final = {
-    SchemaType.INT8: "java.lang.Byte", SchemaType.INT16: "java.lang.Short", SchemaType.INT32: "java.lang.Integer", SchemaType.INT64: "java.lang.Long",
+    SchemaType.INT8: "java.lang.Byte", SchemaType.INT16: "java.lang.Short", SchemaType.INT32: "java.lang.Integer",
+    SchemaType.INT64: "java.lang.Long",
     SchemaType.FLOAT32: "java.lang.Float", SchemaType.FLOAT64: "java.lang.Double", SchemaType.BOOLEAN: "java.lang.Boolean",
-    SchemaType.STRING: "java.lang.String", SchemaType.BYTES: "[B", SchemaType.ARRAY: "java.util.ArrayList", SchemaType.MAP: "java.util.HashMap",
+    SchemaType.STRING: "java.lang.String", SchemaType.BYTES: "[B", SchemaType.ARRAY: "java.util.ArrayList",
+    SchemaType.MAP: "java.util.HashMap",
     SchemaType.STRUCT: "org.apache.kafka.connect.data.Struct",
 }  # fmt: skip
 

@@ -72,7 +72,9 @@ class TransformedRecords:
             read, failed = converter.headers(batch)
             bad = np.array([failure.offset for failure in failed], np.int64)
             runs = [piece for run in runs for piece in _with_any_headers(run, batch, read, bad=bad)]
-            failures += [failure for failure in failed if failure.offset not in {one.offset for one in decoded.failures}]
+            failures += [
+                failure for failure in failed if failure.offset not in {one.offset for one in decoded.failures}
+            ]
         return runs, failures
 
 
