@@ -90,6 +90,7 @@ class RoutedWriter:
 
     def write(self, part: Interleaved) -> list[Failure]:
         """Writes records of one delivery; gives those that cannot go with the open files."""
+        self.others = {topic: writer for topic, writer in self.others.items() if writer.open.files}
         lanes = [_Lane(self._writer(topic), own) for topic, own in part.by_topic()]
         rejected: list[Failure] = []
         while lanes := [lane for lane in lanes if lane.row < len(lane.part)]:
@@ -128,7 +129,6 @@ class RoutedWriter:
         for writer in self._writers():
             writer.close(reason)
         self.own.frontier = max(writer.frontier for writer in self._writers())
-        self.others.clear()
 
     def abort(self) -> None:
         """Drops what is open and the uploads of what was closed: none of it will be committed."""
