@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 
 
 def hash_order(names: Collection[str]) -> list[str]:
@@ -13,6 +14,7 @@ def hash_order(names: Collection[str]) -> list[str]:
     return sorted(names, key=lambda name: _spread(_hash(name)) & (capacity - 1))
 
 
+@lru_cache(maxsize=10_000)
 def _hash(text: str) -> int:
     found = 0
     units = text.encode("utf-16-be", "surrogatepass")

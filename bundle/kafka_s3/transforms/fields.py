@@ -108,7 +108,7 @@ class ReplaceField:
     def _order(self, found: dict[str, Any]) -> list[str]:
         """The names that stay; as Java's maps go through them where two get one name, and the last one wins."""
         stay = [name for name in found if self._stays(name)]
-        clash = len({self._name(name) for name in stay}) < len(stay)
+        clash = bool(self.renames) and len({self._name(name) for name in stay}) < len(stay)
         return [name for name in hash_order(found) if name in stay] if clash else stay
 
     def _stays(self, name: str) -> bool:

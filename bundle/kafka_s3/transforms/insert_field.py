@@ -104,8 +104,7 @@ class InsertField:
         objects = pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}"))
         if not pc.all(objects).as_py() or len(set(names)) < len(names) or _may_hold(texts, names):
             return None
-        empty = pc.equal(pc.binary_length(pc.ascii_trim_whitespace(texts.cast(pa.string()))), 2)
-        if pc.any(empty).as_py() or pc.any(pc.match_substring_regex(texts, rb"^\{\s*\}$")).as_py():
+        if not pc.all(pc.match_substring(texts, b'"')).as_py():  # an object without any name
             return None
         arrays = [array.combine_chunks() for array in self._arrays(run, place)]
         pieces: list[Any] = [pc.binary_slice(texts, 0, -1)]
@@ -120,8 +119,12 @@ class InsertField:
 
 def _may_hold(texts: pa.Array, names: list[str]) -> bool:
     """Whether a document may have a member of one of these names: its text holds the name, or an escape that could mean it."""
-    patterns = [*(dumps(name).encode() for name in names), b"\\u"]
-    return any(pc.any(pc.match_substring(texts, pattern)).as_py() for pattern in patterns)
+    if texts.type != pa.binary():
+        return True
+    _, places, content = texts.buffers()
+    first, last = np.frombuffer(places, np.int32)[[texts.offset, texts.offset + len(texts)]].tolist()
+    whole = content[first:last].to_pybytes() if content is not None else b""
+    return any(pattern in whole for pattern in (*(dumps(name).encode() for name in names), b"\\u"))
 
 
 def _plain(array: pa.Array) -> pa.Array:

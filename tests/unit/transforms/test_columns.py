@@ -40,7 +40,9 @@ KINDS = (
 )  # fmt: skip
 CASTS = st.sampled_from(KINDS)
 BITS = {SchemaType.INT8: 7, SchemaType.INT16: 15, SchemaType.INT32: 31, SchemaType.INT64: 63}
-TEXTS = st.sampled_from(["7", "-12", "x", "", "true", "2024-01-15 10:00:00.123", "1999-12-31 23:59:59.999", "300", "3.5"])
+TEXTS = st.sampled_from(
+    ["7", "-12", "x", "", "true", "2024-01-15 10:00:00.123", "1999-12-31 23:59:59.999", "300", "3.5"]
+)
 FULL = "yyyy-MM-dd HH:mm:ss.SSS"
 
 
@@ -49,13 +51,20 @@ def schemas(draw: st.DrawFn, depth: int = 0) -> ConnectSchema:
     optional = draw(st.booleans())
     which = draw(st.sampled_from([*KINDS, DATE, TIME, TIMESTAMP, *([SchemaType.STRUCT] if depth < 1 else [])]))
     if which == SchemaType.STRUCT:
-        fields = tuple(Field(name, draw(schemas(depth=1))) for name in draw(st.lists(st.sampled_from("xyz"), min_size=1, unique=True)))
+        fields = tuple(
+            Field(name, draw(schemas(depth=1)))
+            for name in draw(st.lists(st.sampled_from("xyz"), min_size=1, unique=True))
+        )
         return ConnectSchema(SchemaType.STRUCT, optional, fields=fields)
     if which in (DATE, TIME, TIMESTAMP):
         kind = SchemaType.INT64 if which == TIMESTAMP else SchemaType.INT32
         return ConnectSchema(kind, optional, name=which, version=1)
     kind = SchemaType(which)
-    default = draw(st.sampled_from([None, None, "true" if kind is SchemaType.BOOLEAN else '"7"' if kind is SchemaType.STRING else "5"]))
+    default = draw(
+        st.sampled_from(
+            [None, None, "true" if kind is SchemaType.BOOLEAN else '"7"' if kind is SchemaType.STRING else "5"]
+        )
+    )
     return ConnectSchema(kind, optional, default=default)
 
 
@@ -83,13 +92,18 @@ def values(schema: ConnectSchema) -> st.SearchStrategy[Any]:
 @st.composite
 def runs(draw: st.DrawFn) -> Run:
     names = draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
-    schema = ConnectSchema(SchemaType.STRUCT, draw(st.booleans()), "S", 3, fields=tuple(Field(name, draw(schemas())) for name in names))
+    schema = ConnectSchema(
+        SchemaType.STRUCT, draw(st.booleans()), "S", 3, fields=tuple(Field(name, draw(schemas())) for name in names)
+    )
     rows = draw(st.lists(values(replace(schema, optional=False)), min_size=1, max_size=4))
     offsets = np.arange(len(rows), dtype=np.int64) * 3 + 7
     some = st.integers(1_705_312_800_000, 1_705_316_400_000) | st.just(NO_TIMESTAMP)
     times = np.array(draw(st.lists(some, min_size=len(rows), max_size=len(rows))), np.int64)
     headers = [[{"key": "skip", "value": "1"}] if draw(st.booleans()) else [] for _ in rows]
-    sidecars = {Role.KEY: Sidecar(StructColumns(arrow_table(rows, schema)), schema), Role.HEADER: Sidecar(Objects(headers), None)}
+    sidecars = {
+        Role.KEY: Sidecar(StructColumns(arrow_table(rows, schema)), schema),
+        Role.HEADER: Sidecar(Objects(headers), None),
+    }
     return Run(offsets, times, StructColumns(arrow_table(rows, schema)), schema, sidecars)
 
 
@@ -168,8 +182,13 @@ def test_chains_of_columns_give_what_chains_of_records_give(data: st.DataObject)
 
 
 @settings(max_examples=60, deadline=None)
-@given(insertions=INSERTIONS, documents=st.lists(st.dictionaries(st.sampled_from(["a", "b"]), st.integers()), min_size=1, max_size=4))
-def test_fields_spliced_into_json_text_are_those_of_its_records(insertions: list[Insertion], documents: list[dict[str, int]]) -> None:
+@given(
+    insertions=INSERTIONS,
+    documents=st.lists(st.dictionaries(st.sampled_from(["a", "b"]), st.integers()), min_size=1, max_size=4),
+)
+def test_fields_spliced_into_json_text_are_those_of_its_records(
+    insertions: list[Insertion], documents: list[dict[str, int]]
+) -> None:
     import pyarrow as pa
 
     offsets = np.arange(len(documents), dtype=np.int64)

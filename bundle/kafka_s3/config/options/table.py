@@ -31,6 +31,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     *options_delta.ROWS,
     *options_block_gzip.OURS,
 )
+TRANSFORM_OPTIONS: Final[tuple[Option, ...]] = options_transforms.ROWS
 CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_cloud.ROWS
 BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = options_block_gzip.ROWS
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_s3.config.option import (
     InvalidValue,
+    KnownClass,
     OneOf,
     OneOfAnyCase,
     Option,
@@ -24,6 +25,7 @@ from kafka_s3.config.options.transform_values import (
     Pairs,
     References,
 )  # fmt: skip
+from kafka_s3.config.transform_classes import PREDICATES, TRANSFORMS, registered_transforms
 
 _GROUP = OptionGroup.TRANSFORMS
 _TEXT, _LIST, _FLAG, _INT = Type.STRING, Type.LIST, Type.BOOLEAN, Type.INT
@@ -63,6 +65,12 @@ _FIELDS = Option("fields", _LIST, None, "The fields.", _GROUP, valid=FilledList(
 _FIELD = _text("field", None, "The field.", required=True)
 _PRECISION = OneOf(("seconds", "milliseconds", "microseconds", "nanoseconds"))
 _TOPIC_FORMAT = _text("topic.format", "${topic}-${timestamp}", "The topic, with ${topic} and ${timestamp} in it.")
+
+JAVA: Final = {
+    name.partition(".")[0]: java.rpartition(".")[2].partition("$")[0]
+    for java, name in {**TRANSFORMS, **PREDICATES}.items()
+}
+"""The simple names of the classes by kind."""
 
 SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
     "cast": (
@@ -132,7 +140,8 @@ SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
     ),
     "value_to_key": (_FIELDS, _DEFAULTS),
     "drop": (
-        _text("schema.behavior", "nullify", "What becomes of the schema.", valid=OneOf(("nullify", "retain", "validate", "force_optional"))),
+        _text("schema.behavior", "nullify", "What becomes of the schema.",
+              valid=OneOf(("nullify", "retain", "validate", "force_optional"))),
     ),
     "extract_topic": (
         _text("field", "", "The field, or header; blank for the whole part."),
@@ -160,11 +169,38 @@ SETTINGS: Final[Mapping[str, tuple[Option, ...]]] = {
         Option("drop.fields.from.key", _FLAG, "false", "Whether the key loses them, too.", _GROUP),
         Option("drop.fields.keep.schema.compatible", _FLAG, "true", "Whether only optional ones go.", _GROUP),
         Option("drop.tombstones", _FLAG, "true", "Debezium before 3: whether tombstones go.", _GROUP),
-        _text("delete.handling.mode", "drop", "Debezium before 3: what becomes of deletes.", valid=OneOfAnyCase(("drop", "rewrite", "none"))),
+        _text("delete.handling.mode", "drop", "Debezium before 3: what becomes of deletes.",
+              valid=OneOfAnyCase(("drop", "rewrite", "none"))),
     ),
     "has_header_key": (_text("name", None, "The header's name.", valid=FilledText(), required=True),),
     "record_is_tombstone": (),
     "topic_name_matches": (_text("pattern", None, "Pattern of whole topics.", valid=JavaPattern(), required=True),),
 }  # fmt: skip
+ROWS: Final[tuple[Option, ...]] = (
+    Option(
+        "transforms.<name>.type",
+        Type.CLASS,
+        None,
+        "The class.",
+        _GROUP,
+        valid=KnownClass(TRANSFORMS, registered_transforms),
+        required=True,
+    ),
+    _text("transforms.<name>.predicate", "", "The predicate under which it acts."),
+    Option("transforms.<name>.negate", _FLAG, "false", "Whether it acts where the predicate does not hold.", _GROUP),
+    Option(
+        "predicates.<name>.type", Type.CLASS, None, "The class.", _GROUP, valid=KnownClass(PREDICATES), required=True
+    ),
+    *(
+        replace(
+            row,
+            key=f"{'predicates' if kind in PREDICATES.values() else 'transforms'}.<name>.{row.key}",
+            doc=f"({JAVA[kind]}) {row.doc}",
+        )
+        for kind, rows in SETTINGS.items()
+        for row in rows
+    ),
+)
+"""The settings as the reference page shows them."""
 REQUIRED_BLANKS: Final = frozenset({("regex_router", "replacement")})
 """Settings that must be given and may be blank."""
