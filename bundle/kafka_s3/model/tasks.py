@@ -40,8 +40,9 @@ class Assignment:
     `next_rotation_ms` is the schedule's mark at `start`; `recorded` are offsets at or after `start` that are dead letters already;
     `close` closes what is open at the end, for that reason. With `only` the task makes that one file again: no rule closes anything, and
     records of other directories are left out; `data_key` is then the key of the values beside which it lies. `table` are the columns of the
-    topic's Delta table, in the form of its log; None: there is none yet, or none is kept. With `state` the task goes on with the files
-    that another one left open, and reads from there. `keep` is the epoch of a driver that wants what is left open to be kept; None: not.
+    topic's Delta table, in the form of its log; None: there is none yet, or none is kept. After about `max_files` closed files (None: no
+    limit) the task stops, and its report says how far it came. With `state` it goes on with the files that another one left open, and
+    reads from there. `keep` is the epoch of a driver that wants what is left open to be kept; None: not.
     """
 
     topic_partition: TopicPartition
@@ -54,6 +55,7 @@ class Assignment:
     only: DataFile | None = None
     data_key: str | None = None
     table: str | None = None
+    max_files: int | None = None
     state: OpenState | None = None
     keep: int | None = None
 

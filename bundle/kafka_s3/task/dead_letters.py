@@ -42,10 +42,15 @@ class BadRecords:
             return
         verdict = self._policy.null()
         if verdict is ErrorAction.SKIP:
-            self._skipped.add(np.array(offsets, np.int64), 0)
+            self.dropped(offsets)
             return
         text = NULL_FAILS if self._policy.nulls == "fail" else NULL_SKIPPED
         self._bury([rejection(offset, text) for offset in offsets], batch, lambda _: verdict)
+
+    def dropped(self, offsets: list[int]) -> None:
+        """Records that are not written, and nobody's fault: of those only the number is told."""
+        if offsets:
+            self._skipped.add(np.array(sorted(offsets), np.int64), 0)
 
     def failures(self, failures: Sequence[Failure], batch: pa.RecordBatch) -> None:
         """Records that a step of the pipeline refused; `batch` is what was read, with keys and headers where letters need them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +28,15 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """For which driver's epoch files are kept, above which frontier, and the first offset that was not read."""
+
+    epoch: int
+    frontier: int
+    examined: int
+
+
+@dataclass(frozen=True, slots=True)
 class StateKeeper:
     """Keeps open files for one assignment, under the fingerprint of the pipeline's configuration."""
 
@@ -35,26 +44,22 @@ class StateKeeper:
     paths: StatePaths
     fingerprint: str
 
-    def keep(self, kept: Kept, output: Output, *, frontier: int, epoch: int) -> OpenState:
-        """Writes an object of its own for a driver of that epoch. Raises CannotPause, StorageError."""
-        assignment = self.assignment
+    def keep(self, kept: Kept, output: Output, place: Place) -> OpenState:
+        """Writes an object of its own. Raises CannotPause, StorageError."""
+        tp = self.assignment.topic_partition
         files = paused_files(kept.open)
         uploads = [[upload.key, upload.id] for upload in kept.open.uploads() if upload.id is not None]
-        facts = self._facts(epoch, frontier=frontier, examined=assignment.until)
-        kept_beside = {"examined_records": kept.examined, "skipped": kept.skipped}
-        content = state_content({**facts, "uploads": uploads, "open": files, **kept_beside})
-        key = self.paths.open_state(
-            assignment.topic_partition, epoch=epoch, offset=assignment.until, unique=uuid.uuid4().hex
-        )
+        beside = {"examined_records": kept.examined, "skipped": kept.skipped}
+        content = state_content({**self._facts(place), "uploads": uploads, "open": files, **beside})
+        key = self.paths.open_state(tp, epoch=place.epoch, offset=place.examined, unique=uuid.uuid4().hex)
         output.store.put(key, content)
-        return OpenState(key, len(content), epoch, frontier, assignment.until)
+        return OpenState(key, len(content), place.epoch, place.frontier, place.examined)
 
     def resumed(self, state: OpenState, output: Output) -> Kept:
         """What a state holds, open again. Raises StateUnusable, StorageUnavailable."""
         try:
             document = state_document(output.store.get(state.key))
-            facts = self._facts(state.epoch, frontier=self.assignment.start, examined=state.examined)
-            check_state(document, facts)
+            check_state(document, self._facts(Place(state.epoch, self.assignment.start, state.examined)))
             if state.epoch != self.assignment.keep:  # of an earlier driver: who knows what happened since
                 check_uploads(((key, upload_id) for key, upload_id in document["uploads"]), output.store)
             open_files = resumed_files(document["open"], output, self.assignment.topic_partition)
@@ -64,13 +69,11 @@ class StateKeeper:
         except (KeyError, TypeError, ValueError, pa.ArrowException, CannotPause) as error:
             raise StateUnusable(f"it cannot be read ({type(error).__name__}: {error})") from error
 
-    def _facts(self, epoch: int, *, frontier: int, examined: int) -> dict[str, Any]:
+    def _facts(self, place: Place) -> dict[str, Any]:
         """What a state has to say of itself to be continued."""
         table = hashlib.sha256((self.assignment.table or "").encode()).hexdigest()
         return {
             "identity": f"{self.fingerprint} {table}",
             "topic_partition": list(self.assignment.topic_partition),
-            "epoch": epoch,
-            "frontier": frontier,
-            "examined": examined,
+            **asdict(place),
         }
