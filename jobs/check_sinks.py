@@ -1,5 +1,33 @@
-"""Fails where a sink is not well: `check_sinks.py CONFIG|FOLDER ...`, the arguments of `kafka-s3 check`."""
+"""Fails where a sink is not well, so that the scheduler tells somebody. Needs no Spark; reads only the sinks' state in their buckets.
 
-from kafka_s3.cli.job import check_sinks
+    python jobs/check_sinks.py CONFIG|FOLDER [--max-lag 10000000]
 
-check_sinks()
+A running sink writes a heartbeat beside its commit log. A sink is unwell where that is missing or old, or says that something fails or
+falls behind, or where more than --max-lag records of Kafka are not in objects.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from kafka_s3.config.settings import Settings
+from kafka_s3.control.sinks import known_of
+from kafka_s3.control.status import check_line
+from kafka_s3.model.clock import now_ms
+from kafka_s3.tools.jobs import each_sink, job_parser, leave
+from kafka_s3.wiring.sink_folder import folder_of
+
+
+def check(settings: Settings, given: Namespace) -> bool:
+    """Says in one line how a sink is; whether it is well. Raises ConfigError for one that has never run."""
+    folder = folder_of(settings)
+    line, well = check_line(known_of(folder.store, folder.known(settings.name)), now_ms(), max_lag=given.max_lag)
+    print(line)
+    return well
+
+
+if __name__ == "__main__":
+    parser = job_parser(__doc__, config="A sink's configuration, or a folder with several.")
+    parser.add_argument("--max-lag", type=int, metavar="RECORDS", help="More than this behind Kafka is trouble, too.")
+    arguments = parser.parse_args()
+    leave(each_sink(arguments, lambda settings: check(settings, arguments)))

@@ -1,5 +1,58 @@
-"""Compacts the Delta tables of sinks: `maintain_tables.py CONFIG|FOLDER ...`, the arguments of `kafka-s3 delta maintain`."""
+"""Keeps the Delta tables of sinks quick to read: compacts small files, writes checkpoints, deletes what was replaced. Needs no Spark.
 
-from kafka_s3.cli.job import maintain_tables
+    python jobs/maintain_tables.py CONFIG|FOLDER [--no-optimize] [--vacuum HOURS] [--dry-run]
 
-maintain_tables()
+The tables lie over the sinks' own Parquet objects (`delta.enable`). This works on them through delta-rs while the sinks run, and never
+deletes an object of a sink. Tables that Spark writes (`delta.writer=spark`) are left to its OPTIMIZE and VACUUM.
+"""
+
+from __future__ import annotations
+
+from argparse import BooleanOptionalAction, Namespace
+
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.config.settings import Settings
+from kafka_s3.model.clock import now_ms
+from kafka_s3.model.errors import TableError
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
+from kafka_s3.tools.jobs import each_sink, job_parser, leave
+from kafka_s3.wiring.pipeline import state_paths
+
+
+def maintain(settings: Settings, given: Namespace) -> bool:
+    """Maintains the tables of one sink, whatever happens to one of them; whether all went well."""
+    if not settings.flag("delta.enable"):
+        print(f"{settings.name} keeps no Delta tables (delta.enable=false).")
+        return True
+    # loads delta-rs, which jobs of sinks without tables do without
+    from kafka_s3.delta.driver.check import topics_with_tables
+    from kafka_s3.delta.driver.maintain import Chores, Maintenance, Step
+    from kafka_s3.wiring.delta import table_layout, tables_of, written_by_spark
+
+    if written_by_spark(settings):
+        print(f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM them there.")
+        return True
+    steps = {step for step, on in ((Step.OPTIMIZE, given.optimize), (Step.VACUUM, given.vacuum is not None)) if on}
+    chores = Chores(steps) if given.vacuum is None else Chores(steps, given.vacuum)
+    store = S3Store(store_options(settings))
+    log = CommitLog(store, state_paths(settings), clock_ms=now_ms)
+    table, work, well = tables_of(settings, store), Maintenance(store, log, table_layout(settings)), True
+    for topic in topics_with_tables(log):
+        try:
+            done = (work.inspect if given.dry_run else work.run)(table(topic), chores, topic=topic)
+        except TableError as error:
+            well = False
+            print(f"{topic}: not done. {error}")
+            continue
+        print(f"{topic}: there is no table yet" if done is None else f"{topic}: {done.summary()}")
+    return well
+
+
+if __name__ == "__main__":
+    parser = job_parser(__doc__, config="A sink's configuration, or a folder with several.")
+    parser.add_argument("--optimize", action=BooleanOptionalAction, default=True, help="Put small files together.")
+    parser.add_argument("--vacuum", type=int, metavar="HOURS", help="Delete replaced files after so many hours.")
+    parser.add_argument("--dry-run", action="store_true", help="Only show what there is, and what would be deleted.")
+    arguments = parser.parse_args()
+    leave(each_sink(arguments, lambda settings: maintain(settings, arguments)))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import time
 
 import streamlit as st
 
+from kafka_s3.model.clock import now_ms
 from kafka_s3.naming.state_paths import StatePaths
 from page.kept import Kept
 from reading.cache_files import CacheFiles, default_folder
@@ -16,11 +16,6 @@ from reading.place import Opened, opened
 from reading.watch import Watch
 
 Variables = tuple[tuple[str, str], ...]
-
-
-def now_ms() -> int:
-    """The clock."""
-    return time.time_ns() // 1_000_000
 
 
 @st.cache_resource(show_spinner=False)

@@ -15,6 +15,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import StoredConfig, read_stored_config
 from kafka_s3.control.status import SinkHealth, health
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, SinkError
 from kafka_s3.naming.state_paths import StatePaths
 from page import resources
@@ -143,6 +144,4 @@ def scene(variables: resources.Variables, chosen: Chosen) -> Scene:
     """How things are now; waits for the first words of a log at most a second."""
     history = resources.history(variables, chosen.sink)
     snapshot = history.first(1.0)
-    return Scene(
-        variables, resources.place(variables), chosen, resources.watch(variables).ask(0.5), snapshot, resources.now_ms()
-    )
+    return Scene(variables, resources.place(variables), chosen, resources.watch(variables).ask(0.5), snapshot, now_ms())

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.cli.arguments import REGION, Where, pairs
-from kafka_s3.cli.control_target import SinkFolder, named_place, place_of
 from kafka_s3.config.options.ours import STATE_PREFIX
+from kafka_s3.config.read import pairs
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.model.secret import MASK
 from kafka_s3.storage.options import StoreOptions
+from kafka_s3.wiring.sink_folder import REGION, SinkFolder, folder_of, named_folder
 
 CONFIG: Final = "KAFKA_S3_DASHBOARD_CONFIG"
 WORKER: Final = "KAFKA_S3_DASHBOARD_WORKER"
@@ -69,11 +69,11 @@ def opened(variables: Mapping[str, str]) -> Opened:
     if file := variables.get(CONFIG):
         worker, overrides = variables.get(WORKER, ""), pairs(json.loads(variables.get(OVERRIDES, "[]")))
         settings = load(Path(file), worker_path=Path(worker) if worker else None, overrides=overrides)
-        return Opened(place_of(resolved(settings)), settings, settings.name, file, worker, tuple(overrides.items()))
-    where = Where(
+        return Opened(folder_of(resolved(settings)), settings, settings.name, file, worker, tuple(overrides.items()))
+    folder = named_folder(
         variables.get("KAFKA_S3_BUCKET"),
-        variables.get("KAFKA_S3_STORE_URL"),
-        variables.get("KAFKA_S3_REGION", REGION),
         variables.get("KAFKA_S3_STATE_PREFIX", STATE_PREFIX),
+        region=variables.get("KAFKA_S3_REGION", REGION),
+        store_url=variables.get("KAFKA_S3_STORE_URL"),
     )
-    return Opened(named_place(where), sink=variables.get(SINK, ""))
+    return Opened(folder, sink=variables.get(SINK, ""))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.commit.log import CHECKPOINT_EVERY, LogState, _checkpoint
+from kafka_s3.commit.log import CHECKPOINT_EVERY
+from kafka_s3.commit.state import LogState, checkpoint_json
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
@@ -79,5 +80,5 @@ def big_log(count: int, files: int, *, until_ms: int) -> MemoryStore:
         store.put(paths.commit(entry.version), entry.to_json())
         state = state.after(entry)
         if entry.version % CHECKPOINT_EVERY == CHECKPOINT_EVERY - 1:
-            store.put(paths.checkpoint(entry.version), _checkpoint(state, entry))
+            store.put(paths.checkpoint(entry.version), checkpoint_json(state, entry))
     return store

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from kafka_s3.config.options.ours import STATE_PREFIX
-from kafka_s3.config.settings import Settings, defaults
+from kafka_s3.config.read import pairs
+from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load, resolved
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.wiring.sink_folder import REGION, SinkFolder, named_folder
 
 ConfigPath = Annotated[Path, typer.Argument(help="The connector's configuration: Connect JSON or .properties.")]
 WorkerPath = Annotated[
@@ -25,7 +26,6 @@ Overrides = Annotated[
 SinkName = Annotated[
     str, typer.Argument(metavar="CONFIG|NAME", help="A sink's configuration file, or its name with --bucket.")
 ]
-REGION: Final = str(defaults()["s3.region"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,10 @@ class Where:
         STATE_PREFIX
     )
 
+    def folder(self) -> SinkFolder:
+        """The folder in the bucket. Raises ConfigError without a bucket."""
+        return named_folder(self.bucket, self.prefix, region=self.region, store_url=self.store_url)
+
 
 TopicName = Annotated[str, typer.Argument(help="The topic.")]
 PartitionNumber = Annotated[int, typer.Argument(min=0, help="The partition.")]
@@ -53,14 +57,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]
-
-
-def pairs(overrides: list[str] | None) -> dict[str, str]:
-    """`KEY=VALUE` texts as a map. Raises ConfigError where there is no `=`."""
-    wrong = [text for text in overrides or [] if "=" not in text]
-    if wrong:
-        raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.") for text in wrong])
-    return dict(text.split("=", 1) for text in overrides or [])
 
 
 def settings_of(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, target_of
-from kafka_s3.cli.position import now_ms
 from kafka_s3.control.sinks import known_of
-from kafka_s3.control.status import SinkSnapshot, SinkState, health
-
-UNWELL: Final = frozenset({SinkState.DEGRADED, SinkState.FAILED, SinkState.STALE, SinkState.UNKNOWN})
+from kafka_s3.control.status import check_line
+from kafka_s3.model.clock import now_ms
 
 
 @composed(target=target_of)
@@ -26,15 +24,7 @@ def check(
     ] = None,
 ) -> None:
     """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
-    line, well = finding(known_of(target.store, target.paths), now_ms(), max_lag=max_lag)
+    line, well = check_line(known_of(target.store, target.paths), now_ms(), max_lag=max_lag)
     typer.echo(line)
     if not well:
         raise typer.Exit(1)
-
-
-def finding(known: SinkSnapshot, now_ms: int, *, max_lag: int | None) -> tuple[str, bool]:
-    """What is to be said of a sink at a time (epoch ms), and whether it is well."""
-    judged = health(known, now_ms)
-    behind = max_lag is not None and known.lag is not None and known.lag > max_lag
-    lag = "" if known.lag is None else f" Lag: {known.lag} records{f', more than {max_lag}' if behind else ''}."
-    return f"{known.name} {judged.state}: {judged.reason}{lag}", judged.state not in UNWELL and not behind

@@ -17,13 +17,14 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_s3.cli.arguments import AsJson, ConfigPath, Overrides, Timeout, Where, WorkerPath, Yes, pairs, settings_of
+from kafka_s3.cli.arguments import AsJson, ConfigPath, Overrides, Timeout, Where, WorkerPath, Yes, settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import Target, named_place, place_of, place_words, target_of
+from kafka_s3.cli.control_target import Target, place_words, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
-from kafka_s3.cli.position import confirm, console, now_ms
+from kafka_s3.cli.position import confirm, console
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.control.commands import (
     Asked,
@@ -39,10 +40,12 @@ from kafka_s3.control.commands import (
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.sinks import all_known, known_of
 from kafka_s3.control.status import age, sink_id
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.wiring.sink_folder import folder_of
 
 QUIET_MS: Final = 600_000
 
@@ -59,7 +62,7 @@ def list_(
     as_json: AsJson = False,
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
-    place = named_place(where) if config is None else place_of(settings_of(config, worker, overrides))
+    place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
     found, now = all_known(place.store, place.prefix), now_ms()
     if as_json:
         print(json.dumps({"sinks": [row_document(one, place.bucket, now_ms=now) for one in found]}, indent=2))
@@ -93,7 +96,7 @@ def create(
     """Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."""
     settings = load(config, worker_path=worker, overrides=pairs(overrides))
     stored = stored_config(settings, now_ms=now_ms())
-    target = Target(place_of(resolved(settings)), settings.name)
+    target = Target(folder_of(resolved(settings)), settings.name)
     if replace:
         replace_config(target.store, target.paths, stored)
     elif not store_config(target.store, target.paths, stored):
@@ -139,7 +142,7 @@ def flush(target: Target, timeout: Timeout = 300) -> None:
     wait_for_answer(
         target, timeout, answered=lambda beat: beat.flushed == asked.id, replaced=lambda now: now.flush != asked.id
     )
-    say(f"Sink {target.name} has flushed: every record that was in Kafka is settled.")
+    say(f"Sink {target.name} has flushed: every record that was in Kafka is in an object, a dead letter or skipped.")
 
 
 @composed(target=target_of)
@@ -201,7 +204,7 @@ def _log_keys(target: Target, heartbeat: Heartbeat | None) -> list[str]:
     state = log.load()
     if heartbeat is None or not heartbeat.ended or heartbeat.epoch < state.epoch:
         _check_quiet(target, log)
-    folders = ("checkpoints/", "commits/", "followers/")
+    folders = ("checkpoints/", "commits/", "published/", "followers/")
     found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
     return [key for keys in found for key in reversed(keys)]
 

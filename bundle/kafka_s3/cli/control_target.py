@@ -7,34 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.cli.arguments import REGION, Overrides, SinkName, Where, WorkerPath, pairs, settings_of
+from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.options.ours import STATE_PREFIX
+from kafka_s3.config.read import pairs
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import read_stored_config
 from kafka_s3.control.heartbeat import Heartbeat, read_heartbeat
-from kafka_s3.control.sinks import is_known, sink_names
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.secret import MASK
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.options import StoreOptions, store_options
-from kafka_s3.storage.s3 import S3Store
+from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.wiring.sink_folder import REGION, SinkFolder, folder_of
 
 NOT_STORED: Final = "is masked in the stored configuration, so the secret is not there."
-
-
-@dataclass(frozen=True, slots=True)
-class SinkFolder:
-    """A bucket, and the folder in it that holds the sinks' state."""
-
-    bucket: str
-    prefix: str
-    store: ObjectStore
-
-    def __str__(self) -> str:
-        return f"s3://{self.bucket}/{self.prefix.strip('/')}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +37,7 @@ class Target:
     @property
     def paths(self) -> StatePaths:
         """Where its state lies."""
-        return StatePaths(self.place.prefix, self.name)
+        return self.place.paths(self.name)
 
     @property
     def store(self) -> ObjectStore:
@@ -59,12 +47,6 @@ class Target:
     def heartbeat(self) -> Heartbeat | None:
         """Its last heartbeat."""
         return read_heartbeat(self.store, self.paths)
-
-
-def place_of(settings: Settings) -> SinkFolder:
-    """The bucket and state folder of resolved settings."""
-    options = store_options(settings)
-    return SinkFolder(options.bucket, settings.text("state.prefix"), S3Store(options))
 
 
 def is_file(sink: str) -> bool:
@@ -77,25 +59,11 @@ def target_of(sink: SinkName, where: Where, worker: WorkerPath = None, overrides
     """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
     if is_file(sink):
         settings = settings_of(Path(sink), worker, overrides)
-        target = Target(place_of(settings), settings.name, sink)
+        target = Target(folder_of(settings), settings.name, sink)
     else:
-        target = Target(named_place(where), sink, sink)
-    if not is_known(target.store, target.paths):
-        known = ", ".join(sink_names(target.store, target.place.prefix))
-        remedy = f"Sinks there: {known}." if known else "There is no sink. Run one, or store one with kafka-s3 create."
-        raise ConfigError([Problem("sink", target.name, f"has no state in {target.place}.", remedy)])
+        target = Target(where.folder(), sink, sink)
+    target.place.known(target.name)
     return target
-
-
-def named_place(where: Where) -> SinkFolder:
-    """A bucket without a configuration: credentials are those of the surroundings. Raises ConfigError without a name."""
-    if not where.bucket:
-        raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
-    url = where.store_url
-    url = url if not url or "://" in url else f"https://{url}"
-    return SinkFolder(
-        where.bucket, where.prefix, S3Store(StoreOptions(where.bucket, region=where.region, endpoint_url=url or None))
-    )
 
 
 def stored_settings(target: Target, overrides: list[str] | None) -> Settings:

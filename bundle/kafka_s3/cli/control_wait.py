@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Final
 
 from kafka_s3.cli.control_target import Target
-from kafka_s3.cli.position import console, now_ms
+from kafka_s3.cli.position import console
 from kafka_s3.control.commands import Control, read_control
 from kafka_s3.control.heartbeat import Heartbeat
 from kafka_s3.control.status import age
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import SinkError
 
 LOOK_S: Final = 0.25

@@ -13,9 +13,9 @@ from typing import Annotated, Final, TextIO
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.position import now_ms
 from kafka_s3.commit.dead_letters import FiledLetter, LetterFile, LetterSelection, LetterState, letters, read_ledger
 from kafka_s3.config.settings import Settings
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.failures import Stage
 from kafka_s3.storage.options import store_options

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -19,6 +18,7 @@ from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.storage.store import ObjectStore
 
@@ -216,8 +216,3 @@ def _place(one: TableCheck) -> str:
         if one.position >= 0
         else "no table"
     )
-
-
-def now_ms() -> int:
-    """The wall clock, epoch milliseconds."""
-    return int(datetime.now(UTC).timestamp() * 1000)

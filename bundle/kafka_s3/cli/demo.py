@@ -21,20 +21,17 @@ from rich.console import Console
 from rich.progress import track
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, totals_table
-from kafka_s3.cli.run import INTERVAL, run_sink, stop_on_signals
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
-from kafka_s3.control.commands import ControlChannel
-from kafka_s3.control.heartbeat import HeartbeatWriter, beating
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.local import orders, shipments
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.clock import now_ms
+from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Message
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.wiring.running import attended, run_until_drained, stop_on_signals
 
 CONFIGS = (Path("examples/orders.json"), Path("examples/shipments.json"))
 SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
@@ -164,18 +161,13 @@ def _run(
 
 def _drain(out: Console, settings: Settings, stop: Event, *, malformed: int) -> None:
     """Runs a sink until the topics are worked off, then shows its bucket and its log's totals."""
-    from kafka_s3.spark.launch import now_ms, sink_on_spark
+    from kafka_s3.spark.launch import sink_on_spark
     from kafka_s3.spark.session import spark_session
 
     began = time.monotonic()
-    store, paths, interval = S3Store(store_options(settings)), state_paths(settings), settings.number(INTERVAL)
-    with (
-        ProgressObserver(out) as bar,
-        beating(HeartbeatWriter(store, paths, interval_ms=interval, clock_ms=now_ms, inner=bar)) as heartbeat_writer,
-    ):
-        sink = sink_on_spark(settings, spark_session(name=settings.name), observer=heartbeat_writer)
-        channel = ControlChannel(store, paths, heartbeat_writer=heartbeat_writer, clock_ms=now_ms)
-        run_sink(sink, settings, stop, available_now=True, flush=True, channel=channel)
+    with ProgressObserver(out) as bar, attended(settings, observer=bar, clock_ms=now_ms) as attendance:
+        sink = sink_on_spark(settings, spark_session(name=settings.name), observer=attendance.heartbeat)
+        run_until_drained(sink, settings, stop, close=Reason.FLUSH_NOW, channel=attendance.channel)
     seconds = time.monotonic() - began
     out.print(bucket_tree(settings.text("s3.bucket.name"), sink.store.list("")))
     out.print(totals_table(sink.log.state))

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.table import Table
 from rich.tree import Tree
 
-from kafka_s3.commit.log import LogState
+from kafka_s3.commit.state import LogState
 from kafka_s3.model.observer import Round, Start
 from kafka_s3.storage.store import ObjectInfo
 
@@ -60,6 +60,10 @@ class ProgressObserver:
     def warned(self, text: str) -> None:
         """Shown above the bar."""
         self._bar.console.print(f"[yellow]trying again:[/] {text}", highlight=False)
+
+    def decided(self, choice: str, reason: str) -> None:
+        """Shown above the bar."""
+        self._bar.console.print(f"{choice}: {reason}", highlight=False)
 
 
 def bucket_tree(bucket: str, objects: Iterable[ObjectInfo]) -> Tree:

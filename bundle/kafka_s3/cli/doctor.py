@@ -13,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
-from kafka_s3.config.read import read_config
+from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath
+from kafka_s3.config.read import pairs, read_config
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
 from kafka_s3.storage.bucket import S3Bucket
@@ -22,7 +22,7 @@ from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.tools.doctor.finding import CheckResult, CheckStatus, worst
-from kafka_s3.wiring.clients import brokers_of
+from kafka_s3.wiring.clients import brokers_of, why_tasks_cannot_read
 
 COLOURS: Final = {CheckStatus.OK: "green", CheckStatus.WARNING: "yellow", CheckStatus.FAILED: "red"}
 
@@ -58,7 +58,7 @@ def services(open_clients: ExitStack) -> ClientFactories:
         open_clients.callback(made.close)
         return made
 
-    return ClientFactories(brokers_of, store, facts)
+    return ClientFactories(brokers_of, store, facts, why_tasks_cannot_read)
 
 
 def print_results(out: Console, findings: Iterable[CheckResult]) -> list[CheckResult]:

@@ -16,8 +16,9 @@ from rich.table import Table
 
 from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.position import MINUTE_MS, Recent, connect, console, log_of, mirror, now_ms
+from kafka_s3.cli.position import MINUTE_MS, Recent, connect, console, log_of, mirror
 from kafka_s3.config.settings import Settings
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.migration.decision import TakeoverDecision, TakeoverVerdict

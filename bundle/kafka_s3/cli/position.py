@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Final
 
@@ -17,6 +16,7 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.followers import GroupOffsets
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
@@ -127,11 +127,6 @@ def connect(settings: Settings) -> tuple[KafkaBrokers, S3Store]:
 def log_of(settings: Settings, store: ObjectStore) -> CommitLog:
     """The sink's log, not loaded yet."""
     return CommitLog(store, state_paths(settings), clock_ms=now_ms)
-
-
-def now_ms() -> int:
-    """The wall clock, epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def console() -> Console:

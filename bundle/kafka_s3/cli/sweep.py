@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,13 +12,11 @@ from rich.console import Console
 from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.settings import Settings
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.clock import now_ms
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
-from kafka_s3.tools.sweep import JudgedUpload, UploadState, sweeper_of
-
-UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+from kafka_s3.tools.sweep import JudgedUpload, UploadState, age_text, duration_ms, summary, sweeper_of
 
 
 @composed(settings=settings_of)
@@ -48,16 +44,6 @@ def sweep(
     out.print(summary(judged, aborted), markup=False, highlight=False, soft_wrap=True)
 
 
-def duration_ms(text: str) -> int:
-    """`90s`, `30m`, `24h`, `7d` as milliseconds. Raises ConfigError."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip(), re.ASCII)
-    if not found or int(found[1]) == 0:
-        raise ConfigError(
-            [Problem("--older-than", text, "is not an age above zero.", "Write a number and a unit: 30m, 24h, 7d.")]
-        )
-    return int(found[1]) * UNITS_MS[found[2]]
-
-
 def print_uploads(out: Console, judged: Sequence[JudgedUpload], *, now_ms: int) -> None:
     """The uploads as a table; keys are never broken or cut, so that they can be searched for and copied."""
     wide = max(map(len, UploadState))
@@ -68,27 +54,3 @@ def print_uploads(out: Console, judged: Sequence[JudgedUpload], *, now_ms: int) 
         line = f"{one.verdict:<{wide}}  {started:%Y-%m-%d %H:%M}  {age:>6}  {one.upload.key}"
         style = "yellow" if one.verdict is UploadState.ABANDONED else ""
         out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def age_text(ms: int) -> str:
-    """An age in its largest whole unit."""
-    return next((f"{ms // size}{unit}" for unit, size in reversed(UNITS_MS.items()) if ms >= size), "0s")
-
-
-def summary(judged: Sequence[JudgedUpload], aborted: int) -> str:
-    """The totals, in one line."""
-    counts = Counter(one.verdict for one in judged)
-    left = counts[UploadState.ABANDONED] - aborted
-    parts = [
-        f"{aborted} aborted",
-        f"{counts[UploadState.YOUNG]} young and kept",
-        f"{counts[UploadState.COMMITTED]} committed and kept",
-    ]
-    if left:
-        parts.insert(1, f"{left} would be aborted (--dry-run)")
-    return f"{len(judged)} pending uploads of this sink: {', '.join(parts)}"
-
-
-def now_ms() -> int:
-    """The wall clock, epoch milliseconds."""
-    return int(datetime.now(UTC).timestamp() * 1000)

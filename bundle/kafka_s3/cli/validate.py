@@ -9,8 +9,8 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath, pairs
-from kafka_s3.config.read import read_config
+from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath
+from kafka_s3.config.read import pairs, read_config
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
 from kafka_s3.model.errors import Problem

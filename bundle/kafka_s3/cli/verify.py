@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Annotated
@@ -22,13 +21,9 @@ from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.tools.verify.audit import Audit
 from kafka_s3.tools.verify.findings import Report, Tally
-from kafka_s3.tools.verify.form import form_of
-from kafka_s3.tools.verify.layout import object_layout
 from kafka_s3.tools.verify.segments import SegmentSelection
-from kafka_s3.wiring.clients import consumer_properties
+from kafka_s3.tools.verify.sink import audit_of, kafka_of
 
 COLUMNS = (
     "offsets", "in Kafka", "written", "dead letters", "skipped", "gaps", "no record", "before log start", "objects", "read", "compared",
@@ -63,7 +58,7 @@ def verify(
 ) -> None:
     """Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."""
     selection = SegmentSelection(topic, partition, first, last, _time(since) if since else None)
-    audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else consumer_properties(settings))
+    audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else kafka_of(settings))
     with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
         if bar is not None:
             audit.tell = bar.tell
@@ -74,30 +69,6 @@ def verify(
         print_report(report, Console())
     if not report.clean:
         raise typer.Exit(1)
-
-
-def audit_of(
-    settings: Settings,
-    selection: SegmentSelection,
-    *,
-    sample: int | None = None,
-    kafka: Mapping[str, str] | None = None,
-) -> Audit:
-    """The audit of a sink; `kafka` are the client properties (Java names), None to ask no broker."""
-    from kafka_s3.kafka.scan import KafkaScan
-    from kafka_s3.storage.options import store_options
-    from kafka_s3.storage.s3 import S3Store
-
-    servers = settings.text("kafka.bootstrap.servers")
-    return Audit(
-        S3Store(store_options(settings)),
-        StatePaths(settings.text("state.prefix"), settings.name),
-        object_layout(settings),
-        form_of(settings),
-        KafkaScan(servers, properties=kafka) if kafka is not None else None,
-        selection,
-        sample,
-    )
 
 
 def print_report(report: Report, out: Console) -> None:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from itertools import islice
 from typing import Final
 
 import numpy as np
 
-from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress, read_entry
+from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.commit.reading import read_entries
 from kafka_s3.model.dead_letters import DeadLetter, read_lines
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
@@ -26,8 +25,6 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
-READ_THREADS: Final = 8
-READ_AHEAD: Final = 256
 LAST_OFFSET: Final = 2**63 - 1
 
 
@@ -152,11 +149,8 @@ class LetterGroup:
 def read_ledger(store: ObjectStore, paths: StatePaths) -> Ledger:
     """The ledger of a whole log. Raises LogDamaged."""
     ledger = Ledger()
-    keys = (info.key for info in store.list(f"{paths.root}commits/"))
-    with ThreadPoolExecutor(max_workers=READ_THREADS) as pool:
-        while some := list(islice(keys, READ_AHEAD)):
-            for entry in pool.map(lambda key: read_entry(store.get(key), key=key), some):
-                ledger.add(entry)
+    for _, entry in read_entries(store, paths):
+        ledger.add(entry)
     return ledger
 
 

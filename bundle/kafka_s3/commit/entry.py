@@ -86,11 +86,11 @@ class CommitEntry:
             "topic_ids": dict(self.topic_ids),
             "totals": dataclasses.asdict(self.totals),
             "driver": self.driver,
-            **self._settled(),
+            **self._replay(),
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
-    def _settled(self) -> dict[str, Any]:
+    def _replay(self) -> dict[str, Any]:
         """The members of an entry of kind replay; others do not carry them."""
         if self.kind is not EntryKind.REPLAY:
             return {}

@@ -5,29 +5,36 @@
 2. The driver writes commit entry N with `If-None-Match: *` (`append`). This is the commit: afterwards the files count, before it nothing
    does. Where an entry N exists already it is read back: the same `commit_id` means our own lost answer; otherwise another driver owns
    the sink, and this one stops as fenced.
-3. The driver completes the uploads of entry N (`publish`, in parallel). The store settles lost answers by HEAD and the known ETag.
+3. The driver completes the uploads of entry N (`publish`, in parallel); a lost answer is found out by HEAD and the known ETag. A marker
+   says that they are visible (`published`).
 4. Only then may entry N+1 be written. So at most the last entry can be unpublished.
-5. Start or restart (`claim`): an epoch entry fences any older driver. Before it the last entry is published again: what is still
-   pending is completed; where an upload is gone (a lifecycle rule, an abort) the file is written again from Kafka by its recorded
-   offsets. Whoever cannot do that stops with an error that names the offsets.
+5. Start or restart (`claim`): an epoch entry fences any older driver. Before it the last entry is published, where neither a marker nor
+   a successor says that it is: what is still pending is completed; where an upload is gone (a lifecycle rule, an abort) the file is
+   written again from Kafka by its recorded offsets. Where Kafka has them no more, the start ends with an error that names them, or the
+   epoch entry records a gap. What is published is never looked at again: it may be archived, compacted or rewritten.
 6. Followers (mirrored group offsets, dead letter topic, tables) come after 3, are idempotent by N and catch up.
 
-Layout: `<state.prefix>/<sink>/commits/%020d.json`, and `checkpoints/%020d.json` with the state after every 100th entry, so that a start
-lists little.
+`driver.committer` goes these steps, for the sink as for what is done by hand.
+
+Layout: `<state.prefix>/<sink>/commits/%020d.json`, and `checkpoints/%020d.json` with the state, at the latest 100 entries after the one
+before, so that a start lists little.
 """
 
 from __future__ import annotations
 
-import json
+import logging
 import socket
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kafka_s3.commit.entry import FORMAT, CommitEntry, EntryKind, Progress, read_entry
+from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.commit.published import is_published
+from kafka_s3.commit.reading import read_entries
+from kafka_s3.commit.state import LogState, checkpoint_json, read_checkpoint
 from kafka_s3.model.errors import (
     CommitUnknown,
     Fenced,
@@ -37,44 +44,36 @@ from kafka_s3.model.errors import (
     StorageUnavailable,
     UploadMissing,
 )
-from kafka_s3.model.files import DataFile, Role, Totals
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import Gap
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
 CHECKPOINT_EVERY: Final = 100
 PUBLISH_THREADS: Final = 8
 APPEND_TRIES: Final = 3
-Rewrite = Callable[[CommitEntry, list[DataFile]], list[DataFile]]
-"""Writes files of an entry again from Kafka by their recorded offsets; gives them with their new uploads."""
+UNPUBLISHED: Final = "unpublished"
+"""Why offsets are a gap that an entry counts in an object: its upload was gone, and nothing was left to make it again from."""
+_HOLDING: Final = frozenset({Role.VALUE, Role.KEY, Role.DEAD_LETTER})
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class LogState:
-    """What the log says after its last entry."""
+class Rewritten:
+    """Files that were made again, with their new uploads, and those that are lost: neither upload nor records are there any more.
 
-    version: int = -1
-    epoch: int = 0
-    progress: dict[TopicPartition, Progress] = field(default_factory=dict)
-    topic_ids: dict[str, str] = field(default_factory=dict)
-    totals: Totals = field(default_factory=Totals)
-    cluster_id: str = ""
+    A file that is in neither is left out on purpose: its records are going to be read again.
+    """
 
-    def after(self, entry: CommitEntry) -> LogState:
-        """The state after one more entry."""
-        return LogState(
-            version=entry.version,
-            epoch=entry.epoch,
-            progress={**self.progress, **entry.progress},
-            topic_ids={**self.topic_ids, **entry.topic_ids},
-            totals=Totals(**{name: value + getattr(entry.totals, name) for name, value in asdict(self.totals).items()}),
-            cluster_id=entry.cluster_id or self.cluster_id,
-        )
+    files: Sequence[DataFile] = ()
+    lost: Sequence[DataFile] = ()
 
-    @property
-    def frontier(self) -> dict[TopicPartition, int]:
-        """Per topic-partition the next offset to write."""
-        return {tp: progress.frontier for tp, progress in self.progress.items()}
+
+Rewrite = Callable[[CommitEntry, list[DataFile]], Rewritten]
+"""Makes files of an entry again whose uploads are gone. Raises OffsetsLost, CommitError where that cannot be done."""
+Publish = Callable[[CommitEntry], Sequence[Gap]]
+"""Makes the files of a last entry visible; gives what it lost."""
 
 
 class CommitLog:
@@ -85,38 +84,60 @@ class CommitLog:
         self._paths = paths
         self._clock_ms = clock_ms
         self._epoch = 0
+        self._checkpointed = -1
         self._driver = f"{socket.gethostname()}/{uuid.uuid4().hex[:8]}"
         self.state = LogState()
         self.last: CommitEntry | None = None
+
+    @property
+    def store(self) -> ObjectStore:
+        """The bucket of the log and of the sink's objects."""
+        return self._store
+
+    @property
+    def paths(self) -> StatePaths:
+        """Where the log lies."""
+        return self._paths
 
     def load(self) -> LogState:
         """Reads the state: the newest checkpoint, then the entries behind it. Raises LogDamaged."""
         self.state, self.last = LogState(), None
         checkpoints = [info.key for info in self._store.list(f"{self._paths.root}checkpoints/")]
         if checkpoints:
-            self.state, self.last = _read_checkpoint(self._store.get(checkpoints[-1]), checkpoints[-1])
-        for key, entry in self._keyed(after=self.state.version):
+            self.state, self.last = read_checkpoint(self._store.get(checkpoints[-1]), key=checkpoints[-1])
+        self._checkpointed = self.state.version
+        for key, entry in read_entries(self._store, self._paths, after=self.state.version):
             self._check_follows(key, entry)
             self._advance(entry)
         return self.state
 
     def entries(self, *, after: int = -1) -> Iterator[CommitEntry]:
         """The entries with a version above `after`, in order."""
-        for _, entry in self._keyed(after=after):
+        for _, entry in read_entries(self._store, self._paths, after=after):
             yield entry
 
-    def claim(self, *, cluster_id: str, rewrite: Rewrite) -> LogState:
+    def claim(self, *, cluster_id: str, publish: Publish) -> LogState:
         """Takes the sink over: publishes what the last driver left unpublished, then fences it with an epoch entry."""
         while True:
             self.load()
-            if self.last is not None:
-                self.publish(self.last, rewrite=rewrite)
+            lost: Sequence[Gap] = ()
+            if self.last is not None and not is_published(self._store, self._paths, self.last):
+                _log.info(
+                    "publishing what the last driver left",
+                    extra={"facts": {"version": self.last.version, "files": len(self.last.files)}},
+                )
+                lost = publish(self.last)
             self._epoch = self.state.epoch + 1
             try:
-                self.append(self.new_entry(EntryKind.EPOCH, cluster_id=cluster_id))
-                return self.state
-            except Fenced:
-                continue  # the other driver was still writing: read on, publish its entry, try again
+                self.append(self.new_entry(EntryKind.EPOCH, cluster_id=cluster_id, gaps=tuple(lost)))
+            except Fenced as error:  # the other driver was still writing: read on, publish its entry, try again
+                _log.info("another driver was faster, claiming again", extra={"facts": {"reason": str(error)}})
+                continue
+            _log.info(
+                "claimed",
+                extra={"facts": {"epoch": self._epoch, "version": self.state.version, "driver": self._driver}},
+            )
+            return self.state
 
     def new_entry(self, kind: EntryKind, **members: Any) -> CommitEntry:
         """The next entry, not written yet."""
@@ -144,37 +165,47 @@ class CommitLog:
                 break
             except StorageUnavailable as error:
                 unknown = error
+                _log.info("entry is put again", extra={"facts": {"version": entry.version, "reason": str(error)}})
         else:
             raise CommitUnknown(
-                f"It cannot be told whether commit entry {key} was written: {unknown} The next attempt, or a restart, settles it; "
+                f"It cannot be told whether commit entry {key} was written: {unknown} The next attempt, or a restart, finds out; "
                 "nothing is lost."
             ) from unknown
         self._advance(entry)
 
-    def publish(self, entry: CommitEntry, *, rewrite: Rewrite) -> None:
-        """Makes every file of the entry visible; idempotent. Raises OffsetsLost (from `rewrite`) where a file cannot be made again."""
+    def publish(self, entry: CommitEntry, *, rewrite: Rewrite) -> list[Gap]:
+        """Makes every file of the entry visible, and gives the offsets of those that `rewrite` calls lost. Raises what that raises."""
         pointers = [file for file in entry.files if file.role is Role.POINTER]  # after what they point to
         others = [file for file in entry.files if file.role is not Role.POINTER]
         with ThreadPoolExecutor(max_workers=PUBLISH_THREADS) as pool:
             gone = [file for wave in (others, pointers) for file in pool.map(self._complete, wave) if file is not None]
-        if gone:
-            self.check_owner(entry.version)
-            for file in rewrite(entry, gone):
-                self._store.complete_upload(file.upload)
+        if not gone:
+            return []
+        self.check_owner(entry.version)
+        _log.warning(
+            "uploads are gone, their files are made again",
+            extra={"facts": {"version": entry.version, "files": [file.key for file in gone]}},
+        )
+        made = rewrite(entry, gone)
+        for file in made.files:
+            self._store.complete_upload(file.upload)
+        return gaps_of(entry, made.lost)
 
     def check_owner(self, version: int) -> None:
         """Raises Fenced where an entry behind `version` exists that is not ours: its writer has published everything before it."""
         following = self._store.head(self._paths.commit(version + 1))
         if following is not None:
+            _log.info("fenced", extra={"facts": {"epoch": self._epoch, "version": version}})
             raise Fenced(
                 f"Sink {self._paths.sink}: commit entry {version + 1} was written by another driver. "
                 "This driver stops; nothing that it did after the other took over counts."
             )
 
     def checkpoint(self) -> None:
-        """Writes the state for quick starts; called when the last entry is published, does so at every 100th version."""
-        if self.state.version % CHECKPOINT_EVERY == CHECKPOINT_EVERY - 1 and self.last is not None:
-            self._store.put(self._paths.checkpoint(self.state.version), _checkpoint(self.state, self.last))
+        """Writes the state for quick starts, once 100 entries came since the last one; to be called when all entries are published."""
+        if self.last is not None and self.state.version - self._checkpointed >= CHECKPOINT_EVERY:
+            self._store.put(self._paths.checkpoint(self.state.version), checkpoint_json(self.state, self.last))
+            self._checkpointed = self.state.version
 
     def _complete(self, file: DataFile) -> DataFile | None:
         try:
@@ -192,18 +223,14 @@ class CommitLog:
             StorageUnavailable
         ) as error:  # not to be tried again as it is: the next attempt would meet our own entry as a stranger's
             raise CommitUnknown(
-                f"It cannot be told who wrote commit entry {key}: {error} The next attempt, or a restart, settles it; nothing is lost."
+                f"It cannot be told who wrote commit entry {key}: {error} The next attempt, or a restart, finds out; nothing is lost."
             ) from error
         if found.commit_id != entry.commit_id:
+            _log.info("fenced", extra={"facts": {"epoch": entry.epoch, "by_epoch": found.epoch, "by": found.driver}})
             raise Fenced(
                 f"Sink {entry.sink} is owned by another driver now ({found.driver}, epoch {found.epoch}, entry {found.version} at "
                 f"{found.committed_at}); this driver (epoch {entry.epoch}) stops. Run one driver per sink name."
             )
-
-    def _keyed(self, *, after: int) -> Iterator[tuple[str, CommitEntry]]:
-        start = self._paths.commit(after) if after >= 0 else ""
-        for info in self._store.list(f"{self._paths.root}commits/", start_after=start):
-            yield info.key, read_entry(self._store.get(info.key), key=info.key)
 
     def _check_follows(self, key: str, entry: CommitEntry) -> None:
         """An entry left out would take positions back, and records would be written twice."""
@@ -224,30 +251,14 @@ class CommitLog:
         self.last = entry
 
 
-def _checkpoint(state: LogState, last: CommitEntry) -> bytes:
-    whole = replace(last, progress=state.progress, topic_ids=state.topic_ids, cluster_id=state.cluster_id)
-    document = {
-        "format": FORMAT,
-        "entry": json.loads(whole.to_json()),
-        "last": json.loads(last.to_json()),
-        "totals": asdict(state.totals),
-    }
-    return json.dumps(document, separators=(",", ":")).encode()
-
-
-def _read_checkpoint(content: bytes, key: str) -> tuple[LogState, CommitEntry]:
-    try:
-        document = json.loads(content)
-        if document.get("format", FORMAT) > FORMAT:
-            raise LogDamaged(
-                f"Checkpoint {key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to go on."
-            )
-        whole = read_entry(json.dumps(document["entry"]).encode(), key=key)
-        last = read_entry(json.dumps(document["last"]).encode(), key=key)
-        totals = Totals(**document["totals"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LogDamaged(
-            f"Checkpoint {key} is damaged ({type(error).__name__}: {error}). Delete it: the commit entries say the same."
-        ) from error
-    state = LogState(whole.version, whole.epoch, dict(whole.progress), dict(whole.topic_ids), totals, whole.cluster_id)
-    return state, last
+def gaps_of(entry: CommitEntry, lost: Sequence[DataFile]) -> list[Gap]:
+    """The offsets of an entry's records that lost files held; sidecars of a file that is there hold no records of their own."""
+    places = {(file.topic_partition, file.first_offset, file.last_offset) for file in lost if file.role in _HOLDING}
+    gaps: list[Gap] = []
+    for tp, first, last in sorted(places):
+        whole = OffsetSet(((first, last),))
+        inside = (
+            entry.resolved.get(tp, whole).since(first).before(last + 1) if entry.kind is EntryKind.REPLAY else whole
+        )
+        gaps += [Gap(*tp, *ends, UNPUBLISHED) for ends in inside.ranges]
+    return gaps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -62,6 +62,14 @@ def read_properties(text: str, path: Path) -> dict[str, str]:
         value = re.sub(r"^[ \t\f]*[=:]?[ \t\f]*", "", rest)
         settings[_unescaped(key)] = _unescaped(value)
     return settings
+
+
+def pairs(overrides: Sequence[str] | None) -> dict[str, str]:
+    """`KEY=VALUE` texts as a map. Raises ConfigError where there is no `=`."""
+    wrong = [text for text in overrides or () if "=" not in text]
+    if wrong:
+        raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.") for text in wrong])
+    return dict(text.split("=", 1) for text in overrides or ())
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:

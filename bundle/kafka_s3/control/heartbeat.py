@@ -180,6 +180,10 @@ class HeartbeatWriter:
             self._now = replace(self._now, troubled=True, warning=self._fit(text), warned_ms=self._clock_ms())
         self._inner.warned(text)
 
+    def decided(self, choice: str, reason: str) -> None:
+        """A choice was made; the heartbeat does not carry it."""
+        self._inner.decided(choice, reason)
+
     def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None = None) -> None:
         """A look at the brokers went well, at `looked_ms`; trouble is over where it brought no warning."""
         with self._lock:

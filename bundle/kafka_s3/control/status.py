@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kafka_s3.commit.log import LogState
+from kafka_s3.commit.state import LogState
 from kafka_s3.control.commands import Control
 from kafka_s3.control.heartbeat import FRESH_INTERVALS, Heartbeat, Phase
 from kafka_s3.model.offsets import TopicPartition
@@ -28,6 +28,9 @@ class SinkState(StrEnum):
     STOPPED = "STOPPED"
     STALE = "STALE"
     UNKNOWN = "UNKNOWN"
+
+
+UNWELL: Final = frozenset({SinkState.DEGRADED, SinkState.FAILED, SinkState.STALE, SinkState.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,14 @@ def health(known: SinkSnapshot, now_ms: int) -> SinkHealth:
     if not heartbeat.alive(now_ms):
         return _stale(known, heartbeat, now_ms)
     return _alive(known, heartbeat)
+
+
+def check_line(known: SinkSnapshot, now_ms: int, *, max_lag: int | None) -> tuple[str, bool]:
+    """What is to be said of a sink at a time (epoch ms), and whether it is well. More than `max_lag` records behind Kafka it is not."""
+    judged = health(known, now_ms)
+    behind = max_lag is not None and known.lag is not None and known.lag > max_lag
+    lag = "" if known.lag is None else f" Lag: {known.lag} records{f', more than {max_lag}' if behind else ''}."
+    return f"{known.name} {judged.state}: {judged.reason}{lag}", judged.state not in UNWELL and not behind
 
 
 def standpoints(known: SinkSnapshot) -> list[Standpoint]:

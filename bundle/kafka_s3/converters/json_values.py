@@ -32,9 +32,12 @@ DEPTH_STEPS[[ord("{"), ord("[")]], DEPTH_STEPS[[ord("}"), ord("]")]] = 1, -1
 NEWLINE, RETURN = b"\n\r"
 TOP_LEVEL_NULL = re.compile(rb"\}[ \t]*null")
 INFINITY = re.compile(rb"[:,\[][ \t]*-?Inf")
+MOST_DIGITS = 4300
+ENDLESS = re.compile(rb"[0-9]{%d}" % (MOST_DIGITS + 1))
 GUESSES = (pa.int64(), pa.string(), pa.float64())
 FRACTIONS = 2
 SPACE = " \t\r\n"
+STRING_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]+')
 JAVA_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 Parse = Callable[[pa.Buffer], pa.Table]
 
@@ -136,7 +139,8 @@ def _lines(values: pa.Array) -> pa.Buffer | None:
     """The documents joined by newlines; None where Arrow's parser must not see them (see `_unsafe`), or a line break is inside."""
     if not pc.all(pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))).as_py():
         return None  # a document without its end might be completed by the next one
-    if pc.max(pc.binary_length(values)).as_py() >= DEEP and _deep(values):
+    longest = pc.max(pc.binary_length(values)).as_py()
+    if (longest >= DEEP and _deep(values)) or (longest > MOST_DIGITS and _has_endless_number(values)):
         return None
     text = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")[
         0
@@ -156,6 +160,12 @@ def _deep(values: pa.Array) -> bool:
     opened = pc.add(pc.count_substring(values, b"{"), pc.count_substring(values, b"["))
     suspects = values.filter(pc.greater_equal(opened, DEEP)).to_pylist()
     return any(depth(text) >= DEEP for text in suspects)
+
+
+def _has_endless_number(values: pa.Array) -> bool:
+    """Whether a document may hold a number that Python's parser refuses, and Arrow's does not: then that one judges, whatever the batch."""
+    suspects = values.filter(pc.greater(pc.binary_length(values), MOST_DIGITS)).to_pylist()
+    return any(ENDLESS.search(text) is not None for text in suspects)
 
 
 def depth(text: bytes) -> int:
@@ -223,9 +233,10 @@ def parse_document(raw: bytes) -> tuple[Any, bytes]:
     value, end = DECODER.raw_decode(text)
     if text[end - 1] not in '}]"' and text[end : end + 1].strip(SPACE):
         raise ValueError(f"{text[end]!r} after the document, at char {end}")
-    if end == len(text) and "\n" not in text and "\r" not in text:
-        return value, text.encode()
-    return value, json.dumps(value, separators=(",", ":")).encode()
+    document = text[:end]
+    if "\n" in document or "\r" in document:
+        document = STRING_OR_SPACE.sub(lambda found: found[1] or "", document)
+    return value, document.encode()
 
 
 def check_for_columns(value: Any, text: bytes) -> None:
@@ -247,7 +258,14 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON value")
 
 
-DECODER = json.JSONDecoder(parse_constant=_refuse)
+def _whole(digits: str) -> int:
+    """Whole numbers have a limit, as in the original's parser: beyond it reading them takes time that grows with the square."""
+    if len(digits) > MOST_DIGITS:
+        raise ValueError(f"a whole number of {len(digits)} digits, of which {MOST_DIGITS} are read at most")
+    return int(digits)
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_whole)
 
 
 def _has_whole(table: pa.Table, path: tuple[str, ...]) -> bool:

@@ -1,18 +1,16 @@
-"""What follows the commit log? The mirrored consumer group, the dead letter topic, and the log lines of failed records.
-
-They come after publication, are idempotent by entry, and catch up.
-"""
+"""Who follows the commit log? The mirrored consumer group, the dead letter topic, and the log lines of failed records."""
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.driver.follower import Place, entries_since
 from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import Role
@@ -21,24 +19,12 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
 _log = logging.getLogger(__name__)
-
-
-class Follower(Protocol):
-    """Something that is brought up to the log's last published entry."""
-
-    @property
-    def name(self) -> str:
-        """What is followed, for messages."""
-        ...
-
-    def catch_up(self, log: CommitLog) -> None:
-        """Follows the log; may raise KafkaUnavailable and is then called again after the next entry."""
-        ...
+Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """Mirrors the frontier to consumer group `connect-<name>`, so that lag tools work.
+    """Mirrors the frontier to consumer group `connect-<name>`, so that lag tools work; followed once a round.
 
     Strict: as the original, one past the last record in an object, and nothing where no object was written yet (SEMANTICS A3.6).
     """
@@ -49,16 +35,23 @@ class GroupOffsets:
     name: str = "group offsets"
 
     def catch_up(self, log: CommitLog) -> None:
-        """Commits the offsets of all topic-partitions."""
-        written = {tp: p.written if self.strict else p.frontier for tp, p in log.state.progress.items()}
-        self.brokers.commit_group(self.group, {tp: offset for tp, offset in written.items() if offset is not None})
+        """Commits the offsets that are not the group's already. Raises Fenced where another driver owns the log: they are its to tell."""
+        places = {tp: p.written if self.strict else p.frontier for tp, p in log.state.progress.items()}
+        known = self.brokers.group_offsets(self.group)
+        changed = {tp: offset for tp, offset in places.items() if offset is not None and known.get(tp) != offset}
+        if not changed:
+            return
+        log.check_owner(log.state.version)
+        self.brokers.commit_group(self.group, changed)
+        _log.debug("group offsets committed", extra={"facts": {"group": self.group, "partitions": len(changed)}})
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterTopic:
-    """Publishes the dead letters of each entry to the topic `errors.deadletterqueue.topic.name`.
+    """Publishes the dead letters of each entry to the topic `errors.deadletterqueue.topic.name`, from the log's first entry on.
 
-    How far it has come is an object beside the log. A crash between sending and noting that sends the entry's letters again.
+    How far it has come is an object beside the log. A crash between sending and noting that sends the entry's letters again. A dead
+    letter file that is not there any more, or cannot be read, is a warning.
     """
 
     brokers: Brokers
@@ -67,20 +60,23 @@ class DeadLetterTopic:
     topic: str
     replication: int
     context: bool
+    warn: Warn
     name: str = "dead letter topic"
 
     def catch_up(self, log: CommitLog) -> None:
         """Sends the letters of every entry since the last one noted."""
-        done = self._position()
+        done = self._place.read()
+        done = -1 if done is None else done
         if log.state.version <= done:
             return
-        for entry in _entries(log, after=done):
-            found = list(_letter_lists(entry, self.store))
-            for letters in found:
+        for entry in entries_since(log, done):
+            sent = False
+            for letters in _letter_lists(entry, self.store, warn=self._warn):
                 self.send(letters)
-            if found:
-                self._note(entry.version)
-        self._note(log.state.version)
+                sent = True
+            if sent:
+                self._place.note(entry.version)
+        self._place.note(log.state.version)
 
     def send(self, letters: Iterable[DeadLetter]) -> None:
         """Produces dead letters, whatever the log says of them."""
@@ -96,18 +92,12 @@ class DeadLetterTopic:
         ]
         self.brokers.produce(self.topic, messages, replication=self.replication)
 
-    def _position(self) -> int:
-        try:
-            return int(json.loads(self.store.get(self._key))["version"])
-        except ObjectMissing:
-            return -1
-
-    def _note(self, version: int) -> None:
-        self.store.put(self._key, json.dumps({"version": version}).encode())
+    def _warn(self, text: str) -> None:
+        self.warn(f"{self.name}: {text} Its letters are not sent.")
 
     @property
-    def _key(self) -> str:
-        return self.paths.follower("dead-letter-topic")
+    def _place(self) -> Place:
+        return Place(self.store, self.paths, "dead-letter-topic")
 
 
 @dataclass(slots=True)
@@ -121,6 +111,7 @@ class DeadLetterLog:
     store: ObjectStore
     sink: str
     coordinates: bool
+    warn: Warn
     name: str = "log of failed records"
     _done: int | None = field(default=None, init=False)
 
@@ -129,8 +120,8 @@ class DeadLetterLog:
         done, self._done = self._done, log.state.version
         if done is None or log.state.version <= done:
             return
-        for entry in _entries(log, after=done):
-            for letters in _letter_lists(entry, self.store):
+        for entry in entries_since(log, done):
+            for letters in _letter_lists(entry, self.store, warn=self.warn):
                 self.send(letters)
 
     def send(self, letters: Iterable[DeadLetter]) -> None:
@@ -152,13 +143,18 @@ class DeadLetterLog:
 REPORTERS: Final = (DeadLetterTopic, DeadLetterLog)
 
 
-def _entries(log: CommitLog, *, after: int) -> Iterable[CommitEntry]:
-    """The entries after a version; the last one is at hand."""
-    return [log.last] if log.last is not None and log.last.version == after + 1 else log.entries(after=after)
-
-
-def _letter_lists(entry: CommitEntry, store: ObjectStore) -> Iterator[list[DeadLetter]]:
-    """The dead letters of an entry, file by file."""
+def _letter_lists(entry: CommitEntry, store: ObjectStore, *, warn: Warn) -> Iterator[list[DeadLetter]]:
+    """The dead letters of an entry, file by file; `warn` is told of files that are gone or damaged."""
     for file in entry.files:
-        if file.role is Role.DEAD_LETTER:
-            yield read_lines(store.get(file.key))
+        if file.role is not Role.DEAD_LETTER:
+            continue
+        try:
+            letters = read_lines(store.get(file.key))
+        except ObjectMissing:
+            warn(f"{file.key} of entry {entry.version} is not there any more, {file.records} dead letters.")
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
+            warn(
+                f"{file.key} of entry {entry.version} is damaged ({type(error).__name__}), {file.records} dead letters."
+            )
+        else:
+            yield letters

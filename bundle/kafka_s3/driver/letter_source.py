@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from kafka_s3.commit.dead_letters import (
-    FiledLetter,
-    Ledger,
+    LetterFile,
     LetterSelection,
     LetterState,
     committed_ms,
@@ -19,7 +18,7 @@ from kafka_s3.commit.dead_letters import (
 )
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.errors import CommitError
+from kafka_s3.model.errors import CommitError, OffsetsLost
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
@@ -27,6 +26,7 @@ from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.uploads import abort_uploads
 from kafka_s3.task.error_policy import ErrorPolicy
 from kafka_s3.task.rotation import RotationRules
 from kafka_s3.task.worker import Pipeline
@@ -79,12 +79,16 @@ def rewrite_from_letters(
     guard: Guard = unguarded,
 ) -> list[DataFile]:
     """New uploads of the files `gone` of an entry of kind replay, from the dead letters that it resolves."""
-    ledger, made = read_ledger(store, paths), list[DataFile]()
+    ledger, made, missing = read_ledger(store, paths), list[DataFile](), list[LetterFile]()
     for file in gone:
         tp = file.topic_partition
         offsets = entry.resolved.get(tp, OffsetSet()).since(file.first_offset).before(file.last_offset + 1)
         wanted = LetterSelection(topic=tp.topic, partition=tp.partition, states=frozenset({LetterState.REPLAYED}))
-        found = [filed for filed in _present(ledger, store, selection=wanted) if filed.settled == entry.version]
+        found = [
+            filed
+            for filed in letters(ledger, store, selection=wanted, missing=missing.append)
+            if filed.settled == entry.version
+        ]
         inside = [filed.letter for filed in found if _covers(offsets, filed.letter.offset)]
         until = file.last_offset + 1
         only = Assignment(
@@ -94,7 +98,13 @@ def rewrite_from_letters(
         inside.sort(key=lambda letter: letter.offset)
         [report] = guard(LetterSource({tp: inside}, lenient(pipeline), store), store).read([only])
         if [again.records for again in report.files] != [file.records]:
-            abort_all(store, report.files)
+            abort_uploads(store, (*report.files, *made))
+            if missing:
+                raise OffsetsLost(
+                    f"Commit entry {entry.version} counts {file.key}, whose upload is gone, and so is the dead letter file that it "
+                    f"was made from: {', '.join(one.file.key for one in missing)}. Restore that, or start with "
+                    "behavior.on.lost.offsets=gap, which records a gap and goes on."
+                )
             raise CommitError(
                 f"{file.key} cannot be made again from its dead letters: offsets {file.first_offset} to {file.last_offset} give other "
                 "records than the log counts. Was the configuration changed? Restore the one of the replay, restart, then change it."
@@ -117,10 +127,6 @@ def _row(letter: DeadLetter) -> Mapping[str, object]:
     }  # fmt: skip
 
 
-def _present(ledger: Ledger, store: ObjectStore, *, selection: LetterSelection) -> Iterator[FiledLetter]:
-    return letters(ledger, store, selection=selection, missing=lambda _: None)
-
-
 def _covers(offsets: OffsetSet, offset: int) -> bool:
     return any(first <= offset <= last for first, last in offsets.ranges)
 
@@ -130,9 +136,3 @@ def _values_of(file: DataFile, entry: CommitEntry) -> DataFile:
     place = (file.topic_partition, file.encoded_partition, file.first_offset)
     values = (other for other in entry.files if other.role is Role.VALUE)
     return next((v for v in values if (v.topic_partition, v.encoded_partition, v.first_offset) == place), file)
-
-
-def abort_all(store: ObjectStore, files: Iterable[DataFile]) -> None:
-    """Ends the uploads of files that are not going to be committed."""
-    for file in files:
-        store.abort_upload(file.upload.key, file.upload.id)

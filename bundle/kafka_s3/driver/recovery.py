@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kafka_s3.commit.entry import CommitEntry
-from kafka_s3.model.errors import CommitError, OffsetsLost
+from kafka_s3.model.errors import CommitError, KafkaUnavailable, OffsetsLost
 from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.tasks import Assignment, Delivery
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.uploads import abort_uploads
 
 
-def rewrite_from_kafka(entry: CommitEntry, gone: list[DataFile], *, brokers: Brokers, source: Source) -> list[DataFile]:
+def rewrite_from_kafka(
+    entry: CommitEntry, gone: list[DataFile], *, brokers: Brokers, source: Source, store: ObjectStore
+) -> list[DataFile]:
     """New uploads of the files `gone`, with the records that the entry gives them.
 
     A whole range is read again as the entry's task read it, for all files of a topic-partition in the entry; files that are not
     gone are dropped. Raises OffsetsLost, naming files and offsets, where Kafka no longer has the records.
     """
-    starts = brokers.starts({file.topic_partition for file in gone})
-    lost = [file for file in gone if starts[file.topic_partition] > file.first_offset]
+    lost = beyond_recovery(gone, brokers)
     if lost:
-        names = "; ".join(f"{file.key} (offsets {file.first_offset} to {file.last_offset})" for file in lost)
         raise OffsetsLost(
             f"Commit entry {entry.version} counts files whose uploads are gone from the bucket, and Kafka no longer has their records: "
-            f"{names}. Restore them from a copy, or record a gap by moving the position."
+            f"{named(lost)}. If the objects were published and then removed, or are not needed, start with "
+            "behavior.on.lost.offsets=gap, or move the position (kafka-s3 position set): either records a gap and goes on."
         )
     made: list[DataFile] = []
     for file in gone:
@@ -38,13 +43,32 @@ def rewrite_from_kafka(entry: CommitEntry, gone: list[DataFile], *, brokers: Bro
         )
         (report,) = source.read([wanted])
         if [again.records for again in report.files] != [file.records]:
+            abort_uploads(store, (*report.files, *made))
             raise CommitError(
                 f"{file.key} cannot be made again from Kafka: offsets {file.first_offset} to {file.last_offset} give other records than "
-                "the log counts. Was the configuration changed? Restore the earlier one, restart, then change it."
+                "the log counts. Was the configuration changed? Restore the earlier one, restart, then change it. Did compaction remove "
+                f"some? Write what is left anew: kafka-s3 position set CONFIG {file.topic} {file.partition} {file.first_offset}."
             )
         (again,) = report.files
         made.append(replace(file, upload=again.upload, bytes=again.bytes))
     return made
+
+
+def beyond_recovery(gone: Iterable[DataFile], brokers: Brokers) -> list[DataFile]:
+    """The files whose records Kafka does not have any more. Raises KafkaUnavailable where it cannot tell."""
+    wanted = list(gone)
+    topics = brokers.describe(sorted({file.topic for file in wanted}))
+    there = {TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions}
+    starts = brokers.starts({file.topic_partition for file in wanted} & there)
+    silent = ({file.topic_partition for file in wanted} & there) - starts.keys()
+    if silent:
+        raise KafkaUnavailable(f"Kafka does not say where {', '.join(map(str, sorted(silent)))} begins: no leader?")
+    return [file for file in wanted if starts.get(file.topic_partition, file.first_offset + 1) > file.first_offset]
+
+
+def named(files: Iterable[DataFile]) -> str:
+    """Keys and offsets of files, for a message."""
+    return "; ".join(f"{file.key} (offsets {file.first_offset} to {file.last_offset})" for file in files)
 
 
 def _values_of(file: DataFile, entry: CommitEntry) -> DataFile:

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.commit.log import CommitLog, Rewrite
+from kafka_s3.commit.entry import CommitEntry, EntryKind
+from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
+from kafka_s3.driver.cluster import check_cluster
+from kafka_s3.driver.committer import Committer
 from kafka_s3.driver.dead_letter_limit import LIMIT_REMEDY, above_limit, most_frequent
-from kafka_s3.driver.followers import REPORTERS, Follower
+from kafka_s3.driver.entries import entry_of, portions
+from kafka_s3.driver.follower import Follower
+from kafka_s3.driver.followers import REPORTERS
 from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
-from kafka_s3.driver.recovery import rewrite_from_kafka
-from kafka_s3.driver.tagging import Tagging
+from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
 from kafka_s3.driver.topics import Behaviour, Resume, Topics
 from kafka_s3.model.errors import (
-    CommitError,
     CommitUnknown,
+    Fenced,
     KafkaUnavailable,
     OffsetsLost,
     RecordError,
     RegistryUnavailable,
-    SourceError,
+    SinkError,
     StorageUnavailable,
-    TableError,
     UploadMissing,
 )
-from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Totals, counted
+from kafka_s3.model.files import DataFile, Reason, Totals
 from kafka_s3.model.observer import Observer, Round, Silent, Start
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.uploads import abort_uploads
+
+_log = logging.getLogger(__name__)
 
 
 def always() -> bool:
@@ -49,19 +56,20 @@ class Sink:
     log: CommitLog
     clock_ms: Callable[[], int]
     followers: Sequence[Follower] = ()
-    tagging: Tagging | None = None
+    group: Follower | None = None
     observer: Observer = field(default_factory=Silent)
     resume: Resume | None = None
     replays_again: Rewrite | None = None
     topics: Topics = field(init=False)
     looked_ms: int | None = None
-    _undecided: tuple[CommitEntry, Sequence[TaskReport]] | None = None
-    _unpublished: CommitEntry | None = None
+    committer: Committer = field(init=False)
+    _mirrored: int = -1
     _registry_down_since: int | None = None
 
     def __post_init__(self) -> None:
         """Topics are found when the sink is opened."""
-        self.topics = Topics(self.behaviour, self.brokers, self.log, self._commit, self.observer)
+        self.committer = Committer(self.log, self._rewrite, self.followers, self.observer)
+        self.topics = Topics(self.behaviour, self.brokers, self.log, self.committer.commit, self.observer)
         if self.resume is not None:
             self.topics.resume = self.resume
 
@@ -73,15 +81,11 @@ class Sink:
     def open(self) -> None:
         """Claims the log, publishes what the last driver left, finds the topics. Raises CommitError, SourceError, StorageError."""
         cluster = self.brokers.cluster_id()
-        known = self.log.load().cluster_id
-        if known and cluster and known != cluster:
-            raise SourceError(
-                f"Sink {self.behaviour.sink} was fed by Kafka cluster {known}, but this is cluster {cluster}: its offsets mean other "
-                "records. Check kafka.bootstrap.servers, or use a new sink name."
-            )
-        self.log.claim(cluster_id=cluster, rewrite=self._rewrite)
+        check_cluster(self.log.load().cluster_id, cluster, sink=self.behaviour.sink, remedy="use a new sink name")
+        self.committer.claim(cluster)
         self.topics.refresh(self.clock_ms())
-        self._follow()
+        self.committer.follow()
+        self._mirror()
         self.observer.started(self._start())
 
     def cycle(self, go_on: Callable[[], bool] = always) -> bool:
@@ -92,7 +96,9 @@ class Sink:
         """
 
         def poll_and_work() -> None:
-            self._publish()
+            self.committer.finish()
+            if self.committer.behind:
+                self.committer.follow()
             self.poll()
             while self.step(go_on):
                 pass
@@ -117,7 +123,7 @@ class Sink:
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
         """Plans and works off what is due; returns whether there may be more to do."""
-        self._publish()
+        self.committer.finish()
         now = self.clock_ms()
         due = []
         reached = self.topics.intervals_reached()
@@ -144,18 +150,37 @@ class Sink:
             if not go_on():
                 return False
             started = self.clock_ms()
-            reports = self.source.read(turn)
+            reports = self._read([replace(one, max_files=self.behaviour.max_files) for one in turn])
             self._stop_at_failures(reports)
-            self._stop_above_ceiling(reports)
-            entry = self._entry(reports)
-            if entry is not None:
-                self._undecided = entry, reports
-                self._decide()
-            else:
-                self._advance(reports)
-            self._publish()
-            self._notify(started, reports, entry)
+            self._stop_above_limit(reports)
+            self._commit(reports, started)
+        self._mirror()
         return bool(due)
+
+    def _commit(self, reports: Sequence[TaskReport], started: int) -> None:
+        """Commits the reports of a turn, in several entries where they have very many files."""
+        _tell(reports)
+        left = list(portions(reports, max_files=self.behaviour.max_files))
+        try:
+            while left:
+                entry = entry_of(left[0], self.log)
+                portion = left.pop(0)
+                if entry is not None:
+                    self.committer.commit(entry, partial(self._advance, portion))
+                else:
+                    self._advance(portion)
+                self._notify(started, portion, entry)
+        finally:
+            self._abandon([report for portion in left for report in portion])
+
+    def _read(self, turn: Sequence[Assignment]) -> list[TaskReport]:
+        """The reports of a turn. Raises KafkaUnavailable where a log was truncated meanwhile: the next look believes it."""
+        try:
+            return self.source.read(turn)
+        except OffsetsLost as error:
+            if self.topics.ends_before(turn):
+                raise KafkaUnavailable(f"A log was truncated while it was to be read. {error}") from error
+            raise
 
     def lag(self) -> dict[TopicPartition, int]:
         """Per topic-partition the records between the frontier and the newest known head."""
@@ -173,16 +198,11 @@ class Sink:
     def _tried(self, work: Callable[[], None]) -> bool:
         try:
             work()
-        except (KafkaUnavailable, StorageUnavailable, UploadMissing) as error:
+        except (KafkaUnavailable, StorageUnavailable, UploadMissing, CommitUnknown) as error:
             self.observer.warned(str(error))
             return False
         except OffsetsLost as error:  # between plan and read
             if self.behaviour.lost == "fail":
-                raise
-            self.observer.warned(str(error))
-            return False
-        except CommitUnknown as error:
-            if self._undecided is None:  # it was no work of tasks, which could be settled later
                 raise
             self.observer.warned(str(error))
             return False
@@ -203,85 +223,38 @@ class Sink:
 
     # ------------------------------------------------------------ commit
 
-    def _entry(self, reports: Sequence[TaskReport]) -> CommitEntry | None:
-        changed = [r for r in reports if r.frontier != r.start or r.files]
-        if not changed:
-            return None
-        progress = {r.topic_partition: self._progress(r) for r in changed}
-        files = tuple(file for report in changed for file in report.files)
-        values = counted(files)
-        written, dead = sum(file.records for file in values), sum(len(r.dead) for r in changed)
-        skipped = sum(r.skipped for r in changed)
-        totals = Totals(
-            written + dead + skipped, written, dead, skipped, len(values), sum(file.bytes for file in values)
-        )
-        return self.log.new_entry(
-            EntryKind.DATA,
-            progress=progress,
-            files=files,
-            dead_letters={r.topic_partition: DeadLetterCount(len(r.dead), r.stages) for r in changed if len(r.dead)},
-            skipped={r.topic_partition: r.skipped for r in changed if r.skipped},
-            totals=totals,
-        )
-
-    def _progress(self, report: TaskReport) -> Progress:
-        """Where a topic-partition stands after the report, once its records add up."""
-        before = self.log.state.progress[report.topic_partition]
-        values = counted(report.files)
-        dead = before.recorded.plus(report.dead)
-        settled = sum(file.records for file in values) + len(dead.before(report.frontier)) + report.skipped
-        if settled != report.rows:
-            raise CommitError(
-                f"{report.topic_partition} [{report.start}, {report.frontier}): {report.rows} records read, but {settled} written, "
-                "dead-lettered or skipped. Nothing was committed. This is a defect of kafka-s3; please report it."
-            )
-        written = max((file.last_offset + 1 for file in values), default=before.written)
-        return Progress(report.frontier, written, dead.since(report.frontier))
-
-    def _decide(self) -> None:
-        """Commits the work that is ready, or finds it committed where the answer to an earlier attempt was lost. Raises CommitUnknown."""
-        if self._undecided is None:
-            return
-        entry, reports = self._undecided
-        self.log.append(entry)
-        self._undecided, self._unpublished = None, entry
-        self._advance(reports)
-
     def _advance(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
             partition_state = self.partition_states[report.topic_partition]
             self.partition_states[report.topic_partition] = committed(partition_state, report, self.clock_ms())
 
-    def _commit(self, entry: CommitEntry) -> None:
-        self._publish()
-        self.log.append(entry)
-        self._unpublished = entry
-        self._publish()
-
-    def _publish(self) -> None:
-        """Publishes the last entry, if that is still to be done: no entry is written behind an unpublished one."""
-        self._decide()
-        entry = self._unpublished
-        if entry is None:
-            return
-        self.log.publish(entry, rewrite=self._rewrite)
-        self._unpublished = None
-        if self.tagging is not None:
-            self.tagging.tag(entry.files, self.store)
-        self.log.checkpoint()
-        self._follow()
-
-    def _follow(self) -> None:
-        for follower in self.followers:
-            try:
-                follower.catch_up(self.log)
-            except (SourceError, TableError) as error:  # a follower never stops the sink
-                self.observer.warned(f"{follower.name}: {error} It catches up after the next entry.")
-
-    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
+    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        """Makes files again whose uploads are gone; under `behavior.on.lost.offsets=gap` what cannot be made is lost."""
         if entry.kind is EntryKind.REPLAY and self.replays_again is not None:
-            return self.replays_again(entry, gone)
-        return rewrite_from_kafka(entry, gone, brokers=self.brokers, source=self.source)
+            try:
+                return self.replays_again(entry, gone)
+            except OffsetsLost:
+                if self.behaviour.lost == "fail":
+                    raise
+                return Rewritten(lost=gone)
+        lost = [] if self.behaviour.lost == "fail" else beyond_recovery(gone, self.brokers)
+        left = [file for file in gone if file not in lost]
+        return Rewritten(
+            rewrite_from_kafka(entry, left, brokers=self.brokers, source=self.source, store=self.store), lost
+        )
+
+    def _mirror(self) -> None:
+        """Tells the consumer group where the sink stands, once a round and where something was committed. Raises Fenced."""
+        version = self.log.state.version
+        if self.group is None or version == self._mirrored:
+            return
+        try:
+            self.group.catch_up(self.log)
+            self._mirrored = version
+        except Fenced:
+            raise
+        except SinkError as error:
+            self.observer.warned(f"{self.group.name}: {error} They are told after the next round.")
 
     def _notify(self, started: int, reports: Sequence[TaskReport], entry: CommitEntry | None) -> None:
         done = Round(
@@ -301,11 +274,13 @@ class Sink:
         failed = [report for report in reports if report.failure is not None]
         if not failed:
             return
-        self._abort(reports)
+        self._abandon(reports)
         letters = [report.letter for report in failed if report.letter is not None]
-        for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS)):
-            if letters:
+        for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS) and letters):
+            try:
                 reporter.send(letters)
+            except SinkError as error:  # what stops the sink is the record
+                self.observer.warned(f"{reporter.name}: {error}")
         first = failed[0]
         reason = (first.failure or "").removesuffix(".")
         raise RecordError(
@@ -313,15 +288,43 @@ class Sink:
             f"{first.topic_partition} offset {first.start}. Correct the data or the configuration. {first.remedy}"
         )
 
-    def _stop_above_ceiling(self, reports: Sequence[TaskReport]) -> None:
+    def _stop_above_limit(self, reports: Sequence[TaskReport]) -> None:
         exceeded = above_limit(reports, ratio=self.behaviour.dead_letter_ratio)
         if exceeded is None:
             return
         reason = most_frequent(reports, self.store)
-        self._abort(reports)
+        self._abandon(reports)
         raise RecordError(f"Sink {self.behaviour.sink} stops: {exceeded} Most often: {reason} {LIMIT_REMEDY}")
 
-    def _abort(self, reports: Sequence[TaskReport]) -> None:
-        for report in reports:
-            for file in report.files:
-                self.store.abort_upload(file.upload.key, file.upload.id)
+    def _abandon(self, reports: Sequence[TaskReport]) -> None:
+        abort_uploads(self.store, (file for report in reports for file in report.files))
+
+
+def _tell(reports: Sequence[TaskReport]) -> None:
+    """What tasks did, and which files they closed for what reason."""
+    for report in reports:
+        place = str(report.topic_partition)
+        facts = {
+            "partition": place,
+            "start": report.start,
+            "until": report.until,
+            "read": report.read,
+            "frontier": report.frontier,
+        }
+        tail = {
+            "files": len(report.files),
+            "dead_letters": len(report.dead),
+            "skipped": report.skipped,
+            "pending": report.tail.records,
+        }
+        _log.debug("task done", extra={"facts": facts | tail})
+        for file in report.files:
+            content = {
+                "key": file.key,
+                "reason": str(file.reason),
+                "role": str(file.role),
+                "records": file.records,
+                "bytes": file.bytes,
+            }
+            offsets = {"partition": place, "first": file.first_offset, "last": file.last_offset}
+            _log.debug("file closed", extra={"facts": content | offsets})

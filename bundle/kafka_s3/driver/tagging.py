@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.model.errors import StorageError
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.driver.follower import Place, entries_since
+from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.storage.store import ObjectStore
 
 THREADS: Final = 8
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,13 +25,11 @@ class Tagging:
     pairs: Mapping[str, str]
     must_succeed: bool
 
-    def tag(self, files: Iterable[DataFile], store: ObjectStore) -> None:
-        """Tags the value objects. Raises StorageError where that must succeed; the objects are complete all the same."""
+    def tag(self, files: Iterable[DataFile], store: ObjectStore) -> list[StorageError]:
+        """Tags the value objects that are there, and gives the errors; the objects are complete all the same."""
         values = [file for file in files if file.role is Role.VALUE]
         with ThreadPoolExecutor(max_workers=THREADS) as pool:
-            errors = [error for error in pool.map(lambda file: self._tag(file, store), values) if error is not None]
-        if errors and self.must_succeed:
-            raise errors[0]
+            return [error for error in pool.map(lambda file: self._tag(file, store), values) if error is not None]
 
     def _tag(self, file: DataFile, store: ObjectStore) -> StorageError | None:
         own = {
@@ -37,6 +39,44 @@ class Tagging:
         }
         try:
             store.tag(file.key, {**own, **self.pairs})
+        except ObjectMissing:
+            _log.info("object is gone, its tags with it", extra={"facts": {"key": file.key}})
         except StorageError as error:
             return error
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectTags:
+    """The follower that tags the objects of each entry, from the first entry after tags were switched on.
+
+    What did not answer is tried again, also by the next driver: how far it has come is an object beside the log. What is refused stops
+    the sink where tags must succeed, and else is a warning.
+    """
+
+    tagging: Tagging
+    warn: Callable[[str], None]
+    name: str = "object tags"
+
+    @property
+    def must_succeed(self) -> bool:
+        """Whether the sink stops where objects cannot be tagged."""
+        return self.tagging.must_succeed
+
+    def catch_up(self, log: CommitLog) -> None:
+        """Tags the objects of every entry since the last one noted. Raises StorageError."""
+        place = Place(log.store, log.paths, "tags")
+        done = place.read()
+        if done is None:
+            place.note(log.state.version)
+            return
+        for entry in entries_since(log, done) if log.state.version > done else ():
+            if not entry.files:
+                continue
+            errors = self.tagging.tag(entry.files, log.store)
+            away = [error for error in errors if isinstance(error, StorageUnavailable)]
+            if away or (errors and self.must_succeed):
+                raise (away or errors)[0]
+            if errors:
+                self.warn(f"{self.name}: {len(errors)} objects of entry {entry.version} stay without: {errors[0]}")
+            place.note(entry.version)

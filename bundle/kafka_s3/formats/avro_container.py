@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.formats.format import Format, FormatError
+from kafka_s3.model.deflate import RAW, packed
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, StructColumns, Values
@@ -29,7 +30,6 @@ from kafka_s3.schemas.connect import ConnectSchema, SchemaError
 
 BLOCK_BYTES: Final = 64 << 10
 COMPRESSED_SHARE: Final = 0.5
-RAW_DEFLATE: Final = -15
 MOST_ANSWERS: Final = 1000
 _ANSWERS: Final[dict[tuple[int, int], tuple[Any, Any, bool]]] = {}
 
@@ -154,8 +154,7 @@ def _header(avro: Any, codec: str, sync: bytes) -> bytes:
 
 
 def _deflated(data: bytes) -> bytes:
-    packer = zlib.compressobj(-1, zlib.DEFLATED, RAW_DEFLATE)
-    return packer.compress(data) + packer.flush()
+    return packed(data, frame=RAW)
 
 
 def _snappy(data: bytes) -> bytes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Final
 
-GZIP_FRAME: Final = 31
+from kafka_s3.model.deflate import packer
+
 COMPRESS_EVERY: Final = 1 << 16
 
 
@@ -13,7 +13,7 @@ class TextStream:
     """Bytes in, encoded bytes out; `gzip_level` is -1 to 9, None for plain."""
 
     def __init__(self, gzip_level: int | None) -> None:
-        self._gzip = None if gzip_level is None else zlib.compressobj(gzip_level, zlib.DEFLATED, GZIP_FRAME)
+        self._gzip = None if gzip_level is None else packer(gzip_level)
         self._plain = bytearray()
         self._encoded = bytearray()
         self._taken = 0

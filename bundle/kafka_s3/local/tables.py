@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from functools import cache
@@ -17,6 +16,7 @@ from typing import Final
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
@@ -48,7 +48,7 @@ def delta_tables_of(
     A topic whose records are all dead letters has no table. `timestamp_ms` is the records' own (None: now). Raises what the sink raises:
     ConfigError, RecordError where a record stops it.
     """
-    now = time.time_ns() // 1_000_000
+    now = now_ms()
     s3, bucket = _server(), f"delta-tables-{next(_numbers)}"
     s3.create_bucket(bucket)
     places = {"s3.bucket.name": bucket, "store.url": s3.endpoint_url}

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_s3.model.deflate import packed
 from kafka_s3.model.failures import Failure
 from kafka_s3.model.offsets import TopicPartition
 
@@ -58,7 +59,7 @@ def dead_letter(failure: Failure, topic_partition: TopicPartition, row: Mapping[
 def write_lines(letters: Iterable[DeadLetter]) -> bytes:
     """Dead letters as the content of a dead letter file."""
     lines = [json.dumps(_line(letter), ensure_ascii=True, separators=(",", ":")) for letter in letters]
-    return gzip.compress("".join(line + "\n" for line in lines).encode(), compresslevel=6, mtime=0)
+    return packed("".join(line + "\n" for line in lines).encode())
 
 
 def read_lines(content: bytes) -> list[DeadLetter]:

@@ -51,6 +51,10 @@ class Observer(Protocol):
         """Something failed that the sink tries again."""
         ...
 
+    def decided(self, choice: str, reason: str) -> None:
+        """A choice that the configuration leaves open was made, for this run: `kafka.reader=tasks`, and why."""
+        ...
+
 
 class Silent:
     """An observer that does nothing."""
@@ -62,4 +66,7 @@ class Silent:
         """Nothing."""
 
     def warned(self, text: str) -> None:
+        """Nothing."""
+
+    def decided(self, choice: str, reason: str) -> None:
         """Nothing."""

@@ -27,6 +27,10 @@ class StatePaths:
         """The key of the checkpoint that covers entries up to `version`."""
         return f"{self.root}checkpoints/{version:020d}.json"
 
+    def published(self, epoch: int) -> str:
+        """The key of the marker that names the last entry of an epoch whose objects are visible."""
+        return f"{self.root}published/{epoch:020d}.json"
+
     def dead_letters(self, topic_partition: TopicPartition, offset: int) -> str:
         """The key of the dead letter file whose first dead letter has that offset."""
         topic, partition = topic_partition

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from kafka_s3.model.addresses import address_of, is_metadata_service
 from kafka_s3.model.secret import MASK, Secret
 
 PEM_MARK: Final = "-----BEGIN "
-METADATA_HOSTS: Final = frozenset(
-    {"metadata", "metadata.google.internal", "instance-data", "instance-data.ec2.internal"}
-)
-METADATA_ADDRESSES: Final = frozenset({ip_address("fd00:ec2::254"), ip_address("100.100.100.200")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +90,7 @@ def _without_credentials(url: str) -> tuple[str, Secret | None]:
         )
     if parts.scheme not in ("http", "https") or not host:
         raise ValueError(f"{plain!r} is not a URL of a schema registry: write http://host:port or https://host:port.")
-    if _is_metadata_service(parts.hostname or ""):
+    if is_metadata_service(parts.hostname or ""):
         raise ValueError(
             f"{plain!r} is the address of a cloud's metadata service, not of a schema registry: write the registry's."
         )
@@ -104,26 +99,5 @@ def _without_credentials(url: str) -> tuple[str, Secret | None]:
 
 def _is_loopback(url: str) -> bool:
     host = urlsplit(url).hostname or ""
-    found = _address(host)
+    found = address_of(host)
     return host == "localhost" or (found is not None and found.is_loopback)
-
-
-def _is_metadata_service(host: str) -> bool:
-    """Whoever answers there hands out the machine's own credentials, and no registry is reached by such an address."""
-    found = _address(host)
-    mapped = getattr(found, "ipv4_mapped", None) or found
-    return host.rstrip(".") in METADATA_HOSTS or (
-        mapped is not None and (mapped.is_link_local or mapped in METADATA_ADDRESSES)
-    )
-
-
-def _address(host: str) -> IPv4Address | IPv6Address | None:
-    """The address that a host is, in any spelling that the system takes (`0xa9fea9fe` is one)."""
-    try:
-        return ip_address(host.partition("%")[0])
-    except ValueError:
-        pass
-    try:
-        return IPv4Address(socket.inet_aton(host)) if host[:1].isdigit() else None
-    except OSError:
-        return None

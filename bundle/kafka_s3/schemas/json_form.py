@@ -11,6 +11,7 @@ import binascii
 import json
 import math
 import re
+import secrets
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +21,8 @@ from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, Schema
 from kafka_s3.schemas.decimals import decimal_at, unscaled_bytes
 
 BOUNDS = {SchemaType.INT8: 7, SchemaType.INT16: 15, SchemaType.INT32: 31, SchemaType.INT64: 63}
-MARK = "\ue000"
+MARK = secrets.token_hex(16)
+"""Stands around the digits of decimals, as `json` writes numbers of its own types only. It is random, so that no record's text holds it."""
 DIGITS = re.compile(f'"{MARK}(-?[0-9]+(?:[.][0-9]+)?){MARK}"')
 NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 FLOATS = (SchemaType.FLOAT32, SchemaType.FLOAT64)
@@ -84,8 +86,9 @@ def to_json(value: Any, schema: ConnectSchema, *, decimals: str = "BASE64") -> A
 def dumps(value: Any) -> str:
     """Compact JSON text on one line, decimals with all their digits."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_digits)
-    text = DIGITS.sub(r"\1", text) if MARK in text else text
-    return text if _encodable(text) else json.dumps(value, separators=(",", ":"), default=_digits)
+    if not _encodable(text):
+        text = json.dumps(value, separators=(",", ":"), default=_digits)
+    return DIGITS.sub(r"\1", text) if MARK in text else text
 
 
 def _digits(value: Any) -> str:

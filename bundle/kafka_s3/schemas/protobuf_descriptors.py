@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import importlib
+import json
 import re
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from kafka_s3.schemas.connect import SchemaError
 from kafka_s3.schemas.registered import RegisteredSchema
 
 ROOT: Final = "kafka-s3/registered.proto"
+ALL: Final = "kafka-s3/references.proto"
 META_NUMBER: Final = 1088
 WELL_KNOWN = re.compile(r"google/(protobuf|type)/([a-z_]+)\.proto")
 IMPORT = re.compile(r"""\bimport\s+(?:public\s+|weak\s+)?["']([^"']+)["']""")
@@ -129,17 +131,32 @@ def _load(pool: Any, name: str, files: Mapping[str, Any], *, loaded: set[str], p
 
 def _compiled(texts: Mapping[str, str], files: Mapping[str, Any]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="kafka-s3-proto-") as folder:
-        for name, text in texts.items():
-            path = Path(folder, "source", _safe(name))
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8", errors="replace")
+        entrance = {} if ROOT in texts else {ALL: _importing(texts)}
+        for name, text in {**texts, **entrance}.items():
+            _write(Path(folder, "source", _safe(name)), name, text)
         known, result = Path(folder, "known.pb"), Path(folder, "result.pb")
         known.write_bytes(descriptor_pb2.FileDescriptorSet(file=files.values()).SerializeToString())
-        wanted = [ROOT] if ROOT in texts else sorted(texts)
         arguments = [f"--proto_path={folder}/source", f"--descriptor_set_in={known}", f"--descriptor_set_out={result}"]
-        _protoc([*arguments, "--include_imports", *wanted])
+        _protoc([*arguments, "--include_imports", ROOT if ROOT in texts else ALL])
         compiled = descriptor_pb2.FileDescriptorSet.FromString(result.read_bytes())
     return {file.name: file for file in compiled.file}
+
+
+def _importing(names: Iterable[str]) -> str:
+    """A file that imports those of these names: as arguments protoc would take some of them for options, or for files of options (`@`)."""
+    return 'syntax = "proto3";' + "".join(
+        f"import public {json.dumps(name, ensure_ascii=False)};" for name in sorted(names)
+    )
+
+
+def _write(path: Path, name: str, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="replace")
+    except (OSError, UnicodeError) as error:
+        raise SchemaError(
+            f"A Protobuf reference is named {name!r}, which is no file's path beside the others: {error}."
+        ) from None
 
 
 def _safe(name: str) -> PurePosixPath:

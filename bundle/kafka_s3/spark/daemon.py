@@ -6,18 +6,23 @@ CPU, as much as half a million records. `spark.python.daemon.module` names this 
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 from typing import Final
 
-NEEDED: Final = ("kafka_s3.spark.task", "kafka_s3.registry.client", "pyarrow.parquet", "boto3")
+NEEDED: Final = ("kafka_s3.spark.reading_task", "kafka_s3.registry.client", "pyarrow.parquet")
 """Not polars, whose threads do not survive a fork: a worker that reads Avro imports it itself."""
+READER: Final = "kafka_s3.kafka.reader.reader"
+"""It compiles its loops when it is imported. Where it cannot be (the trial of `kafka.reader=auto` tells why), Spark reads."""
 
 
 def main() -> None:
     """Serves Spark until the executor ends."""
     for name in NEEDED:
         importlib.import_module(name)
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        importlib.import_module(READER)
     gc.freeze()  # what all workers share is never garbage
     importlib.import_module("pyspark.daemon").manager()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from pyspark.errors import PySparkException
@@ -20,6 +21,8 @@ else:
 LOST = ("OffsetOutOfRange", "failOnDataLoss", "KAFKA_DATA_LOSS", "Cannot fetch offset", "data was lost")
 DIED = ("Python worker exited unexpectedly", "ExecutorLostFailure")
 KAFKA = ("org.apache.kafka", "kafka010", "TimeoutException: Cannot fetch record")
+RECORD = ("ArithmeticException", "fetching the next record from")
+"""A time that Spark cannot count in microseconds, bytes that are no record: another attempt meets them again."""
 SHOWN = 400
 
 
@@ -39,17 +42,37 @@ def raise_failure(text: str) -> None:
 def source_error(error: Exception) -> SourceError | None:
     """A failed Spark job as an error of the product where Kafka has a part in it or a process of Spark died, else None."""
     text = str(error)
-    if any(mark in text for mark in DIED):
-        return SourceError(
-            f"A process of Spark died at its work: {_line(text, DIED)} Nothing of this batch was committed, and the next start reads it "
-            "again. Most often the memory is short: give the executors more, or lower tasks.max."
-        )
+    if (died := death(error)) is not None:
+        return died
     if not any(mark in text for mark in KAFKA):
         return None
+    if any(mark in text for mark in RECORD):
+        return SourceError(
+            f"Spark's Kafka source cannot read one of the records, however often it tries: {_line(text, RECORD)}. Set kafka.reader=tasks: "
+            "that reader takes any timestamp, also one in nanoseconds, and names a record that is damaged."
+        )
     reason = _line(text, KAFKA)
     if any(mark in text for mark in LOST):
         return OffsetsLost(f"Kafka lost records while they were read: {reason} The next start says which.")
     return KafkaUnavailable(f"Spark could not read from Kafka: {reason}")
+
+
+def death(error: Exception) -> SourceError | None:
+    """A failed Spark job as an error of the product where a process of Spark died, else None."""
+    text = str(error)
+    if not any(mark in text for mark in DIED):
+        return None
+    return SourceError(
+        f"A process of Spark died at its work: {_line(text, DIED)} Nothing of this batch was committed, and the next start reads it "
+        "again. Most often the memory is short: give the executors more, or lower tasks.max."
+    )
+
+
+def python_reason(error: Exception) -> str:
+    """The line of a failed job's error that names what Python's worker raised, else its first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception): ", line) and not line.startswith("org.")]
+    return (raised or lines or [type(error).__name__])[0][:SHOWN]
 
 
 def _line(text: str, marks: Sequence[str]) -> str:

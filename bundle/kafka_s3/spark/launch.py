@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.observer import Observer
+from kafka_s3.model.observer import Observer, Silent
+from kafka_s3.model.protocols import Source
 from kafka_s3.spark.catalog import HOW_TO_KNOW, SparkCatalog
+from kafka_s3.spark.choice import ChosenSource, KafkaReader
 from kafka_s3.spark.consumer import kafka_classes, reading_properties
 from kafka_s3.spark.driver import DriverSource
 from kafka_s3.spark.source import SparkSource
+from kafka_s3.spark.tasks_source import TasksSource
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
@@ -31,16 +35,31 @@ def sink_on_spark(
     """A sink of resolved settings, not opened yet. `store` replaces the driver's view of the bucket in tests of faults."""
     servers = settings.text("kafka.bootstrap.servers")
     properties = consumer_properties(settings)
-    reading = reading_properties(properties, kafka_classes(os.environ))
-    reader = SparkSource(spark, settings, bootstrap_servers=servers, kafka=reading)
     return build_sink(
         settings,
         KafkaBrokers(servers, properties=properties),
-        source=reader if settings.text("tasks.run.on") == "executors" else DriverSource(reader),
+        source=_source(settings, spark, properties, observer or Silent()),
         store=store or S3Store(store_options(settings)),
         clock_ms=now_ms,
         observer=observer,
         spark=_catalog(settings, spark),
+    )
+
+
+def _source(settings: Settings, spark: SparkSession, properties: Mapping[str, str], observer: Observer) -> Source:
+    """Who reads, by `tasks.run.on` and `kafka.reader`."""
+    servers, reader = settings.text("kafka.bootstrap.servers"), KafkaReader(settings.text("kafka.reader"))
+    reading = reading_properties(properties, kafka_classes(os.environ))
+    by_spark = SparkSource(spark, settings, bootstrap_servers=servers, kafka=reading)
+    if settings.text("tasks.run.on") == "driver":
+        return DriverSource(by_spark)
+    if reader is KafkaReader.SPARK:
+        return by_spark
+    tasks = TasksSource(spark, settings, bootstrap_servers=servers, properties=properties)
+    if reader is KafkaReader.TASKS:
+        return tasks
+    return ChosenSource(
+        spark, tasks, by_spark, bootstrap_servers=servers, properties=properties, decided=observer.decided
     )
 
 
@@ -53,8 +72,3 @@ def _catalog(settings: Settings, spark: SparkSession) -> SparkCatalog | None:
     if settings.text("delta.writer") == "spark" and not catalog.knows_delta():
         raise ConfigError([Problem("delta.writer", "spark", f"cannot write tables here. {HOW_TO_KNOW}")])
     return catalog
-
-
-def now_ms() -> int:
-    """The wall clock, epoch milliseconds."""
-    return time.time_ns() // 1_000_000

@@ -75,16 +75,16 @@ class Task:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row per topic-partition of this task: its report."""
-        pipeline, store = _tools(self.settings)
+        pipeline, store = tools(self.settings)
         places, bits = {self.place(a): a for a in self.assignments}, self.offset_bits
         for place, group in itertools.groupby(by_place(batches, bits), key=lambda item: item[0]):
             wanted = places[place]
-            yield _row(self._report(pipeline, wanted, (unpacked(batch, bits) for _, batch in group), store))
-        _forget_archives()
+            yield report_row(self._report(pipeline, wanted, (unpacked(batch, bits) for _, batch in group), store))
+        forget_archives()
 
     def without_records(self, wanted: Assignment) -> TaskReport:
         """The report of a range that holds no records (only gaps): made where the loop runs."""
-        pipeline, store = _tools(self.settings)
+        pipeline, store = tools(self.settings)
         return pipeline.process(wanted, [], store)
 
     def _report(self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store) -> str:
@@ -102,11 +102,12 @@ def place_to_read_again(row: str) -> TopicPartition | None:
     return None if place is None else TopicPartition(*place)
 
 
-def _row(report: str) -> pa.RecordBatch:
+def report_row(report: str) -> pa.RecordBatch:
+    """A report, or what stands for it, as the row that the driver gets."""
     return pa.RecordBatch.from_arrays([pa.array([report])], names=["report"])
 
 
-def _tools(settings: Settings) -> tuple[Pipeline, S3Store]:
+def tools(settings: Settings) -> tuple[Pipeline, S3Store]:
     """Pipeline and store, kept for the life of the Python worker: the same configuration comes with every job."""
     return _cached_tools(_Key(settings))
 
@@ -134,7 +135,7 @@ def _cached_tools(key: _Key) -> tuple[Pipeline, S3Store]:
     return tools
 
 
-def _forget_archives() -> None:
+def forget_archives() -> None:
     """Spark's worker drops import caches before every task, and Python then reads the directory of each zip file on its path anew.
 
     That takes as long as 100,000 records. Finders that are not there are not asked; an import that needs one makes it again.

@@ -1,6 +1,6 @@
 """Where do objects go? The few verbs of an object store that the product uses, over S3, in memory, and failing on demand.
 
-`S3Store` and `store_options` are not imported here: they bring boto3 with them, which decisions and their tests do without.
+`S3Store` and `store_options` are not imported here: they bring botocore with them, which decisions and their tests do without.
 """
 
 from kafka_s3.storage.etag import etag_of

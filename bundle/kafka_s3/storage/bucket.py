@@ -1,11 +1,10 @@
 """What does S3 know of a bucket as a whole? Pending uploads, region, clock, lifecycle rules and versioning: all reading, nothing changed.
 
-Implementation: `S3Bucket` (boto3). The sink itself never asks these questions; `kafka-s3 sweep` and `kafka-s3 doctor` do.
+Implementation: `S3Bucket` (botocore's client). The sink itself never asks these questions; `kafka-s3 sweep` and `kafka-s3 doctor` do.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -13,8 +12,9 @@ from typing import Any, Protocol
 
 from botocore import exceptions as boto
 
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import StorageError
-from kafka_s3.storage.client import s3_client, secrets_of
+from kafka_s3.storage.client import s3_client, secrets_of, session_for
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
 from kafka_s3.storage.s3_errors import FAILURES, Request, storage_error
@@ -86,12 +86,10 @@ class BucketFacts(UploadsListing, Protocol):
 class S3Bucket:
     """A bucket of S3 or of an S3-compatible service; close it when done. `clock_ms` gives epoch milliseconds."""
 
-    def __init__(
-        self, options: StoreOptions, *, clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000
-    ) -> None:
+    def __init__(self, options: StoreOptions, *, clock_ms: Callable[[], int] = now_ms) -> None:
         self.options = options
         self._clock_ms = clock_ms
-        self._client = s3_client(options)
+        self._client = s3_client(options, session_for(options))
         self._retrier = Retrier(options.part_retries, options.retry_backoff_ms)
 
     def pending(self, prefix: str) -> Iterator[ListedUpload]:

@@ -1,15 +1,18 @@
-"""How is a boto3 client for one bucket built, and what goes with every request of a kind? Pure wiring, no decisions about failures."""
+"""How are botocore's client and connections for one bucket built, and what goes with requests of a kind? Pure wiring."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import socket
 from typing import Any
 from urllib.parse import quote
 
 from botocore import UNSIGNED
 from botocore.config import Config
-from botocore.utils import determine_content_length
+from botocore.httpsession import URLLib3Session
+from botocore.utils import get_environ_proxies
 
 from kafka_s3 import __version__
 from kafka_s3.storage.credentials import Provider, session_of
@@ -18,19 +21,34 @@ from kafka_s3.storage.options import Encryption, Proxy, StoreOptions
 EXPECT_FROM_BYTES = 1 << 20
 """A request asks first (`Expect: 100-continue`) from this size on, as the AWS SDK does: below, the body costs less than the wait."""
 
+SSE = "x-amz-server-side-encryption"
 CONNECT_TIMEOUT_S = 10
 READ_TIMEOUT_S = 60
 
 
-def s3_client(options: StoreOptions) -> Any:
+def session_for(options: StoreOptions) -> Any:
+    """The botocore session that holds the credentials; asks nobody for them yet."""
+    return session_of(options.credentials, region=options.region, config=plain_config(options))
+
+
+def s3_client(options: StoreOptions, session: Any) -> Any:
     """A thread-safe S3 client that tries once only; connects nowhere yet."""
-    config = _config(options)
-    session = session_of(options.credentials, region=options.region, config=plain_config(options))
-    client = session.client("s3", endpoint_url=options.endpoint_url, config=config)
-    client.meta.events.register(
-        "request-created.s3", _ask_first_if_large if options.expect_continue else _never_ask_first
-    )
+    client = session.create_client("s3", endpoint_url=options.endpoint_url, config=_config(options))
+    client.meta.events.register("request-created.s3", _never_ask_first)
     return client
+
+
+def http_session(options: StoreOptions, session: Any, url: str) -> URLLib3Session:
+    """A pool of connections like the client's own: timeouts, proxies, certificate authorities. `url` is the client's endpoint."""
+    chosen = proxies(options.proxy)
+    settings: dict[str, Any] = {
+        "verify": session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE") or True,
+        "proxies": get_environ_proxies(url) if chosen is None else chosen,
+        "timeout": (CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+        "max_pool_connections": options.max_connections,
+        "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)],
+    }
+    return URLLib3Session(**settings)
 
 
 def plain_config(options: StoreOptions) -> Config:
@@ -75,38 +93,46 @@ def _never_ask_first(request: Any, **_: Any) -> None:
     del request.headers["Expect"]
 
 
-def _ask_first_if_large(request: Any, **_: Any) -> None:
-    if (determine_content_length(request.data) or 0) < EXPECT_FROM_BYTES:
-        _never_ask_first(request)
+def asks_first(options: StoreOptions, size: int) -> dict[str, str]:
+    """The header that has a large body of `size` bytes wait for the answer to the headers."""
+    return {"Expect": "100-continue"} if options.expect_continue and size >= EXPECT_FROM_BYTES else {}
 
 
-def creation_fields(options: StoreOptions) -> dict[str, Any]:
+def creation_headers(options: StoreOptions) -> dict[str, str]:
     """Encryption and ACL, for the requests that create an object."""
-    acl = {"ACL": options.acl} if options.acl else {}
-    return acl | encryption_fields(options.encryption)
+    acl = {"x-amz-acl": options.acl} if options.acl else {}
+    return acl | encryption_headers(options.encryption)
 
 
-def encryption_fields(encryption: Encryption) -> dict[str, Any]:
+def encryption_headers(encryption: Encryption) -> dict[str, str]:
     """The encryption asked for at creation; nothing where the bucket's own default is to rule."""
     if encryption.customer_key:
-        return customer_key_fields(encryption)
+        return customer_key_headers(encryption)
     if not encryption.algorithm:
         return {}
-    key = {"SSEKMSKeyId": encryption.kms_key_id} if encryption.kms_key_id else {}
-    return {"ServerSideEncryption": encryption.algorithm} | key
+    key = {f"{SSE}-aws-kms-key-id": encryption.kms_key_id} if encryption.kms_key_id else {}
+    return {SSE: encryption.algorithm} | key
 
 
-def customer_key_fields(encryption: Encryption) -> dict[str, Any]:
+def customer_key_headers(encryption: Encryption) -> dict[str, str]:
     """The customer's key, which S3 forgets after each request and so needs with every part, GET and HEAD; {} without one."""
     if not encryption.customer_key:
         return {}
-    # boto3 takes the bytes, and adds base64 and the digest itself
-    return {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": base64.b64decode(encryption.customer_key.reveal())}
+    key = base64.b64decode(encryption.customer_key.reveal())
+    return {
+        f"{SSE}-customer-algorithm": "AES256",
+        f"{SSE}-customer-key": base64.b64encode(key).decode(),
+        f"{SSE}-customer-key-md5": _md5(key),
+    }
 
 
-def digest_fields(data: bytes) -> dict[str, str]:
+def digest_headers(data: bytes) -> dict[str, str]:
     """The Content-MD5 of a body."""
-    return {"ContentMD5": base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()}
+    return {"Content-MD5": _md5(data)}
+
+
+def _md5(data: bytes) -> str:
+    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
 
 
 def secrets_of(options: StoreOptions) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Whose credentials sign the requests, and how does boto3 find them?
+"""Whose credentials sign the requests, and how does botocore find them?
 
 Provider names are the canonical ones; Java class names are mapped to them by `kafka_s3.config.classes`.
 """
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-import boto3
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import CredentialResolver, DeferredRefreshableCredentials
@@ -124,7 +123,7 @@ def _role(settings: Mapping[str, str | Secret]) -> AssumedRole | tuple[Problem, 
 
 
 def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
-    """A boto3 session that signs with these credentials; `config` (timeouts, proxies) is for its requests to STS.
+    """A botocore session that signs with these credentials; `config` (timeouts, proxies) is for its requests to STS.
 
     No request is sent before credentials are needed.
     """
@@ -142,7 +141,7 @@ def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
         wanted = _METHODS[credentials.provider]
         chain = inner.get_component("credential_provider").providers
         _only(inner, *(provider for provider in chain if provider.METHOD in wanted))
-    return boto3.Session(botocore_session=inner)
+    return inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +162,7 @@ def _renewal(
     base = Credentials(access_key_id=credentials.access_key_id, secret_access_key=credentials.secret_access_key)
 
     def renew() -> dict[str, str]:
-        sts = session_of(base, region=role.region or region, config=config).client("sts", config=config)
+        sts = session_of(base, region=role.region or region, config=config).create_client("sts", config=config)
         try:
             answer = sts.assume_role(
                 RoleArn=role.arn, RoleSessionName=role.session_name, ExternalId=role.external_id.reveal()

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.etag import etag_of, etag_of_bytes
@@ -35,7 +35,7 @@ class MemoryStore:
     """
 
     def __init__(self, clock_ms: Callable[[], int] | None = None) -> None:
-        self._clock_ms = clock_ms or (lambda: time.time_ns() // 1_000_000)
+        self._clock_ms = clock_ms or now_ms
         self._lock = threading.Lock()
         self._stored: dict[str, _Stored] = {}
         self._uploads: dict[str, PendingUpload] = {}

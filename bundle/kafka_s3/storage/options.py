@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
+from kafka_s3.model.addresses import is_metadata_service
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import Credentials, credentials_of
 
 CUSTOMER_KEY_BYTES = 32
+METADATA = "is the address of a cloud's metadata service, which hands out the machine's own credentials."
 
 
 class StoreSettings(Protocol):
@@ -117,6 +119,8 @@ def _endpoint(url: str | None, problems: list[Problem]) -> str | None:
         problems.append(
             Problem("store.url", url, "is not an address.", "Write https://host:port, or http:// without TLS.")
         )
+    elif is_metadata_service(_host(full) or ""):
+        problems.append(Problem("store.url", url, METADATA, "Write the address of the S3 service."))
     return full
 
 
@@ -177,6 +181,8 @@ def _proxy(settings: StoreSettings, problems: list[Problem]) -> Proxy | None:
         # the value is not repeated: it may hold a password
         problems.append(Problem("s3.proxy.url", "****", "is not an address.", "Write http://host:port."))
         return None
+    if is_metadata_service(host):
+        problems.append(Problem("s3.proxy.url", host, METADATA, "Write the address of the proxy."))
     parts = urlsplit(full)
     in_url = Secret(unquote(parts.password)) if parts.password else None
     user = settings.optional_text("s3.proxy.user") or unquote(parts.username or "")

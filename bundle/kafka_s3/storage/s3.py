@@ -8,11 +8,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import quote
 
-from kafka_s3.model.errors import ObjectMissing, StorageUnavailable, UploadMissing
+from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
-from kafka_s3.storage.client import creation_fields, customer_key_fields, digest_fields, s3_client, secrets_of
+from kafka_s3.storage.client import SSE, creation_headers, customer_key_headers, digest_headers, secrets_of
+from kafka_s3.storage.data_plane import Answer, Asked, DataPlane
+from kafka_s3.storage.documents import completion_document, tagging_document, text_of
 from kafka_s3.storage.etag import etag_of
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
@@ -40,12 +44,13 @@ class S3Store:
         self.options = options
         self._retrier = Retrier(options.part_retries, options.retry_backoff_ms, sleep, jitter)
         self._patient = replace(self._retrier, attempts=max(options.part_retries, CONFLICT_ATTEMPTS))
-        self._customer_key = customer_key_fields(options.encryption)
-        self._creation = creation_fields(options)
+        self._customer_key = customer_key_headers(options.encryption)
+        self._creation = creation_headers(options)
         self._secrets = secrets_of(options)
         self._lock = threading.Lock()
-        self._client: Any = None
-        self._client_pid = -1
+        self._plane: DataPlane | None = None
+        self._plane_pid = -1
+        self._refuses_overwriting = False
 
     def __reduce__(self) -> tuple[type[S3Store], tuple[StoreOptions]]:
         """Clients, locks and clocks stay behind."""
@@ -56,28 +61,35 @@ class S3Store:
 
     def put(self, key: str, data: bytes) -> str:
         """Writes or overwrites an object; returns its ETag."""
-        return _etag(self._call("put_object", key, Body=data, **self._creation))
+        return _etag(self._ask("put_object", self._state(key, data)).headers)
 
     def put_new(self, key: str, data: bytes) -> str:
-        """Writes an object that must not exist yet; returns its ETag. Raises PreconditionFailed, also after its own lost answer."""
-        fields = {"Body": data, "IfNoneMatch": "*", **self._creation}
-        return _etag(self._patient.run(lambda: self._once("put_object", key, **fields)))
+        """Writes an object that must not exist yet; returns its ETag. Raises PreconditionFailed, also after its own lost answer.
+
+        The first one of a process, a driver's claim of its log, is put a second time, which the service has to refuse. Raises StorageError
+        where it does not: two drivers would overwrite each other's entries there.
+        """
+        etag = self._put_new_once(key, data)
+        if not self._refuses_overwriting:
+            self._check_refusal(key, data)
+        return etag
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises ObjectMissing."""
-        return self._retrier.run(lambda: self._bytes_once(key))
+        return self._ask("get_object", Asked(key, headers=self._customer_key)).body
 
     def get_range(self, key: str, first: int, last: int) -> bytes:
         """The object's bytes from `first` to `last`, both included, by a range request. Raises ObjectMissing."""
-        return self._retrier.run(lambda: self._bytes_once(key, Range=f"bytes={first}-{last}"))
+        return self._ask("get_object", Asked(key, headers=self._customer_key | {"Range": f"bytes={first}-{last}"})).body
 
     def head(self, key: str) -> ObjectInfo | None:
         """What is known of an object, None where there is none."""
         try:
-            answer = self._call("head_object", key, **self._customer_key)
+            said = self._ask("head_object", Asked(key, headers=self._customer_key)).headers
         except ObjectMissing:
             return None
-        return ObjectInfo(key, answer["ContentLength"], _etag(answer), _modified_ms(answer))
+        modified_ms = int(parsedate_to_datetime(said["Last-Modified"]).timestamp() * 1000)
+        return ObjectInfo(key, int(said["Content-Length"]), _etag(said), modified_ms)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Objects below `prefix` in ascending key order, beginning after `start_after`; a page of 1000 per request."""
@@ -85,7 +97,7 @@ class S3Store:
         while True:
             page = self._call("list_objects_v2", prefix, **position)
             for item in page.get("Contents", ()):
-                yield ObjectInfo(item["Key"], item["Size"], _etag(item), _modified_ms(item))
+                yield ObjectInfo(item["Key"], item["Size"], _etag(item), int(item["LastModified"].timestamp() * 1000))
             if not page.get("IsTruncated"):
                 return
             position = {"ContinuationToken": page["NextContinuationToken"]}
@@ -96,14 +108,19 @@ class S3Store:
 
     def create_upload(self, key: str) -> str:
         """Begins a multipart upload with the configured ACL and encryption; returns its id."""
-        return str(self._call("create_multipart_upload", key, **self._creation)["UploadId"])
+        answer = self._ask("create_multipart_upload", Asked(key, "uploads", self._creation))
+        upload_id = text_of(answer.body, "UploadId")
+        if not upload_id:
+            title = self._request("create_multipart_upload", key).title
+            raise StorageError(f"{title} was answered without an upload id: check what store.url names.")
+        return upload_id
 
     def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
         """Sends part `number` (from 1); returns its ETag. Raises UploadMissing."""
-        fields: dict[str, Any] = {"UploadId": upload_id, "PartNumber": number, "Body": data, **self._customer_key}
-        if self.options.send_digest:
-            fields |= digest_fields(data)
-        return _etag(self._call("upload_part", key, **fields))
+        digest = digest_headers(data) if self.options.send_digest else {}
+        query = f"partNumber={number}&{_upload(upload_id)}"
+        asked = Asked(key, query, self._customer_key | digest, data, trusts_digest=True)
+        return _etag(self._ask("upload_part", asked).headers)
 
     def complete_upload(self, upload: Upload) -> None:
         """Makes the object visible; settles lost answers by the object's ETag. Raises UploadMissing, as `store.ObjectStore` says.
@@ -122,27 +139,48 @@ class S3Store:
     def abort_upload(self, key: str, upload_id: str) -> None:
         """Drops a pending upload; no error where there is none."""
         try:
-            self._call("abort_multipart_upload", key, UploadId=upload_id)
+            self._ask("abort_multipart_upload", Asked(key, _upload(upload_id)))
         except UploadMissing:
             return
 
     def tag(self, key: str, tags: Mapping[str, str]) -> None:
         """Replaces the object's tags."""
-        pairs = [{"Key": name, "Value": value} for name, value in tags.items()]
-        self._call("put_object_tagging", key, Tagging={"TagSet": pairs})
+        body = tagging_document(tags)
+        self._ask("put_object_tagging", Asked(key, "tagging", digest_headers(body), body))
 
     def close(self) -> None:
         """Gives this process's connections back; the next request makes new ones."""
         with self._lock:
-            if self._client is not None and self._client_pid == os.getpid():
-                self._client.close()
-            self._client = None
+            if self._plane is not None and self._plane_pid == os.getpid():
+                self._plane.close()
+            self._plane = None
+
+    def _put_new_once(self, key: str, data: bytes) -> str:
+        asked = self._state(key, data, {"If-None-Match": "*"})
+        try:
+            return _etag(self._patient.run(lambda: self._ask_once("put_object", asked)).headers)
+        except PreconditionFailed:
+            self._refuses_overwriting = True
+            raise
+
+    def _check_refusal(self, key: str, data: bytes) -> None:
+        try:
+            self._put_new_once(key, data)
+        except PreconditionFailed:
+            return
+        raise StorageError(
+            f"The service wrote s3://{self.options.bucket}/{key} a second time, though it was told not to overwrite (If-None-Match: *). "
+            "Two drivers would overwrite each other's commits there: use a service that honours conditional puts (store.url)."
+        )
+
+    def _state(self, key: str, data: bytes, condition: Mapping[str, str] | None = None) -> Asked:
+        """A put of state. Its digest is always there: buckets with Object Lock refuse a put without one."""
+        return Asked(key, headers={**self._creation, **digest_headers(data), **(condition or {})}, body=data)
 
     def _complete_once(self, upload: Upload) -> None:
-        parts = [{"PartNumber": number, "ETag": etag} for number, etag in enumerate(upload.parts, start=1)]
-        fields = {"UploadId": upload.id, "MultipartUpload": {"Parts": parts}, **self._customer_key}
+        asked = Asked(upload.key, _upload(upload.id), self._customer_key, completion_document(upload.parts))
         try:
-            self._once("complete_multipart_upload", upload.key, **fields)
+            self._ask_once("complete_multipart_upload", asked)
         except (UploadMissing, StorageUnavailable):
             if not self._completed_once(upload):
                 raise
@@ -160,26 +198,27 @@ class S3Store:
 
     def _published_once(self, upload: Upload) -> bool:
         try:
-            answer = self._once("head_object", upload.key, **self._customer_key)
+            answer = self._ask_once("head_object", Asked(upload.key, headers=self._customer_key))
         except ObjectMissing:
             return False
-        return _is_of(upload, answer)
+        return _is_of(upload, answer.headers)
 
     def _pending_once(self, key: str, upload_id: str) -> bool:
         try:
-            self._once("list_parts", key, UploadId=upload_id, MaxParts=1, **self._customer_key)
+            self._ask_once("list_parts", Asked(key, f"max-parts=1&{_upload(upload_id)}", self._customer_key))
         except UploadMissing:
             return False
         return True
 
-    def _bytes_once(self, key: str, **fields: Any) -> bytes:
-        body = self._once("get_object", key, **self._customer_key, **fields)["Body"]
+    def _ask(self, operation: str, asked: Asked) -> Answer:
+        return self._retrier.run(lambda: self._ask_once(operation, asked))
+
+    def _ask_once(self, operation: str, asked: Asked) -> Answer:
         try:
-            return bytes(body.read())
+            return self._connected().send(operation, asked)
         except FAILURES as error:
-            raise storage_error(error, self._request("get_object", key)) from None
-        finally:
-            body.close()
+            # no chaining: the original's text is not masked
+            raise storage_error(error, self._request(operation, asked.key)) from None
 
     def _call(self, method: str, key: str, **fields: Any) -> Any:
         return self._retrier.run(lambda: self._once(method, key, **fields))
@@ -187,24 +226,22 @@ class S3Store:
     def _once(self, method: str, key: str, **fields: Any) -> Any:
         place = "Prefix" if method == "list_objects_v2" else "Key"
         try:
-            return getattr(self._connected(), method)(Bucket=self.options.bucket, **{place: key}, **fields)
+            return getattr(self._connected().client, method)(Bucket=self.options.bucket, **{place: key}, **fields)
         except FAILURES as error:
-            # no chaining: the original's text is not masked
             raise storage_error(error, self._request(method, key)) from None
 
     def _request(self, method: str, key: str) -> Request:
         return Request(method, self.options.bucket, key, self._secrets)
 
-    def _connected(self) -> Any:
+    def _connected(self) -> DataPlane:
         with self._lock:
-            if (
-                self._client is None or self._client_pid != os.getpid()
-            ):  # a forked child must not share its parent's sockets
-                self._client, self._client_pid = s3_client(self.options), os.getpid()
-            return self._client
+            # a forked child must not share its parent's sockets
+            if self._plane is None or self._plane_pid != os.getpid():
+                self._plane, self._plane_pid = DataPlane(self.options), os.getpid()
+            return self._plane
 
 
-def _is_of(upload: Upload, head: Mapping[str, Any]) -> bool:
+def _is_of(upload: Upload, head: Mapping[str, str]) -> bool:
     """Whether an object is what completing the upload makes.
 
     Its ETag tells, a digest over the parts' ETags (`etag_of`). Under SSE-KMS and SSE-C S3 documents no rule for ETags: there an object
@@ -215,13 +252,15 @@ def _is_of(upload: Upload, head: Mapping[str, Any]) -> bool:
         same = etag == etag_of(upload.parts)
     except ValueError:
         same = False
-    opaque = head.get("SSECustomerAlgorithm") or str(head.get("ServerSideEncryption", "")).startswith("aws:kms")
-    return same or bool(opaque and etag.endswith(f"-{len(upload.parts)}") and head["ContentLength"] == upload.size)
+    opaque = head.get(f"{SSE}-customer-algorithm") or head.get(SSE, "").startswith("aws:kms")
+    return same or bool(
+        opaque and etag.endswith(f"-{len(upload.parts)}") and int(head["Content-Length"]) == upload.size
+    )
 
 
 def _etag(answer: Mapping[str, Any]) -> str:
     return str(answer["ETag"]).strip('"')
 
 
-def _modified_ms(answer: Mapping[str, Any]) -> int:
-    return int(answer["LastModified"].timestamp() * 1000)
+def _upload(upload_id: str) -> str:
+    return f"uploadId={quote(upload_id, safe='-_.~')}"

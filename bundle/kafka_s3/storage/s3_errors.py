@@ -13,7 +13,7 @@ from botocore.parsers import ResponseParserError
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 
 FAILURES: tuple[type[Exception], ...] = (boto.BotoCoreError, boto.ClientError, ResponseParserError)
-"""What a boto3 call may raise."""
+"""What a request to S3 may raise."""
 
 
 class Conflict(StorageUnavailable):
@@ -22,7 +22,7 @@ class Conflict(StorageUnavailable):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Names a request in error texts: the boto3 method, the bucket, the key (or prefix), and the secrets a text must not show."""
+    """Names a request in error texts: the operation, the bucket, the key (or prefix), and the secrets a text must not show."""
 
     method: str
     bucket: str

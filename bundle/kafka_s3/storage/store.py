@@ -1,6 +1,6 @@
 """Which verbs of an object store does the product use? The seam between decisions and S3.
 
-Implementations: `s3.S3Store` (boto3), `memory.MemoryStore` (tests, conformance), `faults.FaultyStore` (fails on demand).
+Implementations: `s3.S3Store`, `memory.MemoryStore` (tests, conformance), `faults.FaultyStore` (fails on demand).
 """
 
 from __future__ import annotations

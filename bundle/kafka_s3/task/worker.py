@@ -95,6 +95,7 @@ class _Task:
         )
         self._bad = BadRecords(assignment.topic_partition, pipeline.policy)
         self._read = 0
+        self._until = assignment.until
         self._seen: list[Longs] = []
         self._settled = 0
         own = TopicPartitionWriter(
@@ -142,7 +143,7 @@ class _Task:
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         try:
             self._deliver(iter(batches))
-            if self._assignment.close is not None:
+            if self._assignment.close is not None and self._until == self._assignment.until:
                 self._writer.close(self._assignment.close)
             return self._report()
         except Stopped as stopped:
@@ -175,12 +176,22 @@ class _Task:
                 inside = int(np.searchsorted(offsets, delivery.until))
                 if inside:
                     self._take(batch.slice(0, inside), delivery.now_ms)
+                    if self._is_full():
+                        self._until = int(offsets[inside - 1]) + 1
+                        break
                 if inside < len(offsets):
                     batch = batch.slice(inside)
                     break
                 batch = None
-            if delivery.until <= self._assignment.until:
+            if delivery.until <= self._until:
                 self._writer.end_delivery(delivery.now_ms)
+            if self._until < self._assignment.until:
+                return
+
+    def _is_full(self) -> bool:
+        """Whether so many files are closed that the rest is left to another task."""
+        most = self._assignment.max_files
+        return most is not None and len(self._writer.closed.files) >= most
 
     def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
         """Writes the records of a batch, all of one delivery; those that cannot be written are collected and handled once.
@@ -232,14 +243,14 @@ class _Task:
             writer.drop_tail()
             frontier = writer.frontier
         else:
-            frontier = max(assignment.until, writer.frontier)
+            frontier = max(self._until, writer.frontier)
         files = [*closed.files, *self._pointer_file(closed.files), *self._dead_letter_file()]
         if assignment.only is not None:
             files = self._only_of_role(files, assignment.only.role)
         return TaskReport(
             assignment.topic_partition,
             assignment.start,
-            assignment.until,
+            self._until,
             frontier,
             rows=self._settled + sum(int(np.searchsorted(offsets, frontier)) for offsets in self._seen),
             read=self._read,

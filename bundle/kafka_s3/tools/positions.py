@@ -14,9 +14,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.commit.log import CommitLog, LogState
+from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
+from kafka_s3.commit.state import LogState
 from kafka_s3.config.settings import Settings
-from kafka_s3.model.errors import CommitError, ConfigError, Problem, SourceError, TopicRecreated
+from kafka_s3.driver.cluster import check_cluster
+from kafka_s3.driver.committer import Committer
+from kafka_s3.driver.recovery import beyond_recovery, named
+from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
@@ -187,10 +191,12 @@ def write_positions(
     """
     cluster = brokers.cluster_id()
     topics = brokers.describe(sorted({tp.topic for tp in positions}))
-    _check_source(log.load(), cluster, topics)
-    log.claim(cluster_id=cluster, rewrite=_no_rewrite)
+    _check_source(log.load(), cluster, topics, sink=log.paths.sink)
+    targets = {tp: p if isinstance(p, int) else p.frontier for tp, p in positions.items()}
+    committer = Committer(log, leaving(targets, brokers))
+    committer.claim(cluster)
     state = log.state
-    moves = moves_to(state, {tp: p if isinstance(p, int) else p.frontier for tp, p in positions.items()})
+    moves = moves_to(state, targets)
     if not moves:
         return None
     given = {tp: p for tp, p in positions.items() if isinstance(p, Progress)}
@@ -198,34 +204,42 @@ def write_positions(
         EntryKind.POSITION,
         progress={m.topic_partition: given.get(m.topic_partition, m.progress) for m in moves},
         gaps=tuple(move.gap for move in moves if move.gap is not None),
-        topic_ids={topic.name: topic.id for topic in topics.values() if topic.name not in state.topic_ids},
+        topic_ids={topic.name: topic.id for topic in topics.values() if not state.topic_ids.get(topic.name)},
     )
     entry = replace(entry, driver=entry.driver + BY_HAND)
-    log.append(entry)
-    log.checkpoint()
+    committer.commit(entry)
     return entry
 
 
-def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic]) -> None:
-    if state.cluster_id and cluster and state.cluster_id != cluster:
-        raise SourceError(
-            f"The sink was fed by Kafka cluster {state.cluster_id}, but this is cluster {cluster}: its offsets mean other records. "
-            "Check kafka.bootstrap.servers."
-        )
+def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic], *, sink: str) -> None:
+    check_cluster(state.cluster_id, cluster, sink=sink, remedy="use a new sink name")
     for topic in topics.values():
-        if state.topic_ids.get(topic.name, topic.id) != topic.id:
+        if state.is_recreated(topic.name, topic.id):
             raise TopicRecreated(
                 f"Topic {topic.name} was deleted and created again: the log's offsets mean records of the old one. Run the sink once with "
                 "behavior.on.lost.offsets=gap, which begins at its first record, then move the position."
             )
 
 
-def _no_rewrite(entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
-    names = ", ".join(file.key for file in gone)
-    raise CommitError(
-        f"Commit entry {entry.version} counts files whose uploads are gone ({names}); they are made again from Kafka by a run. "
-        "Start the sink once with `kafka-s3 run`, stop it, then repeat."
-    )
+def leaving(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Rewrite:
+    """What a move does about files of the last entry whose uploads are gone: it cannot read records, and passes over what it may.
+
+    That are files from which the sink goes on at the latest, since their records are read again, and those whose records Kafka has no more,
+    which become a gap. For others CommitError is raised: a run makes them.
+    """
+
+    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        kept = [file for file in gone if targets.get(file.topic_partition, file.last_offset + 1) > file.first_offset]
+        lost = [] if entry.kind is EntryKind.REPLAY else beyond_recovery(kept, brokers)
+        owed = [file for file in kept if file not in lost]
+        if owed:
+            raise CommitError(
+                f"Commit entry {entry.version} counts files whose uploads are gone: {named(owed)}. A run makes them again: "
+                "start the sink once with `kafka-s3 run`, stop it, then repeat. Or move the position to their first offset or before."
+            )
+        return Rewritten(lost=lost)
+
+    return rewrite
 
 
 def _wrong(key: str, value: str, rule: str, remedy: str) -> ConfigError:

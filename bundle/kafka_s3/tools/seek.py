@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from kafka_s3.formats.block_gzip.framing import Framing, Lines, Prefixed
 from kafka_s3.formats.block_gzip.index import Block, BlockIndex, block_of, parse_index
-from kafka_s3.formats.text_stream import GZIP_FRAME
+from kafka_s3.model.deflate import GZIP
 from kafka_s3.model.errors import ObjectMissing, SinkError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import DataKey, index_key_of, parse_data_key
@@ -229,7 +229,7 @@ def _fetched(store: RangedStore, place: Located) -> bytes:
 
 
 def _inflated(place: Located, content: bytes) -> bytes:
-    inflater = zlib.decompressobj(GZIP_FRAME)
+    inflater = zlib.decompressobj(GZIP)
     try:
         inflated = inflater.decompress(content)
     except zlib.error as error:

@@ -7,15 +7,16 @@ completed (`commit.log`), and young ones, which a running sink may be about to c
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.model.errors import StorageError, StorageUnavailable
+from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import (
     DATA_EXTENSION,
@@ -30,7 +31,8 @@ from kafka_s3.storage.bucket import ListedUpload, UploadsListing
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.wiring.pipeline import block_names, connect_names, is_block_gzip, state_paths
 
-LISTING_RIGHT = "s3:ListBucketMultipartUploads"
+LISTING_RIGHT: Final = "s3:ListBucketMultipartUploads"
+UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class UploadState(StrEnum):
@@ -198,3 +200,32 @@ def sweeper_of(
         topics=settings.names("topics"),
         clock_ms=clock_ms,
     )
+
+
+def duration_ms(text: str) -> int:
+    """`90s`, `30m`, `24h`, `7d` as milliseconds. Raises ConfigError."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip(), re.ASCII)
+    if not found or int(found[1]) == 0:
+        raise ConfigError(
+            [Problem("--older-than", text, "is not an age above zero.", "Write a number and a unit: 30m, 24h, 7d.")]
+        )
+    return int(found[1]) * UNITS_MS[found[2]]
+
+
+def age_text(ms: int) -> str:
+    """An age in its largest whole unit."""
+    return next((f"{ms // size}{unit}" for unit, size in reversed(UNITS_MS.items()) if ms >= size), "0s")
+
+
+def summary(judged: Sequence[JudgedUpload], aborted: int) -> str:
+    """The totals, in one line."""
+    counts = Counter(one.verdict for one in judged)
+    left = counts[UploadState.ABANDONED] - aborted
+    parts = [
+        f"{aborted} aborted",
+        f"{counts[UploadState.YOUNG]} young and kept",
+        f"{counts[UploadState.COMMITTED]} committed and kept",
+    ]
+    if left:
+        parts.insert(1, f"{left} would be aborted (--dry-run)")
+    return f"{len(judged)} pending uploads of this sink: {', '.join(parts)}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from kafka_s3.config.options.client import NEVER_PASSED_ON
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.reader.reach import why_out_of_reach
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.secret import Secret
 
 
@@ -16,6 +18,11 @@ def consumer_properties(settings: Settings) -> dict[str, str]:
         for name, value in given.items()
         if name not in NEVER_PASSED_ON
     }
+
+
+def why_tasks_cannot_read(settings: Settings, place: TopicPartition) -> str | None:
+    """Why a process like this one cannot read the topic-partition by itself; None: it can (`kafka.reader`)."""
+    return why_out_of_reach(settings.text("kafka.bootstrap.servers"), consumer_properties(settings), place)
 
 
 def brokers_of(settings: Settings) -> KafkaBrokers:

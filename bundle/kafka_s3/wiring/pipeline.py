@@ -140,10 +140,15 @@ def rotation_rules(settings: Settings) -> RotationRules:
 def readiness(settings: Settings) -> Readiness:
     """How eagerly the planner reads; strict examines every delivery at once, as the original does."""
     by_time = _uses_time(settings) or is_block_gzip(settings)
-    wall_clock = by_time and settings.text("timestamp.extractor") == "Wallclock"
     check_ms = 0 if settings.strict else settings.number("tail.check.interval.ms")
     rules = rotation_rules(settings)
-    return Readiness(rules, by_record_time=by_time and rules.interval_ms > 0, wall_clock=wall_clock, check_ms=check_ms)
+    return Readiness(
+        rules,
+        by_record_time=by_time and rules.interval_ms > 0,
+        wall_clock=isinstance(_extractor(settings), Wallclock),
+        check_ms=check_ms,
+        directory_ms=max(_directory(settings)[0], 1) if _uses_time(settings) else 1,
+    )
 
 
 def error_policy(settings: Settings) -> ErrorPolicy:
@@ -164,6 +169,14 @@ def has_reporter(settings: Settings) -> bool:
 
 def _writes_nulls(settings: Settings) -> bool:
     return settings.text("behavior.on.null.values").lower() == "write"
+
+
+def _directory(settings: Settings) -> tuple[int, str]:
+    """How long the time is that a time partitioner's directory stands for, ms, and how the directory is named."""
+    name = settings.text("partitioner.class")
+    if name == "time":
+        return settings.number("partition.duration.ms"), settings.text("path.format")
+    return TIME_PARTITIONERS[name]
 
 
 def _uses_time(settings: Settings) -> bool:
@@ -221,9 +234,7 @@ def _chosen_partitioner(settings: Settings) -> Partitioner:
         )
     if name not in TIME_PARTITIONERS:
         return custom(name, settings)
-    duration, path = TIME_PARTITIONERS[name]
-    if name == "time":
-        duration, path = settings.number("partition.duration.ms"), settings.text("path.format")
+    duration, path = _directory(settings)
     where = zone(settings.text("timezone"))
     pattern = Pattern(
         path.format(d=delimiter) if name != "time" else path.removesuffix(delimiter),

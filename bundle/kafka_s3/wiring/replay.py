@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_s3.commit.entry import CommitEntry
-from kafka_s3.commit.log import Rewrite
+from kafka_s3.commit.log import Rewrite, Rewritten
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.letter_source import Guard, rewrite_from_letters, unguarded
 from kafka_s3.model.files import DataFile
@@ -32,9 +32,10 @@ def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
     """Makes files of an entry of kind replay again, for a sink that finds their uploads gone."""
     paths = state_paths(settings)
 
-    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
-        return rewrite_from_letters(
+    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        made = rewrite_from_letters(
             entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings, store)
         )
+        return Rewritten(made)
 
     return rewrite

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.block_gzip_resume import position_in_bucket
-from kafka_s3.driver.followers import DeadLetterLog, DeadLetterTopic, Follower, GroupOffsets
+from kafka_s3.driver.follower import Follower
+from kafka_s3.driver.followers import DeadLetterLog, DeadLetterTopic, GroupOffsets
 from kafka_s3.driver.sink import Sink
-from kafka_s3.driver.tagging import Tagging
+from kafka_s3.driver.tagging import ObjectTags, Tagging
 from kafka_s3.driver.topics import Behaviour, Resume
 from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
@@ -43,7 +44,7 @@ def build_sink(
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
         followers=_followers(settings, brokers, store=store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables),
-        tagging=tagging_of(settings),
+        group=_group(settings, brokers),
         observer=observer or Silent(),
         resume=_resume(settings, store),
         replays_again=replays_again(settings, store),
@@ -81,7 +82,15 @@ def behaviour(settings: Settings) -> Behaviour:
         record_timestamps=record_time,
         retry_timeout_ms=settings.number("errors.retry.timeout"),
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
+        max_files=settings.number("commit.max.files"),
     )
+
+
+def _group(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
+    if not settings.flag("consumer.group.mirror.enable"):
+        return None
+    group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
+    return GroupOffsets(brokers, group, settings.strict)
 
 
 def _followers(
@@ -94,10 +103,8 @@ def _followers(
     spark: Spark | None,
     tables: Tables | None,
 ) -> list[Follower]:
-    followers: list[Follower] = []
-    if settings.flag("consumer.group.mirror.enable"):
-        group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
-        followers.append(GroupOffsets(brokers, group, settings.strict))
+    tagging = tagging_of(settings)
+    followers: list[Follower] = [] if tagging is None else [ObjectTags(tagging, warn)]
     topic = settings.text("errors.deadletterqueue.topic.name")
     if topic:
         followers.append(
@@ -108,10 +115,11 @@ def _followers(
                 topic,
                 replication=settings.number("errors.deadletterqueue.topic.replication.factor"),
                 context=settings.flag("errors.deadletterqueue.context.headers.enable"),
+                warn=warn,
             )
         )
     if settings.flag("errors.log.enable"):
-        followers.append(DeadLetterLog(store, settings.name, settings.flag("errors.log.include.messages")))
+        followers.append(DeadLetterLog(store, settings.name, settings.flag("errors.log.include.messages"), warn))
     if settings.flag("delta.enable"):
         from kafka_s3.wiring.delta import delta_tables  # loads delta-rs
 

@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, size_text, totals_table
-from kafka_s3.cli.logs import LogFormat, LogObserver, log_to_stderr
-from kafka_s3.commit.log import LogState
+from kafka_s3.commit.state import LogState
 from kafka_s3.model.files import Totals
 from kafka_s3.model.observer import Round
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
 
 GOOD = json.loads(Path("examples/orders.json").read_text(encoding="utf-8"))
 ROUND = Round(
@@ -135,3 +135,13 @@ def test_the_bar_shows_files_and_lag() -> None:
 
 def test_sizes_are_for_people() -> None:
     assert [size_text(n) for n in (12, 2048, 5 << 20, 3 << 40)] == ["12 B", "2.0 KiB", "5.0 MiB", "3.0 TiB"]
+
+
+HEAVY = ("pyarrow", "numpy", "polars", "confluent_kafka", "boto3", "pyspark")
+
+
+@pytest.mark.parametrize("words", ["import kafka_s3.cli.main", "import kafka_s3.cli.main, kafka_s3.cli.validate"])
+def test_help_and_validate_need_nothing_heavy(words: str) -> None:
+    program = f"{words}, sys; print(*(name for name in {HEAVY} if name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == ""

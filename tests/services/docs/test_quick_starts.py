@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka_s3.cli.arguments import pairs
-from kafka_s3.cli.run import run_sink
+from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
+from kafka_s3.model.files import Reason
+from kafka_s3.wiring.running import run_until_drained
 from tests.support.repository import ROOT
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
@@ -93,7 +94,7 @@ class Reader:
             assert "--available-now" in words
             settings = resolved(load(ROOT / config, overrides=pairs(sets)))
             sink = sink_on_spark(settings, self.spark)
-            run_sink(sink, settings, Event(), available_now=True, flush="--flush" in words)
+            run_until_drained(sink, settings, Event(), close=Reason.FLUSH_NOW if "--flush" in words else None)
         return ""
 
 

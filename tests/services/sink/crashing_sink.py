@@ -82,6 +82,9 @@ class Phase:
     def warned(self, text: str) -> None:
         print(text, flush=True)
 
+    def decided(self, choice: str, reason: str) -> None:
+        print(choice, reason, flush=True)
+
     def catch_up(self, log: CommitLog) -> None:
         self.has_data = self.claimed and log.last is not None and log.last.kind is EntryKind.DATA
         if self.at == "published" and self.has_data:

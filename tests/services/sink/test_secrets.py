@@ -13,7 +13,6 @@ from threading import Event
 import pytest
 from typer.testing import CliRunner
 
-from kafka_s3.cli.logs import LogFormat, LogObserver, _Lines
 from kafka_s3.cli.main import app
 from kafka_s3.config.masking import masking
 from kafka_s3.config.option import Type, sensitive
@@ -22,14 +21,16 @@ from kafka_s3.config.validate import resolved, validate
 from kafka_s3.control.heartbeat import HeartbeatWriter, beating
 from kafka_s3.driver.runner import run_available_now, waiting
 from kafka_s3.driver.sink import Sink
+from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.spark.launch import now_ms, sink_on_spark
+from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
+from kafka_s3.tools.logs import LogFormat, LogObserver, _Lines
 from kafka_s3.wiring.pipeline import state_paths
 from tests.support.configurations import BASE, STATE
 from tests.support.kafka import Given, document, produce

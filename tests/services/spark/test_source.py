@@ -1,4 +1,4 @@
-"""Does Spark read exactly the offset ranges it is told to, in order, one task per topic-partition?"""
+"""Does the engine read exactly the offset ranges it is told to, in order, with either reader, and does each topic-partition report?"""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import functions as F  # noqa: N812
 
+from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.local.process import free_ports
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, Delivery
+from kafka_s3.spark.choice import ChosenSource, Trial
 from kafka_s3.spark.rows import ReadMode
 from kafka_s3.spark.source import BATCH_BYTES, BYTES, SparkSource
+from kafka_s3.spark.tasks_source import QUIET_OFFSETS, RANGES_IN_A_TASK, TASKS_AT_LEAST, TasksSource, shares
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
@@ -30,19 +35,43 @@ if TYPE_CHECKING:
     from kafka_s3.local.s3 import EmbeddedS3
 
 Engine = Callable[..., SparkSource]
+Either = Callable[..., Source]
 
 
 @pytest.fixture
-def engine(kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, spark: SparkSession) -> Engine:
-    """The engine of a configuration that closes files after three records."""
+def parts(kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str) -> Callable[[str], Settings]:
+    """The settings of a configuration that closes files after three records."""
 
-    def make(topics: str, **consumer: str) -> SparkSource:
-        servers = kafka.bootstrap_servers
+    def make(topics: str) -> Settings:
         config = {
             **BASE, "name": "source", "topics": topics, "s3.bucket.name": bucket, "store.url": s3.endpoint_url,
-            "kafka.bootstrap.servers": servers, "flush.size": "3",
+            "kafka.bootstrap.servers": kafka.bootstrap_servers, "flush.size": "3",
         }  # fmt: skip
-        settings = resolved(validate(config).usable())
+        return resolved(validate(config).usable())
+
+    return make
+
+
+@pytest.fixture
+def engine(parts: Callable[[str], Settings], kafka: EmbeddedKafka, spark: SparkSession) -> Engine:
+    """Spark's own Kafka source."""
+
+    def make(topics: str, **consumer: str) -> SparkSource:
+        return SparkSource(spark, parts(topics), bootstrap_servers=kafka.bootstrap_servers, kafka=consumer)
+
+    return make
+
+
+@pytest.fixture(params=["tasks", "spark"])
+def either(
+    request: pytest.FixtureRequest, parts: Callable[[str], Settings], kafka: EmbeddedKafka, spark: SparkSession
+) -> Either:
+    """One reader and the other."""
+
+    def make(topics: str, **consumer: str) -> Source:
+        servers, settings = kafka.bootstrap_servers, parts(topics)
+        if request.param == "tasks":
+            return TasksSource(spark, settings, bootstrap_servers=servers, properties=consumer)
         return SparkSource(spark, settings, bootstrap_servers=servers, kafka=consumer)
 
     return make
@@ -74,13 +103,13 @@ def test_ranges_are_read_exactly_in_order_and_each_by_a_task_of_its_own(
 
 
 def test_one_job_reports_on_every_topic_partition_also_on_an_empty_one(
-    engine: Engine, kafka: EmbeddedKafka, topic: Callable[..., str]
+    either: Either, kafka: EmbeddedKafka, topic: Callable[..., str]
 ) -> None:
     a, b = topic("a", 3), topic("b")
     produce(kafka.bootstrap_servers, a, [Given(document(n=n), n % 2) for n in range(20)])
     produce(kafka.bootstrap_servers, b, [Given(document(n=n)) for n in range(5)])
     places = [(a, 0, 2, 10), (a, 1, 0, 4), (a, 2, 0, 0), (b, 0, 0, 5)]
-    reports = engine(f"{a},{b}").read([wanted(t, p, start=start, until=until) for t, p, start, until in places])
+    reports = either(f"{a},{b}").read([wanted(t, p, start=start, until=until) for t, p, start, until in places])
     facts = [
         (*report.topic_partition, report.read, report.frontier, [(f.first_offset, f.last_offset) for f in report.files])
         for report in reports
@@ -94,11 +123,11 @@ def test_one_job_reports_on_every_topic_partition_also_on_an_empty_one(
 
 
 def test_nothing_of_what_a_task_has_uploaded_is_visible(
-    engine: Engine, kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, topic: Callable[..., str]
+    either: Either, kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, topic: Callable[..., str]
 ) -> None:
     name = topic("hidden")
     produce(kafka.bootstrap_servers, name, [Given(document(n=n)) for n in range(6)])
-    (report,) = engine(name).read([wanted(name, 0, start=0, until=6)])
+    (report,) = either(name).read([wanted(name, 0, start=0, until=6)])
     content = Bucket(s3.endpoint_url, bucket)
     assert len(report.files) == 2
     assert content.listing() == {}
@@ -106,7 +135,7 @@ def test_nothing_of_what_a_task_has_uploaded_is_visible(
 
 
 def test_records_of_aborted_transactions_are_gaps_under_read_committed(
-    engine: Engine, kafka: EmbeddedKafka, topic: Callable[..., str]
+    either: Either, kafka: EmbeddedKafka, topic: Callable[..., str]
 ) -> None:
     name = topic("transactions")
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": name, "log_level": 0})
@@ -122,8 +151,7 @@ def test_records_of_aborted_transactions_are_gaps_under_read_committed(
     head = 3 + 1 + 4 + 1 + 2 + 1  # each transaction ends with a marker, written some time after the broker's answer
     brokers = KafkaBrokers(kafka.bootstrap_servers, properties=committed)
     eventually(lambda: brokers.heads([place])[place] == head)
-    source = engine(name, **committed)
-    assert [row.offset for row in source.frame([wanted(name, 0, start=0, until=head)]).collect()] == [0, 1, 2, 9, 10]
+    source = either(name, **committed)
     (report,) = source.read([wanted(name, 0, start=0, until=head, close=Reason.FLUSH_NOW)])
     assert (report.rows, report.frontier) == (5, head)
     assert [(f.first_offset, f.last_offset, f.records) for f in report.files] == [(0, 2, 3), (9, 10, 2)]
@@ -157,3 +185,71 @@ def test_topic_partitions_of_many_topics_and_high_offsets_share_a_number(engine:
     assert task.offset_bits == 63 - 6
     with pytest.raises(SinkError, match=r"lower tasks\.max"):
         _ = engine("a").task([wanted("a", 2**30, start=0, until=2**40)]).offset_bits
+
+
+# ------------------------------------------------------------------------------------------------ tasks that read for themselves
+
+
+def test_quiet_topic_partitions_share_tasks_and_long_ranges_do_not() -> None:
+    long = [wanted("long", n, start=0, until=QUIET_OFFSETS) for n in range(3)]
+    few = [wanted("few", n, start=0, until=5) for n in range(TASKS_AT_LEAST)]
+    many = [wanted(f"many-{n % 50}", n // 50, start=7, until=9) for n in range(1000)]
+    assert shares(long) == [(one,) for one in long]
+    assert shares(few) == [(one,) for one in few]
+    packed = shares([*many, *long])
+    assert packed[:3] == [(one,) for one in long]
+    assert len(packed) == 3 + -(-1000 // RANGES_IN_A_TASK)
+    assert max(map(len, packed)) == RANGES_IN_A_TASK
+    assert sorted((one for share in packed[3:] for one in share), key=lambda one: one.topic_partition) == sorted(
+        many, key=lambda one: one.topic_partition
+    )
+    assert shares([]) == []
+
+
+def test_a_task_reads_many_quiet_topic_partitions(
+    parts: Callable[[str], Settings], kafka: EmbeddedKafka, spark: SparkSession, topic: Callable[..., str]
+) -> None:
+    partitions = 3 * TASKS_AT_LEAST
+    name = topic("quiet", partitions)
+    produce(kafka.bootstrap_servers, name, [Given(document(n=n), n % partitions) for n in range(partitions * 4)])
+    source = TasksSource(spark, parts(name), bootstrap_servers=kafka.bootstrap_servers, properties={})
+    reports = source.read([wanted(name, n, start=0, until=4) for n in range(partitions)])
+    facts = [(report.topic_partition.partition, report.read, report.frontier) for report in reports]
+    assert sorted(facts) == [(n, 4, 3) for n in range(partitions)]
+
+
+def test_a_reader_that_tasks_can_use_is_chosen_once_and_said(
+    parts: Callable[[str], Settings], kafka: EmbeddedKafka, spark: SparkSession, topic: Callable[..., str]
+) -> None:
+    name = topic("chosen")
+    produce(kafka.bootstrap_servers, name, [Given(document(n=n)) for n in range(6)])
+    told: list[tuple[str, str]] = []
+
+    def chosen(**properties: str) -> Source:
+        servers, settings = kafka.bootstrap_servers, parts(name)
+        return ChosenSource(
+            spark, TasksSource(spark, settings, bootstrap_servers=servers, properties=properties),
+            SparkSource(spark, settings, bootstrap_servers=servers), bootstrap_servers=servers, properties=properties,
+            decided=lambda choice, reason: told.append((choice, reason)),
+        )  # fmt: skip
+
+    source = chosen()
+    assert source.read([]) == []
+    for _ in range(2):
+        assert [report.read for report in source.read([wanted(name, 0, start=0, until=6)])] == [6]
+    assert told == [("kafka.reader=tasks", f"a task of Spark reached {name}-0 by itself.")]
+    told.clear()
+    kerberos = chosen(**{"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
+    assert [report.read for report in kerberos.read([wanted(name, 0, start=0, until=6)])] == [6]
+    ((choice, reason),) = told
+    assert choice == "kafka.reader=spark"
+    assert "librdkafka's build here cannot log in by GSSAPI" in reason
+
+
+def test_tasks_that_do_not_reach_the_brokers_leave_the_reading_to_spark(
+    parts: Callable[[str], Settings], kafka: EmbeddedKafka, spark: SparkSession, topic: Callable[..., str]
+) -> None:
+    name = topic("unreached")
+    produce(kafka.bootstrap_servers, name, [Given(document(n=n)) for n in range(3)])
+    closed = f"127.0.0.1:{free_ports(1)[0]}"
+    assert "refused" in Trial(closed, {}, TopicPartition(name, 0)).reason(spark)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import http.client
 import logging
+import ssl
 import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
 
 import boto3
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from moto.server import ThreadedMotoServer
 
+from kafka_s3.local.s3 import EmbeddedS3, Engine
 from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.options import StoreOptions
@@ -41,6 +49,13 @@ def moto_url() -> Iterator[str]:
     host, port = server.get_host_and_port()
     yield f"http://{host}:{port}"
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def versitygw() -> Iterator[EmbeddedS3]:
+    """An S3 server that checks signatures."""
+    with EmbeddedS3(engine=Engine.VERSITYGW) as server:
+        yield server
 
 
 @pytest.fixture
@@ -160,6 +175,36 @@ def relay(moto_url: str) -> Iterator[Relay]:
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield made
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def tls(relay, tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """The relay behind TLS: its URL, and the file of the authority that vouches for it."""
+    key, now, day = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC), timedelta(days=1)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "own")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+    for extension, critical in (
+        (x509.BasicConstraints(ca=True, path_length=None), True),
+        (x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), False),
+        (x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
+    ):
+        builder = builder.add_extension(extension, critical=critical)
+    authority, secret = tmp_path / "authority.pem", tmp_path / "key.pem"
+    authority.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    plain = serialization.NoEncryption()
+    secret.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain))
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("TlsHandler", (Handler,), {"relay": relay}))
+    server.daemon_threads = True
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority, secret)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_address[1]}", authority
     server.shutdown()
     server.server_close()
     thread.join()

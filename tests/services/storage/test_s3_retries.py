@@ -117,6 +117,34 @@ def test_after_a_lost_answer_the_own_object_is_met(s3: S3Store, relay) -> None:
     assert s3.get("log/1") == b"mine"
 
 
+def test_a_service_that_overwrites_what_it_must_not_is_refused_at_the_first_conditional_put(s3: S3Store, relay) -> None:
+    def ignore_the_condition(handler, seen) -> None:
+        del seen.headers["If-None-Match"]
+        handler.reply(*handler.forward(seen))
+
+    relay.script.extend([ignore_the_condition] * 2)
+    with pytest.raises(StorageError, match=r"wrote s3://.*/log/0 a second time.*If-None-Match.*store\.url") as refused:
+        s3.put_new("log/0", b"claim")
+    assert not isinstance(refused.value, PreconditionFailed)
+    assert s3.get("log/0") == b"claim"
+
+
+def test_the_condition_is_tried_once_a_process(s3: S3Store, relay) -> None:
+    s3.put_new("log/0", b"claim")
+    s3.put_new("log/1", b"entry")
+
+    assert [seen.path.rpartition("/")[2] for seen in relay.seen] == ["0", "0", "1"]
+
+
+def test_an_object_that_was_refused_proves_the_condition(s3: S3Store, relay) -> None:
+    s3.put("log/0", b"another's")
+    with pytest.raises(PreconditionFailed):
+        s3.put_new("log/0", b"mine")
+    s3.put_new("log/1", b"mine")
+
+    assert len(relay.seen) == 3
+
+
 def requests(relay) -> list[str]:
     """What was asked after the parts were sent."""
     return [seen.method for seen in relay.seen[2:]]

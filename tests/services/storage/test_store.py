@@ -5,22 +5,36 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+import uuid
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, UploadMissing
 from kafka_s3.model.files import Upload
+from kafka_s3.model.secret import Secret
 from kafka_s3.storage import MemoryStore, ObjectStore, etag_of
+from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.faults import FaultyStore
 
+GATEWAY_KEYS = Credentials(Provider.STATIC, ACCESS_KEY, Secret(SECRET_KEY))
+UNLIKE_S3 = ("key_order", "a//b", "other_content")
+"""Where versitygw keeps objects as files (no `p/a` beside `p/a/1`), and takes any completion of a key that an earlier one made."""
 PART = 5 * 1024 * 1024  # S3's least size of a part that is not the last
 
 
-@pytest.fixture(params=["memory", "faulty without a plan", "s3"])
+@pytest.fixture(params=["memory", "faulty without a plan", "s3", "versitygw"])
 def store(request: pytest.FixtureRequest) -> ObjectStore:
+    if request.param == "versitygw":
+        if any(name in request.node.name for name in UNLIKE_S3):
+            pytest.skip("versitygw is unlike S3 here")
+        server, name = request.getfixturevalue("versitygw"), f"bucket-{uuid.uuid4().hex}"
+        server.create_bucket(name)
+        open_store = request.getfixturevalue("open_store")
+        return open_store(name, server.endpoint_url, region=REGION, credentials=GATEWAY_KEYS)
     if request.param == "s3":
         open_store = request.getfixturevalue("open_store")
         return open_store(request.getfixturevalue("bucket"), request.getfixturevalue("moto_url"))

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.cli.check import finding
-from kafka_s3.commit.log import LogState
+from kafka_s3.commit.state import LogState
 from kafka_s3.control.heartbeat import Heartbeat, Phase
-from kafka_s3.control.status import GREW_OFTEN, SinkSnapshot
+from kafka_s3.control.status import GREW_OFTEN, SinkSnapshot, check_line
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import TopicPartition
 
@@ -35,13 +34,13 @@ KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100
     ],
 )
 def test_a_sink_is_well_or_not(changes: dict[str, object], max_lag: int | None, line: str, well: bool) -> None:
-    found, judged = finding(replace(KNOWN, heartbeat=replace(BEAT, **changes)), NOW, max_lag=max_lag)
+    found, judged = check_line(replace(KNOWN, heartbeat=replace(BEAT, **changes)), NOW, max_lag=max_lag)
     assert found.startswith(line)
     assert judged is well
 
 
 def test_what_cannot_be_told_is_not_well() -> None:
-    assert finding(SinkSnapshot("orders", damage="Entry 7 is damaged."), NOW, max_lag=None) == (
+    assert check_line(SinkSnapshot("orders", damage="Entry 7 is damaged."), NOW, max_lag=None) == (
         "orders UNKNOWN: Entry 7 is damaged.",
         False,
     )

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_s3.cli.control_target import SinkFolder, Target, place_words, stored_settings
+from kafka_s3.cli.control_target import Target, place_words, stored_settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.control.commands import replace_config, stored_config
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.options import StoreOptions
+from kafka_s3.wiring.sink_folder import SinkFolder
 from tests.support.memory_world import BASE
 
 SECRET = {"flush.size": "3", "aws.access.key.id": "AK", "aws.secret.access.key": "${env:STORED_SECRET}"}

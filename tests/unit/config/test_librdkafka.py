@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -15,9 +13,6 @@ from kafka_s3.config.masking import masking
 from kafka_s3.config.option import InvalidValue
 from kafka_s3.config.validate import CheckedConfig, validate
 from kafka_s3.kafka.brokers import client_properties
-from kafka_s3.local.registry import EmbeddedRegistry
-from kafka_s3.model.errors import RegistryError
-from kafka_s3.registry.client import RegistryClient
 from kafka_s3.registry.options import RegistryOptions
 from kafka_s3.spark.consumer import KafkaClasses, kafka_classes, reading_properties
 from kafka_s3.wiring.clients import consumer_properties
@@ -340,40 +335,6 @@ def test_credentials_that_go_to_a_registry_in_clear_text_are_warned_of(url: str,
         (), ["value.converter.schema.registry.url"] if warned else []
     )  # fmt: skip
     assert "canary" not in f"{found.warnings}"
-
-
-class _Elsewhere(BaseHTTPRequestHandler):
-    """Sends every request on to another server."""
-
-    target = ""
-
-    def do_GET(self) -> None:
-        self.send_response(302)
-        self.send_header("Location", self.target + self.path)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        pass
-
-
-def test_a_registrys_redirect_is_not_followed_so_no_password_goes_elsewhere() -> None:
-    with EmbeddedRegistry() as other:
-        other.register("s", '"string"')
-        handler = type("Redirect", (_Elsewhere,), {"target": other.url})
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        try:
-            options = RegistryOptions((f"http://ann:canary@127.0.0.1:{server.server_port}",), retries=0, backoff_ms=1)
-            with RegistryClient(options) as client, pytest.raises(RegistryError) as error:
-                client.by_id(1)
-        finally:
-            server.shutdown()
-            thread.join()
-            server.server_close()
-        assert other.requests == []
-        assert "canary" not in str(error.value)
 
 
 # ------------------------------------------------------------ texts for the bucket

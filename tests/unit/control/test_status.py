@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_s3.commit.entry import Progress
-from kafka_s3.commit.log import CommitLog, LogState
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.commit.state import LogState
 from kafka_s3.control.commands import Asked, Control, ask_pause
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.sinks import all_known, known_of, sink_names

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from kafka_s3.cli.run import pauses
 from kafka_s3.driver.runner import run_available_now, run_continuously
 from kafka_s3.driver.sink import Sink
 from kafka_s3.local.memory import MemoryKafka
 from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import KafkaUnavailable, RegistryUnavailable
 from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.wiring.running import pauses
 from kafka_s3.wiring.sink import build_sink
 from tests.support.memory_world import World, settings_of
 

@@ -9,8 +9,7 @@ import fastavro
 import pytest
 
 from kafka_s3.local.orders import DAY_LENGTH, DAY_START, DemoRecord
-from kafka_s3.local.registry import EmbeddedRegistry
-from kafka_s3.local.shipments import CARRIERS, SUBJECT, TOPIC, VERSIONS, register_shipments, shipment_records
+from kafka_s3.local.shipments import CARRIERS, TOPIC, VERSIONS, shipment_records
 
 COUNT = 6_000
 IDS = (11, 12)
@@ -78,10 +77,3 @@ def test_even_a_short_run_has_broken_records_and_none_if_none_are_wanted() -> No
     assert sum(r.malformed for r in shipment_records(IDS, 50)) == 3
     assert sum(r.malformed for r in shipment_records(IDS, 50, malformed=0)) == 0
     assert list(shipment_records(IDS, 0)) == []
-
-
-def test_both_versions_are_registered_under_the_topics_subject() -> None:
-    registry = EmbeddedRegistry()
-    ids = register_shipments(registry)
-    assert [registry.store.version(SUBJECT, number, deleted=False)["id"] for number in (1, 2)] == list(ids)
-    assert register_shipments(registry) == ids

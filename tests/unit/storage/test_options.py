@@ -4,62 +4,17 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Mapping
+import re
 
 import pytest
 
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import AssumedRole, Credentials, Provider
-from kafka_s3.storage.options import Encryption, Proxy, StoreOptions, store_options
+from kafka_s3.storage.options import Encryption, Proxy, StoreOptions
+from tests.support.s3_settings import ROLE, STATIC, options
 
-DEFAULTS = {
-    "s3.bucket.name": "bucket",
-    "s3.region": "us-west-2",
-    "s3.path.style.access.enabled": "true",
-    "s3.wan.mode": "false",
-    "s3.part.retries": "3",
-    "s3.retry.backoff.ms": "200",
-    "s3.send.digest": "false",
-    "s3.http.send.expect.continue": "true",
-}
 CUSTOMER_KEY = base64.b64encode(bytes(32)).decode()
-ROLE = {
-    "s3.credentials.provider.class": "assume_role",
-    "s3.credentials.provider.sts.role.arn": "arn:aws:iam::123456789012:role/sink",
-    "s3.credentials.provider.sts.role.session.name": "session",
-    "s3.credentials.provider.sts.role.external.id": "ext-1",
-}
-STATIC = {"aws.access.key.id": "AKIA", "aws.secret.access.key": "very-secret"}
-
-
-class Given:
-    """Settings out of a dictionary of texts."""
-
-    def __init__(self, changes: Mapping[str, str]) -> None:
-        self._texts = DEFAULTS | changes
-
-    def text(self, key: str) -> str:
-        return self._texts[key]
-
-    def optional_text(self, key: str) -> str | None:
-        return self._texts.get(key)
-
-    def number(self, key: str) -> int:
-        return int(self._texts[key])
-
-    def flag(self, key: str) -> bool:
-        return self._texts[key] == "true"
-
-    def secret(self, key: str) -> Secret | None:
-        return Secret(self._texts[key]) if key in self._texts else None
-
-    def prefixed(self, prefix: str) -> dict[str, str | Secret]:
-        return {key: text for key, text in self._texts.items() if key.startswith(prefix)}
-
-
-def options(changes: Mapping[str, str] | None = None) -> StoreOptions:
-    return store_options(Given(changes or {}))
 
 
 def test_an_empty_configuration_gives_the_connectors_defaults() -> None:
@@ -109,6 +64,36 @@ def test_an_endpoint_without_scheme_is_https(given: str, endpoint: str | None) -
 def test_an_endpoint_that_is_no_address_is_refused(given: str) -> None:
     with pytest.raises(ConfigError, match=r"store\.url"):
         options({"store.url": given})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "http://169.254.169.254/latest", "169.254.170.2", "http://2852039166", "http://0xa9fea9fe:80", "http://0251.0376.0251.0376",
+        "http://169.254.43518", "http://169.254.169.254.", "http://%31%36%39.254.169.254", "http://１６９.254.169.254", "http://169。254。169。254",
+        "http://[fe80::1]", "http://[fe80::1%25eth0]", "http://[::ffff:169.254.169.254]", "http://[::169.254.169.254]", "http://[64:ff9b::a9fe:a9fe]",
+        "http://[2002:a9fe:a9fe::1]", "http://[fd00:ec2::254]", "https://[fd00:ec2::23]", "http://[fd20:ce::254]", "http://100.100.100.200",
+        "http://192.0.0.192", "http://168.63.129.16", "http://metadata", "http://Metadata.Google.Internal.", "http://instance-data.ec2.internal",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("key", ["store.url", "s3.proxy.url"])
+def test_a_clouds_metadata_service_is_no_store_and_no_proxy_however_it_is_spelt(key: str, given: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{re.escape(key)}.*metadata service"):
+        options({key: given})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "http://10.0.0.1:9000",
+        "http://[fd00::1]:9000",
+        "http://metadata.example.com",
+        "http://localhost:9000",
+        "http://169.253.0.1",
+    ],
+)
+def test_other_addresses_of_a_network_are_taken(given: str) -> None:
+    assert options({"store.url": given}).endpoint_url == given
 
 
 def test_no_attempt_counts_as_one() -> None:

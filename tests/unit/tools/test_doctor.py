@@ -4,126 +4,22 @@ from __future__ import annotations
 
 import io
 import json
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from rich.console import Console
 
 from kafka_s3.cli.doctor import document, print_results
 from kafka_s3.config.validate import resolved, validate
-from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
-from kafka_s3.model.protocols import Topic
-from kafka_s3.model.secret import Secret
-from kafka_s3.storage.bucket import Answer, LifecycleRule, ListedUpload, S3Bucket
-from kafka_s3.storage.credentials import Credentials, Provider
+from kafka_s3.storage.bucket import Answer, LifecycleRule
 from kafka_s3.storage.faults import FaultyStore, Verb, failure
 from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.options import StoreOptions
-from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.tools.doctor.finding import CheckResult, CheckStatus, worst
 from kafka_s3.tools.doctor.kafka import longest_wait_ms, patiently
 from tests.support.configurations import TIME
-from tests.support.memory_world import BASE, START_MS
-
-DAY_MS = 86_400_000
-ALL = frozenset({"READ", "WRITE", "DESCRIBE"})
-ROTATING = {**BASE, "flush.size": "100", "flush.idle.ms": "3600000"}
-
-
-@dataclass
-class Cluster:
-    """A cluster as its administrator might have left it."""
-
-    topics: dict[str, dict[str, str]] = field(default_factory=lambda: {"orders": {"retention.ms": str(7 * DAY_MS)}})
-    rights: dict[str, frozenset[str]] = field(default_factory=dict)
-    members: list[str] = field(default_factory=list)
-    creation: SourceError | None = None
-    settings_refused: bool = False
-    down: bool = False
-
-    def cluster_id(self) -> str:
-        if self.down:
-            raise KafkaUnavailable("Kafka at memory:9092 did not describe the cluster.")
-        return "cluster-1"
-
-    def topic_names(self) -> list[str]:
-        return sorted(self.topics)
-
-    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
-        return {name: Topic(name, "id", (0, 1)) for name in names if name in self.topics}
-
-    def topic_rights(self, name: str) -> frozenset[str]:
-        return self.rights.get(name, ALL)
-
-    def topic_settings(self, name: str) -> Mapping[str, str]:
-        if self.settings_refused:
-            raise SourceError("Kafka did not describe the settings: TOPIC_AUTHORIZATION_FAILED.")
-        return {"cleanup.policy": "delete", **self.topics[name]}
-
-    def group_rights(self, group: str) -> frozenset[str]:
-        return self.rights.get(group, ALL)
-
-    def group_members(self, group: str) -> list[str]:
-        return self.members
-
-    def check_creation(self, name: str, *, replication: int) -> None:
-        if self.creation is not None:
-            raise self.creation
-
-
-@dataclass
-class Facts:
-    """A bucket as its owner might have set it up."""
-
-    answer: Answer = field(default_factory=lambda: Answer("us-west-2", 0))
-    rules: tuple[LifecycleRule, ...] = ()
-    state: str = ""
-    rules_refused: StorageError | None = None
-    listing_refused: StorageError | None = None
-
-    def ask(self) -> Answer:
-        return self.answer
-
-    def lifecycle(self) -> tuple[LifecycleRule, ...]:
-        if self.rules_refused is not None:
-            raise self.rules_refused
-        return self.rules
-
-    def versioning(self) -> str:
-        return self.state
-
-    def pending(self, prefix: str) -> Iterator[ListedUpload]:
-        if self.listing_refused is not None:
-            raise self.listing_refused
-        return iter(())
-
-
-def diagnosed(
-    config: Mapping[str, str] = ROTATING,
-    *,
-    cluster: Cluster | None = None,
-    facts: Facts | None = None,
-    store: ObjectStore | None = None,
-) -> list[CheckResult]:
-    kafka, bucket, objects = cluster or Cluster(), facts or Facts(), store or MemoryStore()
-    services = ClientFactories(lambda settings: kafka, lambda options: objects, lambda options: bucket)
-    return list(diagnose(validate(config), services))
-
-
-def of(findings: Sequence[CheckResult], words: str) -> CheckResult:
-    (found,) = (finding for finding in findings if words in finding.tried)
-    return found
-
-
-def bad(findings: Sequence[CheckResult]) -> dict[str, CheckStatus]:
-    return {finding.tried: finding.status for finding in findings if finding.status is not CheckStatus.OK}
+from tests.support.doctor import ROTATING, Cluster, Facts, bad, diagnosed, of
+from tests.support.memory_world import BASE
 
 
 def test_a_healthy_world_is_all_ok_and_the_bucket_is_left_as_it_was() -> None:
@@ -258,25 +154,6 @@ def test_a_compacted_dead_letter_topic_is_a_failure() -> None:
 # ---------------------------------------------------------------- registry
 
 
-def avro(url: str, **more: str) -> dict[str, str]:
-    converter = {
-        "value.converter": "io.confluent.connect.avro.AvroConverter",
-        "value.converter.schema.registry.url": url,
-    }
-    rest = {key: value for key, value in ROTATING.items() if not key.startswith("value.converter")}
-    return {**rest, **converter, **{f"value.converter.{key}": value for key, value in more.items()}}
-
-
-def test_a_registry_that_answers_is_ok_and_one_that_does_not_know_us_names_the_credentials() -> None:
-    with EmbeddedRegistry(basic_auth="user:s3cr3t") as registry:
-        known = {"basic.auth.credentials.source": "USER_INFO", "basic.auth.user.info": "user:s3cr3t"}
-        assert bad(diagnosed(avro(registry.url, **known))) == {}
-        unknown = diagnosed(avro(registry.url, **{**known, "basic.auth.user.info": "user:wr0ng"}))
-    assert bad(unknown) == {f"value.converter at {registry.url}": CheckStatus.FAILED}
-    assert "basic.auth.user.info" in str(of(unknown, "value.converter"))
-    assert "wr0ng" not in document(unknown)
-
-
 # ---------------------------------------------------------------- bucket
 
 
@@ -338,83 +215,6 @@ def test_rules_that_may_not_be_read_are_a_warning_that_names_the_right() -> None
     findings = diagnosed(facts=Facts(rules_refused=StorageError("AccessDenied")))
     assert bad(findings) == {"lifecycle rules": CheckStatus.WARNING}
     assert "s3:GetLifecycleConfiguration" in of(findings, "lifecycle rules").remedy
-
-
-class Service(BaseHTTPRequestHandler):
-    """An S3 service that refuses what it is told to refuse, and gives listings of uploads in pages of one."""
-
-    refused: ClassVar[set[str]] = set()
-    date: ClassVar[str] = ""
-
-    def do_GET(self) -> None:
-        query = {
-            name: values[0] for name, values in parse_qs(urlsplit(self.path).query, keep_blank_values=True).items()
-        }
-        self._answer(*self._page(query))
-
-    def do_HEAD(self) -> None:
-        self._answer(403 if "head" in self.refused else 200, "")
-
-    def _page(self, query: Mapping[str, str]) -> tuple[int, str]:
-        if "uploads" in query and "uploads" not in self.refused:
-            number = int(query.get("upload-id-marker") or 0) + 1
-            more = f"<IsTruncated>true</IsTruncated><NextKeyMarker>k</NextKeyMarker><NextUploadIdMarker>{number}</NextUploadIdMarker>"
-            upload = f"<Upload><Key>k</Key><UploadId>{number}</UploadId><Initiated>2024-01-15T10:00:00.000Z</Initiated></Upload>"
-            body = f"<ListMultipartUploadsResult>{more if number < 3 else ''}{upload}</ListMultipartUploadsResult>"
-            return 200, body
-        return 403, "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
-
-    def _answer(self, status: int, body: str) -> None:
-        self.send_response_only(status)
-        self.send_header("Date", self.date)
-        self.send_header("x-amz-bucket-region", "eu-central-1")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Says nothing."""
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Bucket]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.setattr(Service, "refused", set())
-    monkeypatch.setattr(Service, "date", "Mon, 15 Jan 2024 10:00:00 GMT")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    keys = Credentials(Provider.STATIC, "AKIATEST", Secret("very+secret"))
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    bucket = S3Bucket(StoreOptions("bucket", endpoint_url=url, credentials=keys), clock_ms=lambda: START_MS + 60_000)
-    yield bucket
-    bucket.close()
-    server.shutdown()
-    server.server_close()
-
-
-def test_uploads_are_listed_page_by_page_with_their_start(service: S3Bucket) -> None:
-    assert list(service.pending("k")) == [ListedUpload("k", str(n), START_MS) for n in (1, 2, 3)]
-
-
-def test_a_bucket_tells_its_region_and_its_clock(service: S3Bucket) -> None:
-    answer = service.ask()
-    assert (answer.region, answer.refusal) == ("eu-central-1", None)
-    assert answer.skew_ms == -59_001  # a Date has whole seconds: at the least
-
-
-def test_a_bucket_that_refuses_is_asked_why_and_still_tells_its_clock(service: S3Bucket) -> None:
-    Service.refused.add("head")
-    answer = service.ask()
-    assert answer.skew_ms == -59_001
-    assert "Grant s3:ListBucket" in str(answer.refusal)
-
-
-def test_refused_listings_and_rules_are_errors_without_secrets(service: S3Bucket) -> None:
-    Service.refused.add("uploads")
-    for request in (lambda: list(service.pending("k")), service.lifecycle, service.versioning):
-        with pytest.raises(StorageError, match="AccessDenied") as error:
-            request()
-        assert "very+secret" not in str(error.value)
 
 
 # ---------------------------------------------------------------- rights
@@ -486,7 +286,9 @@ def test_probes_that_cannot_be_deleted_are_a_warning_and_are_named() -> None:
 def test_probes_are_removed_even_where_the_check_is_broken_off() -> None:
     bucket = MemoryStore()
     kafka, facts = Cluster(), Facts()
-    findings = diagnose(validate(ROTATING), ClientFactories(lambda s: kafka, lambda o: bucket, lambda o: facts))
+    findings = diagnose(
+        validate(ROTATING), ClientFactories(lambda s: kafka, lambda o: bucket, lambda o: facts, lambda s, p: None)
+    )
     for finding in findings:
         if finding.tried == "UploadPart":
             break
@@ -494,6 +296,22 @@ def test_probes_are_removed_even_where_the_check_is_broken_off() -> None:
     findings.close()
     assert bucket.uploads == {}
     assert bucket.objects == {}
+
+
+# ---------------------------------------------------------------- who reads
+
+
+def test_the_reader_that_works_here_is_named_with_the_reason() -> None:
+    assert "the tasks can read by themselves" in of(diagnosed(ROTATING), "reader").detail
+    auto = of(diagnosed(ROTATING, reach="no route to the brokers."), "reader")
+    assert (auto.status, "no route" in auto.detail) == (CheckStatus.OK, True)
+    assert "Spark's own Kafka source reads" in auto.detail
+    tasks = of(diagnosed({**ROTATING, "kafka.reader": "tasks"}, reach="no route."), "reader")
+    assert (tasks.status, tasks.remedy) == (CheckStatus.FAILED, "Set kafka.reader=auto or spark, or mend it.")
+    for key, value in (("kafka.reader", "spark"), ("tasks.run.on", "driver")):
+        assert f"{key}={value}" in of(diagnosed({**ROTATING, key: value}, reach="never asked"), "reader").detail
+    down = diagnosed(cluster=Cluster(down=True))
+    assert [finding.tried for finding in down if finding.area == "kafka"] == ["brokers"]
 
 
 # ---------------------------------------------------------------- the report

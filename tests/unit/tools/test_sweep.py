@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.cli.sweep import age_text, duration_ms, summary
 from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
@@ -17,7 +16,18 @@ from kafka_s3.storage.bucket import ListedUpload
 from kafka_s3.storage.faults import FaultyStore, Verb, failure
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.tools.sweep import BlockKeys, JudgedUpload, PartitionedKeys, Sweeper, UploadState, judge, sweeper_of
+from kafka_s3.tools.sweep import (
+    BlockKeys,
+    JudgedUpload,
+    PartitionedKeys,
+    Sweeper,
+    UploadState,
+    age_text,
+    duration_ms,
+    judge,
+    summary,
+    sweeper_of,
+)
 from tests.support.memory_world import START_MS, World, settings_of
 
 DAY_MS = 86_400_000

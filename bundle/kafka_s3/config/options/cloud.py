@@ -25,7 +25,7 @@ ROWS: Final = (
     Option("output.data.format", _TEXT, None, "Stands for format.class.", _GROUP, valid=OneOf(_FORMATS), required=True),
     Option("compression.codec", _TEXT, "", "Stands for s3.compression.type or avro.codec; must match output.data.format.", _GROUP,
            valid=OneOf(_CODECS)),
-    Option("s3.compression.level", Type.INT, "6", "Level of gzip.", _GROUP, valid=LEVELS),
+    Option("s3.compression.level", Type.INT, "6", "Level of gzip: 1 to 6 fast (ISA-L), 7 to 9 small (zlib).", _GROUP, valid=LEVELS),
     Option("time.interval", _TEXT, None, "Stands for TimeBasedPartitioner with buckets of a day or an hour.", _GROUP,
            valid=OneOf(("DAILY", "HOURLY")), required=True),
     Option("path.format", _TEXT, None, "Joda-Time pattern; by default `'year'=YYYY/'month'=MM/'day'=dd`, and `/'hour'=HH` if hourly.",

@@ -50,6 +50,10 @@ ROWS: Final = (
            _GROUP),
     Option("flush.idle.ms", _LONG, "-1", "Close open files when no new record has arrived for this long; 0 and less is off.", _GROUP),
     Option("poll.interval.ms", _LONG, "1000", "Pause between looks at the brokers.", _GROUP, valid=Range(10)),
+    Option("kafka.reader", _TEXT, "auto", "Who reads the records: Spark's tasks by themselves with librdkafka (`tasks`), at half the CPU "
+           "and less; or Spark's own Kafka source (`spark`), for tasks that have no way to the brokers and for logins that only Java's "
+           "client has. `auto` tries at the start whether tasks can, and says what it chose and why.", _GROUP,
+           valid=OneOf(("auto", "tasks", "spark"))),
     Option("tasks.run.on", _TEXT, "executors", "Where records become objects: in Spark's tasks, or in the driver, where tasks have no "
            "network (serverless compute).", _GROUP, valid=OneOf(("executors", "driver"))),
     Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink says in the bucket how it is; after three intervals "
@@ -57,6 +61,8 @@ ROWS: Final = (
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
     Option("topics.refresh.interval.ms", _LONG, "30000", "How often topics and partitions are looked up.", _GROUP, valid=Range(1)),
+    Option("commit.max.files", _INT, "5000", "About how many files one task closes, and one entry of the commit log holds, at most; the "
+           "rest follows in the same round.", _GROUP, valid=Range(1)),
     Option("behavior.on.lost.offsets", _TEXT, "fail", "What happens when records that must be read are no longer in Kafka: stop, or record "
            "a gap and go on.", _GROUP, valid=OneOf(("fail", "gap"))),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "

@@ -46,7 +46,7 @@ ROWS: Final = (
     Option("s3.retry.backoff.ms", _LONG, "200", "Base of the growing, jittered pause between attempts.", _GROUP, valid=Range(0)),
     Option("retry.backoff.ms", _LONG, "5000", "First pause after a failure that is worth another try, before work goes on; "
            "see errors.retry.delay.max.ms.", _GROUP),
-    Option("s3.send.digest", _FLAG, "false", "Send the MD5 digest of each part.", _GROUP),
+    Option("s3.send.digest", _FLAG, "false", "Send the MD5 digest of each part, as Object Lock demands; state always has one.", _GROUP),
     Option("s3.http.send.expect.continue", _FLAG, "true", "Ask before sending a body.", _GROUP),
     Option("s3.proxy.url", _TEXT, "", "HTTP proxy; may hold user and password.", _GROUP),
     Option("s3.proxy.user", _TEXT, None, "User of the proxy.", _GROUP),

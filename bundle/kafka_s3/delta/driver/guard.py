@@ -19,6 +19,7 @@ from kafka_s3.model.errors import RecordError, StorageUnavailable, TableError, T
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.uploads import abort_uploads
 
 THREADS: Final = 8
 
@@ -101,9 +102,7 @@ class GuardedSource:
         )
 
     def _abort(self, reports: Iterable[TaskReport]) -> None:
-        for report in reports:
-            for file in report.files:
-                self.store.abort_upload(file.upload.key, file.upload.id)
+        abort_uploads(self.store, (file for report in reports for file in report.files))
 
     # ------------------------------------------------------------ tables
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.commit.published import is_published
 from kafka_s3.delta.driver.entries import by_topic
 from kafka_s3.delta.driver.layout import TableLayout
 from kafka_s3.delta.driver.table import Table
@@ -63,6 +64,11 @@ class Maintained:
     after: Figures
     deletable: tuple[str, ...] = ()
     deleted: int = 0
+
+    def summary(self) -> str:
+        """What changed, in one line."""
+        files = f"{self.before.files} files of which {self.before.small} small, now {self.after.files}"
+        return f"version {self.after.version}, {files}; {self.deleted} of {len(self.deletable)} replaced files deleted"
 
 
 SMALL_BYTES = 64 << 20
@@ -131,7 +137,10 @@ class Maintenance:
         if Step.VACUUM not in chores.steps:
             return
         held = {f"{self.layout.folder(topic)}{path}" for path in table.files()}
-        ours = {file.key for one in by_topic(self.log.entries()).get(topic, []) for file in one.files}
+        entries = list(self.log.entries())
+        ours = {file.key for one in by_topic(entries).get(topic, []) for file in one.files}
+        if entries and not is_published(self.store, self.log.paths, entries[-1]):
+            held |= {file.key for file in entries[-1].files}  # a start is going to look for them
         for key in self._removed(table, topic, hours=chores.hours):
             may_go = Step.ORIGINALS in chores.steps if key in ours else not is_original(key, topic)
             if may_go and key not in held:

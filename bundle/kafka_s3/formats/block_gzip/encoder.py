@@ -6,11 +6,9 @@ that does not fit ends the block: the first record of a file that is larger than
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +19,13 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed, delimiter_bytes
 from kafka_s3.formats.block_gzip.index import Block, index_bytes
 from kafka_s3.formats.format import Encoder, Format, FormatError, SidecarObject
-from kafka_s3.formats.text_stream import GZIP_FRAME
+from kafka_s3.model.deflate import packer
 from kafka_s3.model.files import Role
 from kafka_s3.naming.block_gzip import DATA_EXTENSION, index_key_of
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Longs, Nulls, Plain, Values
 from kafka_s3.schemas.connect import ConnectSchema
 
-LEVEL: Final = 6
 Keys = Sequence[bytes | str | None] | None
 _BYTES = pa.large_binary()
 _TEXT = pa.large_string()
@@ -104,7 +101,7 @@ class BlockGzipFile:
     def __init__(self, schema: ConnectSchema | None, *, variant: BlockGzip) -> None:
         self._variant = variant
         self._blocks: list[Block] = []
-        self._gzip = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_FRAME)
+        self._gzip = packer()
         self._begin, self._measured, self._records = 0, 0, 0
         self._encoded = bytearray()
         self._taken, self._held, self._said = 0, 0, 0
@@ -179,7 +176,7 @@ class BlockGzipFile:
         self._encoded += self._gzip.flush()
         end = self._position()
         self._blocks.append(Block(self._measured, self._records, end - self._begin, self._begin, 0))
-        self._gzip = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP_FRAME)
+        self._gzip = packer()
         self._begin, self._measured, self._records, self._held = end, 0, 0, 0
 
     def _position(self) -> int:

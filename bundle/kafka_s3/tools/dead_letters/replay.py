@@ -11,9 +11,9 @@ A letter that fails again stays open. A file is named by its first offset, which
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from kafka_s3.commit.dead_letters import (
     LetterFile,
@@ -22,17 +22,20 @@ from kafka_s3.commit.dead_letters import (
     read_ledger,
 )
 from kafka_s3.commit.entry import CommitEntry, EntryKind
-from kafka_s3.commit.log import CommitLog
+from kafka_s3.commit.log import CommitLog, Rewritten
+from kafka_s3.commit.published import is_published
 from kafka_s3.config.settings import Settings
-from kafka_s3.driver.letter_source import Guard, abort_all, rewrite_from_letters, unguarded
-from kafka_s3.driver.tagging import Tagging
+from kafka_s3.driver.committer import Committer
+from kafka_s3.driver.letter_source import Guard, rewrite_from_letters, unguarded
+from kafka_s3.driver.tagging import ObjectTags, Tagging
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.errors import CommitError, CommitUnknown, ConfigError, Problem, StorageUnavailable
+from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
 from kafka_s3.model.files import DataFile, DeadLetterCount, Totals, Upload, counted
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.uploads import abort_uploads
 from kafka_s3.task.worker import Pipeline
 from kafka_s3.tools.dead_letters.dry_run import (
     DryRunResult,
@@ -43,8 +46,7 @@ from kafka_s3.tools.positions import BY_HAND
 from kafka_s3.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
 from kafka_s3.wiring.replay import guard_of
 
-if TYPE_CHECKING:
-    pass
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +79,14 @@ class Replay:
         if not outcome.done and not outcome.missing:
             self._finish()
             return outcome, None
-        self._claim()
+        committer = self._claimed()
         if self.log.state.version != outcome.version + 1 or outcome.missing:
             outcome = self.dry_run(selection, limit=limit)  # the claim has brought something to light
         if not outcome.done:
             return outcome, None
-        return outcome, self._commit(outcome)
+        entry = self._entry(outcome.done, self._sent(outcome))
+        self._commit(entry, committer)
+        return outcome, entry
 
     def resolve(self, selection: LetterSelection, *, reason: str, limit: int | None = None) -> CommitEntry | None:
         """Marks the open letters as resolved that are selected now, without writing them; None where there are none."""
@@ -94,7 +98,7 @@ class Replay:
         asked = {(letter.topic_partition, letter.offset) for letter in chosen()}
         if not asked:
             return None
-        self._claim()
+        committer = self._claimed()
         done = [letter for letter in chosen() if (letter.topic_partition, letter.offset) in asked]
         if not done:
             return None
@@ -102,46 +106,35 @@ class Replay:
         skipped = {tp: -count.count for tp, count in entry.dead_letters.items()}
         totals = replace(entry.totals, skipped=len(done))
         entry = replace(entry, skipped=skipped, totals=totals)
-        self.log.append(entry)
-        self.log.checkpoint()
+        committer.commit(entry)
         return entry
 
     # ------------------------------------------------------------ commit
 
-    def _claim(self) -> None:
-        cluster = self.log.load().cluster_id
-        self.log.claim(cluster_id=cluster, rewrite=self._rewrite)
+    def _claimed(self) -> Committer:
+        tags = () if self.tagging is None else (ObjectTags(self.tagging, _log.warning),)
+        committer = Committer(self.log, self._rewrite, tags)
+        committer.claim(self.log.load().cluster_id)
+        committer.follow()
+        return committer
 
-    def _commit(self, outcome: DryRunResult) -> CommitEntry:
-        files = self._sent(outcome)
-        entry = self._entry(outcome.done, files)
+    def _commit(self, entry: CommitEntry, committer: Committer) -> None:
         try:
-            self.log.append(entry)
-        except CommitUnknown:
-            raise  # the entry may be there, and needs its uploads
-        except Exception:
-            abort_all(self.store, files)
-            raise
-        self._publish(entry)
-        if self.tagging is not None:
-            self.tagging.tag(entry.files, self.store)
-        self.log.checkpoint()
-        return entry
-
-    def _publish(self, entry: CommitEntry) -> None:
-        try:
-            self.log.publish(entry, rewrite=self._rewrite)
+            committer.commit(entry)
         except StorageUnavailable as error:
-            raise StorageUnavailable(
-                f"Entry {entry.version} is committed, but not all of its objects are visible yet: {error} Repeat the command, or start the "
-                "sink: either completes them."
-            ) from error
+            if self.log.last is not entry:
+                raise
+            raise _unfinished(entry, error) from error
 
     def _finish(self) -> None:
         """Completes what an earlier replay has committed, if it died before that and nothing came after it."""
         self.log.load()
-        if self.log.last is not None and self.log.last.kind is EntryKind.REPLAY:
-            self._publish(self.log.last)
+        last = self.log.last
+        if last is not None and last.kind is EntryKind.REPLAY and not is_published(self.store, self.paths, last):
+            try:
+                Committer(self.log, self._rewrite).publish(last)
+            except StorageUnavailable as error:
+                raise _unfinished(last, error) from error
 
     def _sent(self, outcome: DryRunResult) -> tuple[DataFile, ...]:
         """The files with their parts uploaded; nothing is left behind where that fails."""
@@ -154,7 +147,7 @@ class Replay:
                 tags = tuple(self.store.upload_part(file.key, upload.id, n, parts[n]) for n in sorted(parts))
                 sent[-1] = replace(file, upload=replace(upload, parts=tags))
         except BaseException:
-            abort_all(self.store, sent)
+            abort_uploads(self.store, sent)
             raise
         return tuple(sent)
 
@@ -179,16 +172,25 @@ class Replay:
         )
         return replace(entry, driver=entry.driver + BY_HAND)
 
-    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
+    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
         if entry.kind is EntryKind.REPLAY:
-            return rewrite_from_letters(
-                entry, gone, pipeline=self.pipeline(), store=self.store, paths=self.paths, guard=self.guard
+            return Rewritten(
+                rewrite_from_letters(
+                    entry, gone, pipeline=self.pipeline(), store=self.store, paths=self.paths, guard=self.guard
+                )
             )
         names = ", ".join(file.key for file in gone)
         raise CommitError(
             f"Commit entry {entry.version} counts files whose uploads are gone ({names}); they are made again from Kafka by a run. "
             "Start the sink once with `kafka-s3 run`, stop it, then repeat."
         )
+
+
+def _unfinished(entry: CommitEntry, error: StorageUnavailable) -> StorageUnavailable:
+    return StorageUnavailable(
+        f"Entry {entry.version} is committed, but not all of its objects are visible yet: {error} Repeat the command, or start the "
+        "sink: either completes them."
+    )
 
 
 def make_replay(

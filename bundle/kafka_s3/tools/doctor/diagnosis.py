@@ -14,6 +14,7 @@ from kafka_s3.tools.doctor.bucket import check_answer, check_rules
 from kafka_s3.tools.doctor.configuration import check_configuration
 from kafka_s3.tools.doctor.finding import CheckResult
 from kafka_s3.tools.doctor.kafka import KafkaView, check_kafka
+from kafka_s3.tools.doctor.reader import Reach, check_reader
 from kafka_s3.tools.doctor.registry import check_registry
 from kafka_s3.tools.doctor.rights import Probe, Wanted
 from kafka_s3.tools.sweep import data_keys_of
@@ -27,6 +28,7 @@ class ClientFactories:
     brokers: Callable[[Settings], KafkaView]
     store: Callable[[StoreOptions], ObjectStore]
     facts: Callable[[StoreOptions], BucketFacts]
+    reach: Reach
 
 
 def diagnose(checked: CheckedConfig, services: ClientFactories) -> Iterator[CheckResult]:
@@ -35,7 +37,9 @@ def diagnose(checked: CheckedConfig, services: ClientFactories) -> Iterator[Chec
     yield from findings
     if settings is None:
         return
-    yield from check_kafka(settings, services.brokers(settings))
+    brokers = services.brokers(settings)
+    yield from check_kafka(settings, brokers)
+    yield from check_reader(settings, brokers, services.reach)
     yield from check_registry(settings)
     yield from _storage(settings, services)
 

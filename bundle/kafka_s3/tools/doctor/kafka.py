@@ -62,7 +62,7 @@ def check_kafka(settings: Settings, brokers: KafkaView) -> Iterator[CheckResult]
     """Everything that the sink needs of Kafka; one finding where the brokers do not answer at all."""
     try:
         cluster = brokers.cluster_id()
-        names = _wanted(settings, brokers)
+        names = wanted_topics(settings, brokers)
         found = brokers.describe(names)
     except SourceError as error:
         yield AREA.failed("brokers", str(error))
@@ -81,7 +81,8 @@ def check_kafka(settings: Settings, brokers: KafkaView) -> Iterator[CheckResult]
         yield _dead_letters(settings, brokers)
 
 
-def _wanted(settings: Settings, brokers: KafkaView) -> list[str]:
+def wanted_topics(settings: Settings, brokers: KafkaView) -> list[str]:
+    """The topics that the configuration names, or that its pattern matches now. Raises SourceError."""
     regex = settings.optional_text("topics.regex")
     if not regex:
         return list(settings.names("topics"))

@@ -11,8 +11,8 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.model.cluster import Cluster, Record
-from kafka_s3.model.errors import SourceError
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
@@ -85,11 +85,7 @@ class _Run:
         if kafka is None or not partitions:
             return {}
         cluster, known = kafka.cluster_id(), self._claims.cluster_id
-        if cluster and known and cluster != known:
-            raise SourceError(
-                f"Sink {self._audit.paths.sink} was fed by Kafka cluster {known}, but this is cluster {cluster}. "
-                "Check kafka.bootstrap.servers, or verify with --no-kafka."
-            )
+        check_cluster(known, cluster, sink=self._audit.paths.sink, remedy="verify with --no-kafka")
         topics = kafka.describe(sorted({tp.topic for tp in partitions}))
         for name in sorted({tp.topic for tp in partitions}):
             if name not in topics or topics[name].id != self._claims.topic_ids.get(name, topics[name].id):
@@ -99,7 +95,9 @@ class _Run:
                 topics.pop(name, None)
         there = [tp for tp in partitions if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
         starts, heads, compacted = kafka.starts(there), kafka.heads(there), kafka.compacted(sorted(topics))
-        return {tp: Bounds(starts[tp], heads[tp], tp.topic not in compacted) for tp in there}
+        silent = sorted(tp for tp in there if tp not in starts or tp not in heads)
+        self._notes += [f"No broker answers for {tp}: checked from log and objects alone." for tp in silent]
+        return {tp: Bounds(starts[tp], heads[tp], tp.topic not in compacted) for tp in there if tp not in silent}
 
     def _partition(self, tp: TopicPartition, segments: list[Segment], bounds: Bounds | None) -> Tally:
         begin = self._claims.begins.get(tp, 0)

@@ -21,6 +21,7 @@ from kafka_s3.tools.positions import DriverAtWork, check_idle, write_positions
 from kafka_s3.wiring.pipeline import state_paths
 from kafka_s3.wiring.sink import tagging_of
 from tests.support.configurations import TIME, TOLERANT
+from tests.support.deaths import Died
 from tests.support.memory_world import BASE, ORDERS, START_MS, World, settings_of
 
 OTHER = TopicPartition("orders", 1)
@@ -252,10 +253,6 @@ def test_objects_are_tagged_as_always() -> None:
 
 
 # ---------------------------------------------------------------- crashes
-
-
-class Died(BaseException):
-    """The process is gone."""
 
 
 def made_by_replay(name: str) -> bool:

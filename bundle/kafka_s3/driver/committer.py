@@ -1,0 +1,138 @@
+"""In which order does an entry become part of bucket and log? The one sequence, for the sink, for replays and for moves by hand.
+
+1. The entry is appended to the log: this is the commit. Until its answer is known, nothing else is begun.
+2. Its files are made visible, and a marker says so (`commit.published`). Files that are lost become gaps, by an entry of their own.
+3. A checkpoint is written, where the last one is far behind.
+4. Followers catch up. An error of one holds neither another nor the sink, and they are called again soon.
+
+What fails with an error that is worth another try is taken up by `finish` where it was left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kafka_s3.commit.entry import CommitEntry, EntryKind
+from kafka_s3.commit.log import CommitLog, Rewrite
+from kafka_s3.commit.published import mark_published
+from kafka_s3.driver.follower import Follower
+from kafka_s3.driver.tagging import ObjectTags
+from kafka_s3.model.errors import Fenced, SinkError, StorageError
+from kafka_s3.model.observer import Observer, Silent
+from kafka_s3.model.offsets import Gap
+from kafka_s3.storage.uploads import abort_uploads
+
+Done = Callable[[], None]
+_log = logging.getLogger(__name__)
+
+
+def nothing_more() -> None:
+    """Nothing is to be done once an entry is committed."""
+
+
+@dataclass
+class Committer:
+    """Brings one entry after the other into the log and to its readers. Not thread-safe."""
+
+    log: CommitLog
+    rewrite: Rewrite
+    followers: Sequence[Follower] = ()
+    observer: Observer = field(default_factory=Silent)
+    behind: bool = False
+    _begun: tuple[CommitEntry, Done] | None = None
+    _unpublished: CommitEntry | None = None
+    _visible: tuple[str, Sequence[Gap]] = ("", ())
+
+    def claim(self, cluster_id: str) -> None:
+        """Takes the log over, with what the last driver left unpublished. Raises CommitError, OffsetsLost, StorageError."""
+        self.log.claim(cluster_id=cluster_id, publish=self.publish)
+        self._checkpoint()
+
+    def commit(self, entry: CommitEntry, done: Done = nothing_more) -> None:
+        """Takes an entry through all steps; `done` is called once it is in the log.
+
+        Raises CommitUnknown, StorageUnavailable where `finish` has to be called again; Fenced, with its uploads aborted; OffsetsLost.
+        """
+        self.finish()
+        self._begun = entry, done
+        self.finish()
+
+    def finish(self) -> None:
+        """Takes what was begun to its end; raises as `commit` does. No entry is written behind an unpublished one."""
+        while self._begun is not None or self._unpublished is not None:
+            if self._begun is not None:
+                self._append(*self._begun)
+            if self._unpublished is None:
+                continue
+            gaps = self.publish(self._unpublished)
+            self._unpublished = None
+            if gaps:
+                self._begun = self.log.new_entry(EntryKind.POSITION, gaps=tuple(gaps)), nothing_more
+            self._checkpoint()
+            self.follow()
+
+    def follow(self) -> None:
+        """Lets the followers catch up. Raises Fenced; else what tagging raises where it must succeed, after all had their turn."""
+        refused: SinkError | None = None
+        self.behind = False
+        for follower in self.followers:
+            try:
+                follower.catch_up(self.log)
+            except Fenced:
+                raise
+            except SinkError as error:
+                self.behind = True
+                if isinstance(follower, ObjectTags) and follower.must_succeed:
+                    refused = error
+                else:
+                    self.observer.warned(f"{follower.name}: {error} It catches up at the next chance.")
+        if refused is not None:
+            raise refused
+
+    def _append(self, entry: CommitEntry, done: Done) -> None:
+        try:
+            self.log.append(entry)
+        except Fenced:
+            self._begun = None
+            self._abandon(entry)
+            raise
+        facts = {
+            "version": entry.version,
+            "kind": str(entry.kind),
+            "files": len(entry.files),
+            "read": entry.totals.read,
+        }
+        _log.info("committed", extra={"facts": facts})
+        self._begun, self._unpublished = None, entry
+        done()
+
+    def publish(self, entry: CommitEntry) -> Sequence[Gap]:
+        """Makes the files of the log's last entry visible, once: where only the marker fails, the objects are not touched again.
+
+        Gives what it lost. Raises Fenced, OffsetsLost, CommitError, StorageError.
+        """
+        if self._visible[0] != entry.commit_id:
+            self._visible = entry.commit_id, self.log.publish(entry, rewrite=self.rewrite)
+        gaps = self._visible[1]
+        if gaps:
+            lost = "; ".join(f"{gap.topic}-{gap.partition} {gap.first} to {gap.last}" for gap in gaps)
+            self.observer.warned(f"Entry {entry.version}: neither upload nor records are left, gap recorded: {lost}")
+        else:
+            mark_published(self.log.store, self.log.paths, entry)
+            _log.debug("published", extra={"facts": {"version": entry.version, "files": len(entry.files)}})
+        return gaps
+
+    def _checkpoint(self) -> None:
+        try:
+            self.log.checkpoint()
+        except StorageError as error:  # a start reads more, and the next entry tries again
+            self.observer.warned(f"checkpoint: {error}")
+
+    def _abandon(self, entry: CommitEntry) -> None:
+        """Ends the uploads of an entry that another driver's stands in place of: they can never be committed."""
+        try:
+            abort_uploads(self.log.store, entry.files)
+        except StorageError as error:
+            _log.info("uploads are left to the sweep", extra={"facts": {"reason": str(error)}})

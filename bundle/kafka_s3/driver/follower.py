@@ -1,0 +1,57 @@
+"""What follows the commit log? The seam, and the place up to which a follower has come, as an object beside the log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.model.errors import LogDamaged, ObjectMissing
+from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.storage.store import ObjectStore
+
+
+class Follower(Protocol):
+    """Something that is brought up to the log's last published entry. It is idempotent by entry, and catches up."""
+
+    @property
+    def name(self) -> str:
+        """What is followed, for messages."""
+        ...
+
+    def catch_up(self, log: CommitLog) -> None:
+        """Follows the log; may raise any SinkError, and is then called again soon."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The last entry that a follower has worked off, noted in the bucket."""
+
+    store: ObjectStore
+    paths: StatePaths
+    follower: str
+
+    def read(self) -> int | None:
+        """The version noted, None where none ever was. Raises LogDamaged, StorageError."""
+        key = self.paths.follower(self.follower)
+        try:
+            return int(json.loads(self.store.get(key))["version"])
+        except ObjectMissing:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise LogDamaged(
+                f"{key} cannot be read ({type(error).__name__}). Delete it: what it is about begins anew."
+            ) from error
+
+    def note(self, version: int) -> None:
+        """Notes that everything up to `version` is done."""
+        self.store.put(self.paths.follower(self.follower), json.dumps({"version": version}).encode())
+
+
+def entries_since(log: CommitLog, after: int) -> Iterable[CommitEntry]:
+    """The entries after a version; the last one is at hand."""
+    return [log.last] if log.last is not None and log.last.version == after + 1 else log.entries(after=after)

@@ -1,0 +1,209 @@
+"""How does a process hold librdkafka's consumer? One for each configuration, kept between rounds, with a queue for each topic-partition.
+
+librdkafka would put all topic-partitions into one queue. Here each has its own, so that the records of one can be read to their end while
+those of the next are on their way, and none has to be kept aside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from kafka_s3.kafka.brokers import TRANSIENT
+from kafka_s3.kafka.reader import library
+from kafka_s3.kafka.reader.allocation import keep_memory
+from kafka_s3.model.errors import KafkaUnavailable, SourceError
+from kafka_s3.model.offsets import TopicPartition
+
+KEPT: Final = 4
+"""Configurations whose consumers a process keeps: of a sink two, for one topic-partition at a time and for many."""
+LOOK_UP_S: Final = 2.0
+LATEST: Final = -1
+CHECK: Final = "Check the client's rights and security settings (consumer.override.*)."
+SECRET_WORDS: Final = ("password", "secret", "key")
+
+
+class Consumer:
+    """A consumer of librdkafka with its threads and connections. Not thread-safe; of no use after a fork, nor once it has `failed`."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        """Connects to nothing yet. Raises SourceError where librdkafka does not take the settings."""
+        self.servers = settings["bootstrap.servers"]
+        self.handle: int | None = _new(settings)
+        library.poll_set_consumer(self.handle)
+        self._own_queue = library.queue_get_consumer(self.handle)
+        self._said = ""
+        self._open: list[Queue] = []
+        self._topics: set[str] = set()
+        self.failed = False
+
+    @contextmanager
+    def queues(self, starts: Mapping[TopicPartition, int]) -> Iterator[dict[TopicPartition, Queue]]:
+        """Fetches these topic-partitions from these offsets on, each into its queue, until the block ends. Raises SourceError.
+
+        It does so once at a time: what an earlier block still has open is closed.
+        """
+        self._end()
+        self.said()
+        self._said = ""  # of what was before
+        self._look_up(starts)
+        self._open = [Queue(self, place) for place in starts]
+        mine = {queue.place: queue for queue in self._open}
+        try:
+            with _place_list(starts) as places:
+                _checked(library.incremental_assign(self.handle, places), "begin to read")
+            yield mine
+        finally:
+            for queue in mine.values():
+                queue.close()
+
+    def _look_up(self, places: Iterable[TopicPartition]) -> None:
+        """Has librdkafka ask for the leaders of new topics at once; by itself it does so once a second. Failures show when it reads."""
+        new = {place.topic: place for place in places if place.topic not in self._topics}
+        if not new:
+            return
+        with _place_list(dict.fromkeys(new.values(), LATEST)) as wanted:
+            if not library.offsets_for_times(self.handle, wanted, int(LOOK_UP_S * 1000)):
+                self._topics |= set(new)
+
+    def bounds(self, place: TopicPartition, *, timeout_s: float) -> tuple[int, int]:
+        """The topic-partition's first offset and the one after its last, by its leader. Raises KafkaUnavailable and SourceError."""
+        low, high = ctypes.c_int64(), ctypes.c_int64()
+        code = library.query_watermark_offsets(
+            self.handle, place.topic.encode(), place.partition, ctypes.byref(low), ctypes.byref(high), int(timeout_s * 1000)
+        )  # fmt: skip
+        if code:
+            text = f"Kafka at {self.servers} did not tell the offsets of {place}: {_meaning(code)}."
+            if code in TRANSIENT:
+                raise KafkaUnavailable(f"{text} {self.said()}".rstrip())
+            raise SourceError(f"{text} {CHECK}")
+        return low.value, high.value
+
+    def said(self) -> str:
+        """The last thing that librdkafka complained of, as a sentence: a broker that cannot be reached, a login that was refused."""
+        while event := library.queue_poll(self._own_queue, 0):
+            if library.event_type(event) == library.EVENT_ERROR:
+                reason = (library.event_error_string(event) or b"").decode(errors="replace")
+                self._said = f"librdkafka says: {reason} ({_name(library.event_error(event))})."
+            library.event_destroy(event)
+        return self._said
+
+    def _end(self) -> None:
+        for queue in self._open:
+            queue.close()
+        self._open = []
+
+    def close(self) -> None:
+        """Ends its threads and connections."""
+        if self.handle:
+            self._end()
+            library.queue_destroy(self._own_queue)
+            library.destroy_flags(self.handle, library.NO_CONSUMER_CLOSE)
+            self.handle = None
+
+
+class Queue:
+    """What has arrived of one topic-partition and was not taken yet."""
+
+    def __init__(self, consumer: Consumer, place: TopicPartition) -> None:
+        self.consumer = consumer
+        self.place = place
+        self._queue: int | None = library.queue_get_partition(consumer.handle, place.topic.encode(), place.partition)
+        library.queue_forward(self._queue, None)
+
+    def __len__(self) -> int:
+        """How many messages are there; errors and the end of the topic-partition count, too."""
+        if not self._queue:
+            raise ValueError(
+                f"{self.place} is not fetched any more: take a range's batches before you ask for the next range."
+            )
+        return int(library.queue_length(self._queue))
+
+    def take(self, addresses: int, most: int) -> int:
+        """Puts messages into the array at `addresses`; they have to be destroyed. Returns how many, without waiting."""
+        return max(0, int(library.consume_batch_queue(self._queue, 0, addresses, most)))
+
+    def close(self) -> None:
+        """Fetches no more, and drops what was not taken. Does nothing the second time."""
+        if not self._queue:
+            return
+        with _place_list({self.place: 0}) as places:
+            try:
+                _checked(library.incremental_unassign(self.consumer.handle, places), "end reading")
+            except SourceError:
+                self.consumer.failed = True  # it is not fit for the next reading; this one has what it wanted
+        library.queue_destroy(self._queue)
+        self._queue = None
+
+
+_kept: OrderedDict[tuple[tuple[str, str], ...], Consumer] = OrderedDict()
+_owner: list[int] = []
+
+
+def kept_consumer(settings: Mapping[str, str]) -> Consumer:
+    """The process's consumer of these settings; where there are too many, the one that was not asked for the longest is closed.
+
+    One that has `failed` is made anew: what it knows of topics and leaders may be out of date.
+    """
+    if _owner != [os.getpid()]:
+        _kept.clear()  # of the process that this one was forked from
+        _owner[:] = [os.getpid()]
+        keep_memory()
+    key = tuple(sorted(settings.items()))
+    consumer = _kept.pop(key, None)
+    if consumer is not None and consumer.failed:
+        consumer.close()
+        consumer = None
+    _kept[key] = consumer = consumer or Consumer(settings)
+    while len(_kept) > KEPT:
+        _kept.popitem(last=False)[1].close()
+    return consumer
+
+
+def _new(settings: Mapping[str, str]) -> int:
+    text = ctypes.create_string_buffer(library.TEXT_BYTES)
+    configuration = library.conf_new()
+    for name, value in settings.items():
+        if library.conf_set(configuration, name.encode(), value.encode(), text, library.TEXT_BYTES):
+            library.conf_destroy(configuration)
+            shown = "***" if any(word in name for word in SECRET_WORDS) else value
+            raise SourceError(f"librdkafka does not take {name}={shown}. Correct it, or set kafka.reader=spark.")
+    library.conf_set_events(configuration, library.EVENT_ERROR)
+    handle = library.new(library.CONSUMER, configuration, text, library.TEXT_BYTES)
+    if not handle:
+        library.conf_destroy(configuration)
+        raise SourceError(
+            f"The settings of Kafka's clients cannot be used: {text.value.decode(errors='replace')}. {CHECK}"
+        )
+    return int(handle)
+
+
+@contextmanager
+def _place_list(starts: Mapping[TopicPartition, int]) -> Iterator[int]:
+    places = library.list_new(len(starts))
+    try:
+        for place, offset in starts.items():
+            library.list_add(places, place.topic.encode(), place.partition)
+            library.list_set_offset(places, place.topic.encode(), place.partition, offset)
+        yield places
+    finally:
+        library.list_destroy(places)
+
+
+def _checked(error: int | None, doing: str) -> None:
+    if error:
+        text = library.error_string(error).decode(errors="replace")
+        library.error_destroy(error)
+        raise SourceError(f"librdkafka could not {doing}: {text}.")
+
+
+def _meaning(code: int) -> str:
+    return f"{library.err2str(code).decode(errors='replace')} ({_name(code)})"
+
+
+def _name(code: int) -> str:
+    return str(library.err2name(code).decode())

@@ -1,0 +1,39 @@
+"""Can this very process read a topic-partition by itself, and if not, why? Asked in a task before the reader is chosen, and by `doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from kafka_s3.model.errors import SourceError
+from kafka_s3.model.offsets import TopicPartition
+
+TIMEOUT_S: Final = 15.0
+
+
+def why_not(properties: Mapping[str, str]) -> str | None:
+    """What keeps librdkafka here from reading under these properties (the consumer's, by their Java names), before anything is sent."""
+    try:
+        from kafka_s3.kafka.reader import gather, library, settings  # noqa: F401 - compiles, which may fail, too
+    except (ImportError, OSError, AttributeError) as error:
+        return f"the reader cannot be loaded here: {error}"
+    return next(settings.obstacles_to_reading(properties, library.features()), None)
+
+
+def why_out_of_reach(bootstrap_servers: str, properties: Mapping[str, str], place: TopicPartition) -> str | None:
+    """Why this process cannot read the topic-partition from its leader; None: it can."""
+    reason = why_not(properties)
+    if reason is not None:
+        return reason
+    from kafka_s3.kafka.reader.consumer import Consumer
+    from kafka_s3.kafka.reader.settings import reading_settings
+
+    try:
+        consumer = Consumer(reading_settings(bootstrap_servers, properties, partitions=1))
+        try:
+            consumer.bounds(place, timeout_s=TIMEOUT_S)
+        finally:
+            consumer.close()
+    except SourceError as error:
+        return str(error)
+    return None

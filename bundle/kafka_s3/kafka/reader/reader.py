@@ -1,0 +1,221 @@
+"""How does a task read offset ranges from Kafka? One topic-partition to its end after the other, in Arrow batches, while others arrive.
+
+A range `[start, until)` ends at its last record, or where Kafka says that nothing below `until` follows: the last offsets of a range may be
+those of transaction markers, or compacted away. Nobody is woken for each message: the reader looks from time to time how much has arrived.
+
+Raises OffsetsLost where Kafka no longer has the range, KafkaUnavailable where brokers do not answer, SourceError where they refuse or where
+a record cannot be read. That one names the topic-partition and the offset: another attempt would not help.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError
+
+from kafka_s3.kafka.brokers import CHECK, REQUEST_SECONDS, TRANSIENT
+from kafka_s3.kafka.reader import gather, library
+from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch
+from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
+from kafka_s3.kafka.reader.settings import reading_settings
+from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
+from kafka_s3.model.offsets import TopicPartition
+
+AT_A_TIME: Final = 32
+"""Topic-partitions that are fetched together, where a task has several."""
+ENOUGH_ROWS: Final = 16_384
+"""So many are worth asking for."""
+FIRST_PAUSE_S: Final = 0.001
+LONGEST_PAUSE_S: Final = 0.008
+SHORT_LOG_S: Final = 5.0
+"""How long a log may be shorter than its range: a new leader learns how far the log is readable only with its followers' next request."""
+LAST_WORD_S: Final = 2.0
+LOST: Final = frozenset({
+    KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Offsets `[start, until)` of a topic-partition."""
+
+    topic_partition: TopicPartition
+    start: int
+    until: int
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads with the process's own consumer. `properties` are the consumer's by their Java names, `part` says how much of each record."""
+
+    bootstrap_servers: str
+    properties: Mapping[str, str] = field(repr=False)
+    part: Part = Part.VALUES
+
+    def read(
+        self, ranges: Sequence[OffsetRange]
+    ) -> Generator[tuple[OffsetRange, Iterator[pa.RecordBatch]], None, None]:
+        """Each range with its batches, whose offsets ascend; take all of them before you ask for the next range."""
+        together = min(AT_A_TIME, len(ranges))
+        waiting = iter(ranges)
+        while wave := list(islice(waiting, together)):
+            yield from self._wave(kept_consumer(self._settings(together)), wave)
+
+    def _settings(self, together: int) -> dict[str, str]:
+        return reading_settings(self.bootstrap_servers, self.properties, partitions=1 if together == 1 else AT_A_TIME)
+
+    def _wave(
+        self, consumer: Consumer, wave: Sequence[OffsetRange]
+    ) -> Iterator[tuple[OffsetRange, Iterator[pa.RecordBatch]]]:
+        starts = {wanted.topic_partition: wanted.start for wanted in wave if wanted.start < wanted.until}
+        with consumer.queues(starts) as queues:
+            for wanted in wave:
+                queue = queues.get(wanted.topic_partition)
+                yield (
+                    wanted,
+                    iter(()) if queue is None else _Reading(queue, wanted, self.part, self._patience_s).batches(),
+                )
+
+    @property
+    def _patience_s(self) -> float:
+        """How long nothing may come: `default.api.timeout.ms`, as for all other requests."""
+        return int(self.properties.get("default.api.timeout.ms", REQUEST_SECONDS * 1000)) / 1000
+
+
+class _Reading:
+    """One range on its way: the next offset, and how long nothing has come."""
+
+    def __init__(self, queue: Queue, wanted: OffsetRange, part: Part, patience_s: float) -> None:
+        self._queue = queue
+        self._wanted = wanted
+        self._part = part
+        self._patience_s = patience_s
+        self._position = wanted.start
+        self._waited_s = 0.0
+        self._log_ended = False
+        self._complaint = ""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            while self._position < self._wanted.until:
+                yield from self._batches(self._taken())
+            self._queue.close()
+        except SourceError:
+            self._queue.consumer.failed = True
+            raise
+
+    def _batches(self, messages: Addresses) -> Iterator[pa.RecordBatch]:
+        """The records of these messages, each of which is destroyed, whatever happens."""
+        at = 0
+        try:
+            while at < len(messages) and self._position < self._wanted.until:
+                batch = next_batch(messages, at, until=self._wanted.until, part=self._part)
+                if batch is None:
+                    self._settle(int(messages[at]))
+                    gather.destroy(messages, at, 1)
+                    at += 1
+                else:
+                    at += len(batch)
+                    yield self._checked(batch)
+        finally:
+            gather.destroy(messages, at, len(messages) - at)
+
+    def _taken(self) -> Addresses:
+        """Messages from the queue: no more than make a batch, or all of them where the range ends with them."""
+        length = self._filled()
+        left = self._wanted.until - self._position
+        messages = np.zeros(length if length >= left else min(length, ROWS), np.int64)
+        messages = messages[: self._queue.take(messages.ctypes.data, len(messages))]
+        if len(messages):
+            last = _message(int(messages[-1]))
+            if not last.error and last.offset >= self._wanted.until - 1:
+                self._queue.close()  # what comes now is of no use here
+        return messages
+
+    def _filled(self) -> int:
+        """The queue's length, once it is worth asking: a batch is there, or the rest of the range, or no more has come for a moment."""
+        wanted, before, pause = min(ENOUGH_ROWS, self._wanted.until - self._position), 0, FIRST_PAUSE_S
+        while (length := len(self._queue)) < wanted and (length == 0 or length != before):
+            if length == 0:
+                self._be_patient()
+            before = length
+            time.sleep(pause)
+            self._waited_s += pause
+            pause = min(2 * pause, LONGEST_PAUSE_S)
+        return length
+
+    def _be_patient(self) -> None:
+        if self._log_ended and self._waited_s > SHORT_LOG_S:
+            self._judge_short_log()
+        if self._waited_s > self._patience_s:
+            reason = self._complaint or self._queue.consumer.said() or self._refusal()
+            raise KafkaUnavailable(
+                f"Kafka at {self._queue.consumer.servers} sent no record of {self._wanted.topic_partition} from offset {self._position} "
+                f"on for {self._patience_s:.0f} s. {reason}".rstrip()
+            )
+
+    def _refusal(self) -> str:
+        """What the leader says to a request that is not part of reading; nothing, if it answers well."""
+        try:
+            self._queue.consumer.bounds(self._wanted.topic_partition, timeout_s=LAST_WORD_S)
+        except SourceError as error:
+            return str(error)
+        return ""
+
+    def _judge_short_log(self) -> None:
+        """Asks again how long the log is, which is shorter than the range. Raises OffsetsLost if it still is."""
+        place, until = self._wanted.topic_partition, self._wanted.until
+        low, high = self._queue.consumer.bounds(place, timeout_s=self._patience_s)
+        if high < until:
+            raise OffsetsLost(
+                f"{place}: wanted offsets up to {until - 1}, but Kafka's log now ends with {high - 1}, and begins with {low}: it was cut, "
+                "or the topic was created again. The next start says which."
+            )
+        self._log_ended = False
+
+    def _moved(self, position: int) -> None:
+        self._position, self._waited_s, self._complaint = position, 0.0, ""
+
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        offsets = batch.column("offset").to_numpy()
+        if offsets[0] < self._position or (np.diff(offsets) <= 0).any():
+            raise SourceError(
+                f"{self._wanted.topic_partition}: Kafka sent offset {offsets.min()} where {self._position} or later should follow. Read "
+                "again; if it happens again, set kafka.reader=spark."
+            )
+        self._moved(int(offsets[-1]) + 1)
+        self._log_ended = False
+        return batch
+
+    def _settle(self, address: int) -> None:
+        """Takes in a message that is no record of the range: one behind it, the end of the log, or an error. Raises SourceError."""
+        message = _message(address)
+        if not message.error:
+            self._moved(self._wanted.until)
+        elif message.error == KafkaError._PARTITION_EOF:
+            self._moved(max(self._position, message.offset))
+            self._log_ended = True
+        else:
+            self._take_error(message.error, (library.message_errstr(address) or b"").decode(errors="replace"))
+
+    def _take_error(self, code: int, text: str) -> None:
+        place, name = self._wanted.topic_partition, library.err2name(code).decode()
+        if code in LOST:
+            raise OffsetsLost(
+                f"{place}: Kafka does not have offset {self._position} ({text}). The next start says which are there."
+            )
+        if code not in TRANSIENT:
+            reason = f"{text} ({name}). {CHECK}"
+            raise SourceError(f"{place}: Kafka did not give the records from offset {self._position} on: {reason}")
+        self._complaint = f"librdkafka says: {text} ({name})."  # it tries again by itself
+
+
+def _message(address: int) -> library.Message:
+    return ctypes.cast(address, ctypes.POINTER(library.Message)).contents

@@ -1,0 +1,70 @@
+"""How do Spark's tasks read the offset ranges by themselves? Spark hands out numbers, the tasks do the rest, and reports come back.
+
+Only DataFrame calls that Spark Connect has too: no py4j, no RDD. `spark.range` with as many partitions as numbers gives each task one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+from kafka_s3.commit.report_form import report_of
+from kafka_s3.config.settings import Settings
+from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.spark.failures import SPARK_ERRORS, death, raise_failure
+from kafka_s3.spark.reading_task import ReadingTask
+from kafka_s3.spark.source import REPORT
+from kafka_s3.spark.task import Task
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUIET_OFFSETS: Final = 10_000
+"""A range of fewer is quiet: starting a task of its own for it costs more than its records."""
+TASKS_AT_LEAST: Final = 16
+"""Quiet ranges share tasks only where there are more of them than this: each has requests to S3 to wait for."""
+RANGES_IN_A_TASK: Final = 32
+
+
+class TasksSource:
+    """The engine on Spark whose tasks read for themselves. `properties` are the consumer's, by their Java names."""
+
+    def __init__(
+        self, spark: SparkSession, settings: Settings, *, bootstrap_servers: str, properties: Mapping[str, str]
+    ) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._bootstrap_servers = bootstrap_servers
+        self._properties = dict(properties)
+
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+        """Runs one Spark job for the assignments. Raises the store's errors and SourceError, with the task's reason."""
+        if not assignments:
+            return []
+        task = ReadingTask(
+            Task(self._settings, ()), tuple(shares(assignments)), self._bootstrap_servers, self._properties
+        )
+        numbers = self._spark.range(0, len(task.shares), 1, len(task.shares))
+        try:
+            rows = [row.report for row in numbers.mapInArrow(task.run, REPORT).collect()]
+        except SPARK_ERRORS as error:
+            died = death(error)
+            if died is None:
+                raise
+            raise died from error
+        for row in rows:
+            raise_failure(row)
+        return [report_of(row) for row in rows]
+
+
+def shares(assignments: Sequence[Assignment]) -> list[tuple[Assignment, ...]]:
+    """What each task reads: a long range alone, quiet ones together, of the same topics where that is possible."""
+    quiet = sorted(
+        (wanted for wanted in assignments if wanted.until - wanted.start < QUIET_OFFSETS),
+        key=lambda wanted: wanted.topic_partition,
+    )
+    alone = [(wanted,) for wanted in assignments if wanted.until - wanted.start >= QUIET_OFFSETS]
+    tasks = max(min(len(quiet), TASKS_AT_LEAST), -(-len(quiet) // RANGES_IN_A_TASK))
+    cuts = [number * len(quiet) // tasks for number in range(tasks + 1)] if tasks else []
+    return alone + [tuple(quiet[start:stop]) for start, stop in pairwise(cuts)]

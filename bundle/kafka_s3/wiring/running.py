@@ -1,0 +1,97 @@
+"""How is a sink run as its settings say? With a heartbeat, obeying `kafka-s3 pause|resume|flush`, until it is told to stop."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, current_thread, main_thread
+from types import FrameType
+
+from kafka_s3.config.masking import masking
+from kafka_s3.config.settings import Settings
+from kafka_s3.control.commands import ControlChannel
+from kafka_s3.control.heartbeat import HeartbeatWriter, beating
+from kafka_s3.driver.runner import UNATTENDED, CommandChannel, run_available_now, run_continuously, waiting
+from kafka_s3.driver.sink import Sink
+from kafka_s3.model.files import Reason
+from kafka_s3.model.observer import Observer
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
+from kafka_s3.wiring.pipeline import state_paths
+
+
+@dataclass(frozen=True, slots=True)
+class Attendance:
+    """How others see a sink's process, and reach it: it tells `heartbeat` what it does, and asks `channel` what to do."""
+
+    heartbeat: HeartbeatWriter
+    channel: ControlChannel
+
+
+@contextmanager
+def attended(settings: Settings, *, observer: Observer, clock_ms: Callable[[], int]) -> Iterator[Attendance]:
+    """Heartbeats while the body runs, and how it ended afterwards; what the loop tells is passed on to `observer`."""
+    store, paths = S3Store(store_options(settings)), state_paths(settings)
+    interval = settings.number("heartbeat.interval.ms")
+    writer = HeartbeatWriter(
+        store, paths, interval_ms=interval, clock_ms=clock_ms, mask=masking(settings), inner=observer
+    )
+    with beating(writer) as heartbeat:
+        yield Attendance(heartbeat, ControlChannel(store, paths, heartbeat_writer=heartbeat, clock_ms=clock_ms))
+
+
+def run_until_stopped(sink: Sink, settings: Settings, stop: Event, *, channel: CommandChannel = UNATTENDED) -> None:
+    """Round after round, until `stop` is set. Raises SinkError where going on would do harm."""
+    first, longest = pauses(settings)
+    run_continuously(
+        sink,
+        poll_ms=settings.number("poll.interval.ms"),
+        backoff_ms=first,
+        longest_backoff_ms=longest,
+        wait=waiting(stop),
+        stopped=stop.is_set,
+        channel=channel,
+    )
+
+
+def run_until_drained(
+    sink: Sink, settings: Settings, stop: Event, *, close: Reason | None = None, channel: CommandChannel = UNATTENDED
+) -> None:
+    """Works off what is in Kafka now; `close` is the reason for which the files still open are closed then, None leaves them open."""
+    first, longest = pauses(settings)
+    run_available_now(
+        sink,
+        backoff_ms=first,
+        longest_backoff_ms=longest,
+        wait=waiting(stop),
+        stopped=stop.is_set,
+        close=close,
+        channel=channel,
+    )
+
+
+def pauses(settings: Settings) -> tuple[int, int]:
+    """First and longest pause (ms) after something did not answer; both the same under strict, where it does not grow (SEMANTICS A9.2)."""
+    first, longest = settings.number("retry.backoff.ms"), settings.number("errors.retry.delay.max.ms")
+    if settings.strict or longest <= 0:
+        return first, first
+    return min(first, longest), longest
+
+
+def stop_on_signals(stop: Event) -> None:
+    """SIGTERM and the first Ctrl-C end the sink after its commit; a second Ctrl-C ends it at once, which is safe too.
+
+    Only a process's first thread may listen; a platform that runs the sink in another one ends it like a crash, which is safe as well.
+    """
+    if current_thread() is not main_thread():
+        return
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, ask)

@@ -1,0 +1,198 @@
+"""Who may import whom? One table in pyproject.toml (`tool.contracts`) for the wheel, the dashboard and the jobs; this finds what breaks it.
+
+    python -m tests.support.contracts            # as `make contracts` does
+
+Three tables, over every import statement, also those inside functions and for type checkers:
+
+- storeys: a room imports only what stands below its own line. Every room has a line, so that a new package must be given its place.
+- only: what is named there, a library or a room of ours, is imported by the rooms named beside it and by nobody else.
+- extras: a library is a dependency of all, or of one of the extras named beside the room.
+
+And no module is part of a circle of imports, also not within its room.
+
+A room is a package of `bundle/kafka_s3`, a folder or file of `dashboard/`, or a job. It is a program of its own because the dashboard's
+modules have no package around them, as Streamlit wants it, and jobs are scripts: linters of imports know packages only.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT: Final = Path(__file__).parents[2]
+TREES: Final = {"bundle": "", "dashboard": "dashboard.", "jobs": "jobs."}
+"""The folders with the product's modules, and what stands before a module's name to make it unique."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A module's unique name (`kafka_s3.storage.s3`, `dashboard.page.scene`), the name it is imported by, and its file."""
+
+    name: str
+    imported_as: str
+    path: Path
+    is_package: bool
+
+    @property
+    def room(self) -> str:
+        """The part of the house that it belongs to: `kafka_s3.storage`, `dashboard.page`, `jobs.run_sink`."""
+        return ".".join(self.name.split(".")[:2])
+
+
+@dataclass(frozen=True, slots=True)
+class Contracts:
+    """The line of each room, 0 at the top; who alone imports what; the extras of a room; the libraries of each extra ("" for all)."""
+
+    lines: Mapping[str, int]
+    only: Mapping[str, Sequence[str]]
+    extras: Mapping[str, Sequence[str]]
+    libraries: Mapping[str, frozenset[str]]
+
+    def has(self, module: Module, library: str) -> bool:
+        """Whether a library is there where the module is used."""
+        extras = (extra for room, extras in self.extras.items() if _within(module.name, room) for extra in extras)
+        return any(library in self.libraries[extra] for extra in ("", *extras))
+
+
+def main() -> int:
+    """Prints every breach; the exit code says whether there is one."""
+    found = breaches(ROOT)
+    print("\n".join(found) or "Imports: every contract is kept.")
+    return 1 if found else 0
+
+
+def breaches(root: Path) -> list[str]:
+    """Every import in a tree that the tree's own table does not allow, as `file:line why`."""
+    contracts, modules = contracts_of(root), modules_of(root)
+    by_import = {module.imported_as: module for module in modules}
+    found = [f"{room}: has no line in tool.contracts" for room in sorted(_homeless(contracts, modules))]
+    edges: dict[str, set[str]] = {module.name: set() for module in modules}
+    for module in modules:
+        for line, name in imported_names(
+            module.path.read_text(encoding="utf-8"), module.imported_as, module.is_package
+        ):
+            target = _target(name, by_import)
+            found += [
+                f"{module.path.relative_to(root)}:{line} {module.name} imports {target.name if target else name}: {why}"
+                for why in _refused(module, target, name, contracts)
+            ]
+            if target is not None and not _within(target.name, module.name):
+                edges[module.name].add(target.name)
+    return [*found, *_circle(edges)]
+
+
+def contracts_of(root: Path) -> Contracts:
+    """The table of a tree."""
+    with (root / "pyproject.toml").open("rb") as file:
+        content: dict[str, Any] = tomllib.load(file)
+    project, table = content["project"], content["tool"]["contracts"]
+    named = {"": project["dependencies"], **project["optional-dependencies"]}
+    libraries = {extra: _importable(texts) for extra, texts in named.items()}
+    lines = {room: number for number, rooms in enumerate(table["storeys"]) for room in rooms}
+    return Contracts(lines, table["only"], table["extras"], libraries)
+
+
+def _importable(requirements: Sequence[str]) -> frozenset[str]:
+    """The names by which distributions are imported: those of what is installed, else as they are written."""
+    wanted = {canonicalize_name(Requirement(text).name) for text in requirements}
+    installed = {name for name, parts in _distributions().items() if wanted & {*map(canonicalize_name, parts)}}
+    return frozenset({*installed, *(name.replace("-", "_") for name in wanted)})
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return packages_distributions()
+
+
+def modules_of(root: Path) -> list[Module]:
+    """The modules of a tree, in order of their names."""
+    found = []
+    for folder, before in TREES.items():
+        for path in sorted((root / folder).rglob("*.py")):
+            parts = path.relative_to(root / folder).with_suffix("").parts
+            is_package = parts[-1] == "__init__"
+            name = ".".join(parts[:-1] if is_package else parts)
+            found.append(Module(f"{before}{name}", name if before != "jobs." else f"jobs.{name}", path, is_package))
+    return found
+
+
+@cache
+def imported_names(text: str, module: str, is_package: bool) -> tuple[tuple[int, str], ...]:
+    """Line and full name of everything that a text imports: `from a import b` gives `a.b`, for b may be a module."""
+    return tuple(
+        (node.lineno, name)
+        for node in ast.walk(ast.parse(text))
+        for name in _names(node, module, is_package=is_package)
+    )
+
+
+def _names(node: ast.AST, module: str, *, is_package: bool) -> Iterator[str]:
+    match node:
+        case ast.Import(names=names):
+            yield from (alias.name for alias in names)
+        case ast.ImportFrom(module=source, names=names, level=level):
+            parts = module.split(".")
+            above = parts[: len(parts) - level + is_package] if level else []
+            origin = ".".join([*above, *([source] if source else [])])
+            yield from (f"{origin}.{alias.name}" for alias in names)
+        case ast.Call(
+            func=ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"),
+            args=[ast.Constant(value=str(name)), *_],
+        ):
+            yield name
+
+
+def _target(name: str, by_import: Mapping[str, Module]) -> Module | None:
+    """The module of ours that a full name means, None for a library's."""
+    return next((by_import[part] for part in _prefixes(name) if part in by_import), None)
+
+
+def _refused(module: Module, target: Module | None, name: str, contracts: Contracts) -> Iterator[str]:
+    library = name.split(".")[0]
+    if target is None and library not in sys.stdlib_module_names and not contracts.has(module, library):
+        yield f"{library} is no dependency there. Name its distribution, or the room's extra, in pyproject.toml."
+    if target is not None and target.room != module.room:
+        mine, other = contracts.lines.get(module.room), contracts.lines.get(target.room)
+        if mine is not None and other is not None and other <= mine:
+            yield f"{target.room} does not stand below {module.room}. Move what both need below them."
+    for closed in contracts.only.keys() & _prefixes(target.name if target else name):
+        open_to = {*contracts.only[closed], *([closed] if target else [])}
+        if not open_to & {*_prefixes(module.name)}:
+            yield f"only {', '.join(contracts.only[closed])} may."
+
+
+def _prefixes(name: str) -> list[str]:
+    """A name and those that it stands below: `a.b.c`, `a.b`, `a`."""
+    parts = name.split(".")
+    return [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+
+
+def _within(name: str, outer: str) -> bool:
+    return name == outer or name.startswith(f"{outer}.")
+
+
+def _homeless(contracts: Contracts, modules: Sequence[Module]) -> set[str]:
+    return {module.room for module in modules if module.room not in contracts.lines}
+
+
+def _circle(edges: Mapping[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        return [f"a circle of imports: {' <- '.join(error.args[1])}. Move what they share below them."]
+    return []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Unit tests start nothing, no process and no server: what does belongs to tests/services. The interpreter itself keeps watch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "socket.bind"}
+watched = False
+
+
+def refuse(event: str, arguments: tuple[object, ...]) -> None:
+    if watched and event in STARTS:
+        raise AssertionError(f"A unit test starts something ({event} {arguments!r}): move it to tests/services.")
+
+
+sys.addaudithook(refuse)
+
+
+def watch() -> Iterator[None]:
+    global watched
+    watched = True
+    try:
+        return (yield)
+    finally:
+        watched = False
+
+
+pytest_runtest_setup = pytest.hookimpl(wrapper=True)(watch)
+pytest_runtest_call = pytest.hookimpl(wrapper=True)(watch)

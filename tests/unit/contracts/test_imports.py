@@ -1,0 +1,85 @@
+"""Do the contracts of imports hold, and catch what breaks them? Forbidden imports are planted in a copy of the tree, one at a time."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.contracts import ROOT, TREES, breaches
+
+LAZY = "\n\ndef _planted():\n    {}\n"
+TYPES = "\n\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    {}\n"
+PLAIN = "\n{}\n"
+PLANTED = [
+    ("bundle/kafka_s3/storage/s3.py", "from kafka_s3.driver.sink import Sink", PLAIN, "kafka_s3.driver does not stand below"),
+    ("bundle/kafka_s3/storage/s3.py", "from kafka_s3.driver import sink", LAZY, "kafka_s3.driver does not stand below"),
+    ("bundle/kafka_s3/control/heartbeat.py", "from kafka_s3.driver.runner import waiting", PLAIN, "kafka_s3.driver does not stand below"),
+    ("bundle/kafka_s3/control/heartbeat.py", "import kafka_s3.driver.runner as runner", LAZY, "kafka_s3.driver does not stand below"),
+    ("bundle/kafka_s3/control/status.py", "from ..driver.runner import waiting", PLAIN, "kafka_s3.driver does not stand below"),
+    ("bundle/kafka_s3/config/settings.py", "from kafka_s3.wiring.sink import build_sink", TYPES, "kafka_s3.wiring does not stand below"),
+    ("bundle/kafka_s3/config/settings.py", "from kafka_s3.config.validate import validate", LAZY, "a circle of imports"),
+    ("bundle/kafka_s3/spark/failures.py", "from kafka_s3.spark.catalog import NO_DELTA", LAZY, "a circle of imports"),
+    ("bundle/kafka_s3/task/worker.py", 'import importlib; importlib.import_module("kafka_s3.spark.rows")', LAZY, "does not stand below"),
+    ("bundle/kafka_s3/model/files.py", "import pyarrow as pa", PLAIN, "only dashboard.reading, kafka_s3.converters"),
+    ("bundle/kafka_s3/commit/entry.py", "from pyarrow import compute", LAZY, "only dashboard.reading, kafka_s3.converters"),
+    ("bundle/kafka_s3/tools/sweep.py", "import boto3", PLAIN, "only kafka_s3.storage, kafka_s3.local.s3 may"),
+    ("bundle/kafka_s3/local/orders.py", "from botocore.session import Session", PLAIN, "only kafka_s3.storage, kafka_s3.local.s3 may"),
+    ("bundle/kafka_s3/driver/topics.py", "from confluent_kafka.admin import AdminClient", LAZY, "only kafka_s3.kafka, "),
+    ("bundle/kafka_s3/wiring/delta.py", "from pyspark.sql import SparkSession", TYPES, "only kafka_s3.spark may"),
+    ("bundle/kafka_s3/wiring/delta.py", "from deltalake import DeltaTable", PLAIN, "only kafka_s3.delta may"),
+    ("bundle/kafka_s3/kafka/brokers.py", "import numba", PLAIN, "numba"),
+    ("bundle/kafka_s3/tools/doctor/finding.py", "from rich.table import Table", PLAIN, "only kafka_s3.cli may"),
+    ("bundle/kafka_s3/cli/check.py", "import streamlit as st", PLAIN, "only dashboard may"),
+    ("bundle/kafka_s3/wiring/sink.py", "from tests.support.surroundings import Surroundings", LAZY, "tests is no dependency"),
+    ("bundle/kafka_s3/records/values.py", "import pandas", PLAIN, "only dashboard may"),
+    ("bundle/kafka_s3/local/certificates.py", "import jsonschema", PLAIN, "only kafka_s3.converters may"),
+    ("bundle/kafka_s3/handling/__init__.py", "import json", PLAIN, "kafka_s3.handling: has no line"),
+    ("bundle/kafka_s3/clock.py", "import time", PLAIN, "kafka_s3.clock: has no line"),
+    ("bundle/kafka_s3/__init__.py", "from kafka_s3.model.files import Reason", PLAIN, "kafka_s3.model does not stand below kafka_s3"),
+    ("dashboard/reading/place.py", "from kafka_s3.cli.arguments import Where", PLAIN, "kafka_s3.cli does not stand below"),
+    ("dashboard/app.py", "from kafka_s3.spark.session import spark_session", LAZY, "only kafka_s3.cli, jobs.run_sink may"),
+    ("dashboard/reading/watch.py", "from views import overview", LAZY, "dashboard.views does not stand below dashboard.reading"),
+    ("dashboard/figures/text.py", "from page.scene import scene", PLAIN, "dashboard.page does not stand below dashboard.figures"),
+    ("dashboard/page/parts.py", "import boto3", LAZY, "only kafka_s3.storage, kafka_s3.local.s3 may"),
+    ("jobs/sweep_sinks.py", "from kafka_s3.spark.session import spark_session", PLAIN, "only kafka_s3.cli, jobs.run_sink may"),
+    ("jobs/run_sink.py", "from pyspark.sql import SparkSession", LAZY, "only kafka_s3.spark may"),
+    ("jobs/verify_sinks.py", "from jobs.sweep_sinks import main", PLAIN, "jobs.sweep_sinks does not stand below jobs.verify_sinks"),
+    ("bundle/kafka_s3/cli/run.py", "from jobs.run_sink import main", LAZY, "jobs.run_sink does not stand below kafka_s3.cli"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The product's trees, to be broken."""
+    root = tmp_path_factory.mktemp("tree")
+    shutil.copy(ROOT / "pyproject.toml", root)
+    for folder in TREES:
+        shutil.copytree(
+            ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "wheels")
+        )
+    return root
+
+
+def test_every_contract_is_kept() -> None:
+    assert breaches(ROOT) == []
+
+
+@pytest.mark.parametrize(("file", "statement", "form", "told"), PLANTED, ids=[f"{one[0]}: {one[1]}" for one in PLANTED])
+def test_a_forbidden_import_is_caught(copy: Path, file: str, statement: str, form: str, told: str) -> None:
+    path = copy / file
+    before = path.read_text() if path.exists() else None
+    path.parent.mkdir(exist_ok=True)
+    path.write_text((before or "") + form.format(statement))
+    try:
+        found = breaches(copy)
+    finally:
+        path.unlink() if before is None else path.write_text(before)
+        if not any(path.parent.glob("*.py")):
+            path.parent.rmdir()
+    assert any(told in breach for breach in found), found
+
+
+def test_the_copy_is_left_as_it_was(copy: Path) -> None:
+    assert breaches(copy) == []
