@@ -182,7 +182,7 @@ def test_strict_leaves_the_objects_and_the_group_offset_of_the_original(rules, s
     assert world.numbers() == original.files
     pending = original.count > 0
     assert world.frontier() == ((original.to_commit or 0) if pending else records[-1].offset + 1)
-    assert world.kafka.groups["connect-orders"].get(ORDERS) == original.to_commit
+    assert world.kafka.groups.get("connect-orders", {}).get(ORDERS) == original.to_commit
     assert not world.store.uploads
 
 
