@@ -19,21 +19,23 @@ from __future__ import annotations
 from argparse import Namespace
 from threading import Event
 
+from kafka_s3.config.masking import masking
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import end_session, spark_session
-from kafka_s3.tools.jobs import job_parser, job_settings, leave, outcome
-from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
+from kafka_s3.tools.jobs import OK, job_parser, job_settings, leave, outcome
+from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stop_on_signals
 
 
-def main(given: Namespace) -> bool:
+def main(given: Namespace) -> int:
     """Runs the sink until SIGTERM, or with --available-now until what is in Kafka now has been worked off."""
-    log_to_stderr(given.log_format)
+    log_to_stderr(given.log_format, verbosity=given.verbose)
     settings = job_settings(
         given.config, given
     )  # every problem of the configuration at once; secrets are looked up here
+    mask_logs(masking(settings))
     stop = Event()
     # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
     with attended(settings, observer=LogObserver(), clock_ms=now_ms) as attendance:
@@ -50,7 +52,7 @@ def main(given: Namespace) -> bool:
                 run_until_stopped(sink, settings, stop, channel=attendance.channel)
         finally:
             end_session(spark)  # on a platform that shares its session this leaves it alone
-    return True
+    return OK
 
 
 if __name__ == "__main__":
@@ -58,6 +60,7 @@ if __name__ == "__main__":
     parser.add_argument("--available-now", action="store_true", help="Work off what is in Kafka now, then end.")
     parser.add_argument("--flush", action="store_true", help="With --available-now: close the files still open.")
     parser.add_argument("--log-format", type=LogFormat, choices=list(LogFormat), default=LogFormat.TEXT)
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="Tell what the sink does; -vv also why.")
     arguments = parser.parse_args()
     if arguments.flush and not arguments.available_now:
         parser.error("--flush goes with --available-now; a continuous sink closes idle files by flush.idle.ms")

@@ -14,13 +14,14 @@ from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, setti
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, is_file, stored_settings
 from kafka_s3.cli.display import ProgressObserver
+from kafka_s3.config.masking import masking
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
-from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
+from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stop_on_signals
 
 STORED_WORKER: Final = "A stored configuration has its worker's settings with it; --set changes single keys."
@@ -39,9 +40,17 @@ def run(
         bool, typer.Option("--flush", help="With --available-now: also close the files still open.")
     ] = False,
     log_format: Annotated[LogFormat, typer.Option(help="How log lines look.")] = LogFormat.TEXT,
+    verbose: Annotated[
+        int,
+        typer.Option(
+            "--verbose", "-v", count=True, help="Tell what the sink does; -vv also why: plans, closed files, requests."
+        ),
+    ] = 0,
     progress: Annotated[
         bool | None,
-        typer.Option("--progress/--no-progress", help="A progress bar instead of log lines; default: on a terminal."),
+        typer.Option(
+            "--progress/--no-progress", help="A progress bar instead of log lines; default: on a terminal without -v."
+        ),
     ] = None,
     cores: Annotated[
         str, typer.Option(help="Cores of a local Spark session, where none is given by the surroundings.")
@@ -52,14 +61,15 @@ def run(
         raise ConfigError(
             [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
         )
-    log_to_stderr(log_format)
+    log_to_stderr(log_format, verbosity=verbose)
     if is_file(sink):
         settings = settings_of(Path(sink), worker, overrides)
     else:
         if worker is not None:
             raise ConfigError([Problem("--worker", str(worker), "goes with a configuration file.", STORED_WORKER)])
         settings = resolved(stored_settings(Target(where.folder(), sink), overrides))
-    if progress if progress is not None else sys.stderr.isatty():
+    mask_logs(masking(settings))
+    if progress if progress is not None else sys.stderr.isatty() and not verbose:
         with ProgressObserver(Console(stderr=True)) as bar:
             _run(settings, cores, bar, available_now=available_now, flush=flush)
     else:

@@ -195,6 +195,7 @@ class CommitLog:
         """Raises Fenced where an entry behind `version` exists that is not ours: its writer has published everything before it."""
         following = self._store.head(self._paths.commit(version + 1))
         if following is not None:
+            _log.info("fenced", extra={"facts": {"epoch": self._epoch, "version": version}})
             raise Fenced(
                 f"Sink {self._paths.sink}: commit entry {version + 1} was written by another driver. "
                 "This driver stops; nothing that it did after the other took over counts."
@@ -225,6 +226,7 @@ class CommitLog:
                 f"It cannot be told who wrote commit entry {key}: {error} The next attempt, or a restart, finds out; nothing is lost."
             ) from error
         if found.commit_id != entry.commit_id:
+            _log.info("fenced", extra={"facts": {"epoch": entry.epoch, "by_epoch": found.epoch, "by": found.driver}})
             raise Fenced(
                 f"Sink {entry.sink} is owned by another driver now ({found.driver}, epoch {found.epoch}, entry {found.version} at "
                 f"{found.committed_at}); this driver (epoch {entry.epoch}) stops. Run one driver per sink name."

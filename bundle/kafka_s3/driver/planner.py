@@ -1,7 +1,7 @@
 """What can close a file now, and which offsets must be read for it? Pure decisions of the driver; nothing due, no job.
 
 *Deliveries*: each look at the heads is a delivery in Connect's words, `(now, head)`; a record's wall-clock time is that of the first
-delivery past it.
+delivery past it. Those that no rule can tell apart are one; of very many, neighbours become one as if the sink had looked less often.
 *Readiness*: the open tail is never stored, it is read again from the frontier, so a topic-partition is read only when a file can close:
 by count, by the schedule's clock, by idle time; by record time when the brokers' time index says so, the backlog has doubled or a
 quarter of the interval has passed; and at the latest after `tail.check.interval.ms`, so that bad records in the tail come to light.
@@ -9,8 +9,13 @@ quarter of the interval has passed; and at the latest after `tail.check.interval
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import groupby
+from math import gcd
+from typing import Final
 
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offset_sets import OffsetSet
@@ -18,21 +23,40 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, Tail, TaskReport
 from kafka_s3.task.rotation import RotationRules
 
-FIRST_LIMIT = 1_000_000
-CLOCK_PARTS = 4
+_log = logging.getLogger(__name__)
+FIRST_LIMIT: Final = 1_000_000
+LEAST_LIMIT: Final = 1000
+CLOCK_PARTS: Final = 4
+MANY_DELIVERIES: Final = 1000
+QUARTER_MS: Final = 900_000
+
+
+class ReadReason(StrEnum):
+    """Why a topic-partition is read now."""
+
+    BACKLOG = "records were left by the last task"
+    SCHEDULE = "a mark of the schedule has passed"
+    COUNT = "flush.size may be reached"
+    MUCH = "as much is waiting as one task reads"
+    CHECK = "tail.check.interval.ms has passed"
+    GROWTH = "the tail has doubled, or a part of the interval has passed"
+    INTERVAL = "the time index shows a record past the interval"
+    IDLE = "flush.idle.ms has passed"
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """How eagerly to read.
 
-    `wall_clock`: the extractor looks at the time of delivery. `check_ms`: `tail.check.interval.ms`, 0 is at once.
+    `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory stands for (1: unknown).
+    `check_ms`: `tail.check.interval.ms`, 0 is at once.
     """
 
     rules: RotationRules
     by_record_time: bool
     wall_clock: bool
     check_ms: int
+    directory_ms: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +64,8 @@ class PartitionState:
     """One topic-partition as the driver knows it.
 
     `examined` is the offset up to which the tail was read, at `examined_ms` (None: never); `tail` what was pending then; `more` whether
-    the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of one task at most.
+    the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of one task at most; `waiting_ms` when
+    the first of the records arrived that no task has looked at (None: there are none).
     """
 
     topic_partition: TopicPartition
@@ -54,6 +79,7 @@ class PartitionState:
     grown_ms: int = 0
     limit: int = FIRST_LIMIT
     more: bool = False
+    waiting_ms: int | None = None
 
     @property
     def head(self) -> int:
@@ -80,26 +106,80 @@ def delivered(partition_state: PartitionState, now_ms: int, head: int, readiness
         )  # nothing pending: the timer just moves
     arrival = Delivery(now_ms, head)
     grown = now_ms if head > partition_state.head or not partition_state.deliveries else partition_state.grown_ms
-    if not partition_state.deliveries:
-        return replace(partition_state, deliveries=(arrival,), grown_ms=grown)
-    last = partition_state.deliveries[-1]
+    unread = head > max(partition_state.examined, partition_state.frontier)
+    waiting = (partition_state.waiting_ms if partition_state.waiting_ms is not None else now_ms) if unread else None
+    state = replace(partition_state, grown_ms=grown, waiting_ms=waiting)
+    if not state.deliveries:
+        return replace(state, deliveries=(arrival,))
+    last = state.deliveries[-1]
     same_mark = readiness.rules.next_rotation(last.now_ms) == readiness.rules.next_rotation(now_ms)
     if same_mark and (head == last.until or not readiness.wall_clock):
         merged = last if head == last.until else arrival
-        return replace(partition_state, deliveries=(*partition_state.deliveries[:-1], merged), grown_ms=grown)
-    return replace(partition_state, deliveries=(*partition_state.deliveries, arrival), grown_ms=grown)
+        return replace(state, deliveries=(*state.deliveries[:-1], merged))
+    deliveries = (*state.deliveries, arrival)
+    if len(deliveries) % MANY_DELIVERIES == 0:
+        deliveries = coarser(deliveries, readiness)
+    return replace(state, deliveries=deliveries)
+
+
+def coarser(deliveries: Sequence[Delivery], readiness: Readiness) -> tuple[Delivery, ...]:
+    """Fewer deliveries, as if the sink had looked less often: never across a mark of the schedule or a change of directory.
+
+    Where `rotate.interval.ms` acts, a time is off by a thousandth of it at most.
+    """
+    rules = readiness.rules
+    directory = gcd(readiness.directory_ms, QUARTER_MS)  # zones differ by quarters of an hour
+    step = max(rules.interval_ms // 1000, 1) if rules.interval_ms > 0 else directory
+
+    def slot(delivery: Delivery) -> tuple[int | None, int, int]:
+        return rules.next_rotation(delivery.now_ms), delivery.now_ms // directory, delivery.now_ms // step
+
+    return tuple(list(group)[-1] for _, group in groupby(deliveries, key=slot))
+
+
+def cut_off(partition_state: PartitionState, head: int) -> PartitionState:
+    """The partition_state after the log was truncated at `head`, above the frontier: what was known beyond is forgotten."""
+    short = [replace(delivery, until=min(delivery.until, head)) for delivery in partition_state.deliveries]
+    state = replace(
+        partition_state,
+        deliveries=tuple(next(group) for _, group in groupby(short, key=lambda delivery: delivery.until)),
+        recorded=partition_state.recorded.before(head),
+        more=False,
+    )
+    if state.examined <= head:
+        return state
+    return replace(state, examined=state.frontier, examined_ms=None, tail=Tail())
 
 
 def plan(
     partition_state: PartitionState, now_ms: int, readiness: Readiness, *, interval_reached: bool = False
 ) -> Assignment | None:
     """The range to read now, None where nothing can close. `interval_reached`: the time index shows a record past the interval."""
+    reason = reason_to_read(partition_state, now_ms, readiness, interval_reached=interval_reached)
+    if reason is None:
+        return None
+    planned = assignment(partition_state, close=Reason.FLUSH_IDLE if reason is ReadReason.IDLE else None)
+    facts = {
+        "partition": str(planned.topic_partition),
+        "start": planned.start,
+        "until": planned.until,
+        "reason": str(reason),
+    }
+    _log.debug("planned", extra={"facts": facts})
+    return planned
+
+
+def reason_to_read(
+    partition_state: PartitionState, now_ms: int, readiness: Readiness, *, interval_reached: bool = False
+) -> ReadReason | None:
+    """Why the topic-partition is read now, None where nothing can close."""
     if partition_state.head <= partition_state.frontier:
         return None
-    idle = _idle(partition_state, now_ms, readiness.rules)
-    if idle or interval_reached or _due(partition_state, now_ms, readiness):
-        return assignment(partition_state, close=Reason.FLUSH_IDLE if idle else None)
-    return None
+    if _idle(partition_state, now_ms, readiness.rules):
+        return ReadReason.IDLE
+    if interval_reached:
+        return ReadReason.INTERVAL
+    return _due(partition_state, now_ms, readiness)
 
 
 def assignment(partition_state: PartitionState, *, close: Reason | None = None) -> Assignment:
@@ -124,6 +204,7 @@ def assignment(partition_state: PartitionState, *, close: Reason | None = None) 
 def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) -> PartitionState:
     """The partition_state after a report was committed."""
     more = report.until < partition_state.head
+    asked = min(partition_state.head, partition_state.frontier + partition_state.limit)
     kept = tuple(d for d in partition_state.deliveries if d.until > report.frontier)
     return replace(
         partition_state,
@@ -134,9 +215,18 @@ def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) 
         examined=report.until,
         examined_ms=now_ms,
         tail=report.tail,
-        limit=partition_state.limit * 2 if more and report.frontier == partition_state.frontier else FIRST_LIMIT,
+        limit=_next_limit(partition_state, report, more=more, full=report.until < asked),
         more=more,
+        waiting_ms=now_ms if more else None,
     )
+
+
+def _next_limit(partition_state: PartitionState, report: TaskReport, *, more: bool, full: bool) -> int:
+    """How many records the next task reads: no more than became as many files as one task closes, then more again."""
+    if full:
+        return max(report.until - report.start, LEAST_LIMIT)
+    grown = partition_state.limit * 2
+    return grown if more and report.frontier == partition_state.frontier else min(grown, FIRST_LIMIT)
 
 
 def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
@@ -157,25 +247,36 @@ def _not_ahead(partition_state: PartitionState, now_ms: int, rules: RotationRule
         deliveries=tuple(Delivery(min(d.now_ms, now_ms), d.until) for d in partition_state.deliveries),
         examined_ms=None if partition_state.examined_ms is None else min(partition_state.examined_ms, now_ms),
         grown_ms=min(partition_state.grown_ms, now_ms),
+        waiting_ms=None if partition_state.waiting_ms is None else min(partition_state.waiting_ms, now_ms),
     )
 
 
-def _due(partition_state: PartitionState, now_ms: int, readiness: Readiness) -> bool:
+def _due(partition_state: PartitionState, now_ms: int, readiness: Readiness) -> ReadReason | None:
     rules = readiness.rules
     since = partition_state.examined_ms
     # a mark between this look and now is acted on by the next look, not by reading in vain
     arrived_ms = partition_state.deliveries[-1].now_ms
-    if partition_state.more or (partition_state.rotation_ms is not None and arrived_ms >= partition_state.rotation_ms):
-        return True
+    if partition_state.more:
+        return ReadReason.BACKLOG
+    if partition_state.rotation_ms is not None and arrived_ms >= partition_state.rotation_ms:
+        return ReadReason.SCHEDULE
     if not partition_state.unexamined:
-        return False
+        return None
     count = (partition_state.tail.records if since is not None else 0) + partition_state.unexamined
-    if 0 <= rules.flush_size <= count or partition_state.unexamined >= FIRST_LIMIT:
-        return True
-    waited = now_ms - (since if since is not None else partition_state.deliveries[0].now_ms)
+    if 0 <= rules.flush_size <= count:
+        return ReadReason.COUNT
+    if partition_state.unexamined >= FIRST_LIMIT:
+        return ReadReason.MUCH
+    waited = now_ms - (since if since is not None else _first_seen(partition_state))
     if waited >= readiness.check_ms:
-        return True
-    return _by_growth(partition_state, waited, readiness)
+        return ReadReason.CHECK
+    return ReadReason.GROWTH if _by_growth(partition_state, waited, readiness) else None
+
+
+def _first_seen(partition_state: PartitionState) -> int:
+    """When the first of the records arrived that no task has looked at."""
+    waiting = partition_state.waiting_ms
+    return partition_state.deliveries[0].now_ms if waiting is None else waiting
 
 
 def _by_growth(partition_state: PartitionState, waited: int, readiness: Readiness) -> bool:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
-from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
 from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer
 from kafka_s3.driver.dead_letter_limit import LIMIT_REMEDY, above_limit, most_frequent
+from kafka_s3.driver.entries import entry_of, portions
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.followers import REPORTERS
 from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
 from kafka_s3.driver.topics import Behaviour, Resume, Topics
 from kafka_s3.model.errors import (
-    CommitError,
     CommitUnknown,
     Fenced,
     KafkaUnavailable,
@@ -28,13 +29,15 @@ from kafka_s3.model.errors import (
     StorageUnavailable,
     UploadMissing,
 )
-from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Totals, counted
+from kafka_s3.model.files import DataFile, Reason, Totals
 from kafka_s3.model.observer import Observer, Round, Silent, Start
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.storage.uploads import abort_uploads
+
+_log = logging.getLogger(__name__)
 
 
 def always() -> bool:
@@ -60,6 +63,7 @@ class Sink:
     topics: Topics = field(init=False)
     looked_ms: int | None = None
     committer: Committer = field(init=False)
+    _mirrored: int = -1
     _registry_down_since: int | None = None
 
     def __post_init__(self) -> None:
@@ -146,17 +150,37 @@ class Sink:
             if not go_on():
                 return False
             started = self.clock_ms()
-            reports = self.source.read(turn)
+            reports = self._read([replace(one, max_files=self.behaviour.max_files) for one in turn])
             self._stop_at_failures(reports)
             self._stop_above_limit(reports)
-            entry = self._entry(reports)
-            if entry is not None:
-                self.committer.commit(entry, partial(self._advance, reports))
-            else:
-                self._advance(reports)
-            self._notify(started, reports, entry)
+            self._commit(reports, started)
         self._mirror()
         return bool(due)
+
+    def _commit(self, reports: Sequence[TaskReport], started: int) -> None:
+        """Commits the reports of a turn, in several entries where they have very many files."""
+        _tell(reports)
+        left = list(portions(reports, max_files=self.behaviour.max_files))
+        try:
+            while left:
+                entry = entry_of(left[0], self.log)
+                portion = left.pop(0)
+                if entry is not None:
+                    self.committer.commit(entry, partial(self._advance, portion))
+                else:
+                    self._advance(portion)
+                self._notify(started, portion, entry)
+        finally:
+            self._abandon([report for portion in left for report in portion])
+
+    def _read(self, turn: Sequence[Assignment]) -> list[TaskReport]:
+        """The reports of a turn. Raises KafkaUnavailable where a log was truncated meanwhile: the next look believes it."""
+        try:
+            return self.source.read(turn)
+        except OffsetsLost as error:
+            if self.topics.ends_before(turn):
+                raise KafkaUnavailable(f"A log was truncated while it was to be read. {error}") from error
+            raise
 
     def lag(self) -> dict[TopicPartition, int]:
         """Per topic-partition the records between the frontier and the newest known head."""
@@ -199,41 +223,6 @@ class Sink:
 
     # ------------------------------------------------------------ commit
 
-    def _entry(self, reports: Sequence[TaskReport]) -> CommitEntry | None:
-        changed = [r for r in reports if r.frontier != r.start or r.files]
-        if not changed:
-            return None
-        progress = {r.topic_partition: self._progress(r) for r in changed}
-        files = tuple(file for report in changed for file in report.files)
-        values = counted(files)
-        written, dead = sum(file.records for file in values), sum(len(r.dead) for r in changed)
-        skipped = sum(r.skipped for r in changed)
-        totals = Totals(
-            written + dead + skipped, written, dead, skipped, len(values), sum(file.bytes for file in values)
-        )
-        return self.log.new_entry(
-            EntryKind.DATA,
-            progress=progress,
-            files=files,
-            dead_letters={r.topic_partition: DeadLetterCount(len(r.dead), r.stages) for r in changed if len(r.dead)},
-            skipped={r.topic_partition: r.skipped for r in changed if r.skipped},
-            totals=totals,
-        )
-
-    def _progress(self, report: TaskReport) -> Progress:
-        """Where a topic-partition stands after the report, once its records add up."""
-        before = self.log.state.progress[report.topic_partition]
-        values = counted(report.files)
-        dead = before.recorded.plus(report.dead)
-        accounted = sum(file.records for file in values) + len(dead.before(report.frontier)) + report.skipped
-        if accounted != report.rows:
-            raise CommitError(
-                f"{report.topic_partition} [{report.start}, {report.frontier}): {report.rows} records read, but {accounted} written, "
-                "dead-lettered or skipped. Nothing was committed. This is a defect of kafka-s3; please report it."
-            )
-        written = max((file.last_offset + 1 for file in values), default=before.written)
-        return Progress(report.frontier, written, dead.since(report.frontier))
-
     def _advance(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
             partition_state = self.partition_states[report.topic_partition]
@@ -255,11 +244,13 @@ class Sink:
         )
 
     def _mirror(self) -> None:
-        """Tells the consumer group where the sink stands, once a round. Raises Fenced."""
-        if self.group is None:
+        """Tells the consumer group where the sink stands, once a round and where something was committed. Raises Fenced."""
+        version = self.log.state.version
+        if self.group is None or version == self._mirrored:
             return
         try:
             self.group.catch_up(self.log)
+            self._mirrored = version
         except Fenced:
             raise
         except SinkError as error:
@@ -307,3 +298,33 @@ class Sink:
 
     def _abandon(self, reports: Sequence[TaskReport]) -> None:
         abort_uploads(self.store, (file for report in reports for file in report.files))
+
+
+def _tell(reports: Sequence[TaskReport]) -> None:
+    """What tasks did, and which files they closed for what reason."""
+    for report in reports:
+        place = str(report.topic_partition)
+        facts = {
+            "partition": place,
+            "start": report.start,
+            "until": report.until,
+            "read": report.read,
+            "frontier": report.frontier,
+        }
+        tail = {
+            "files": len(report.files),
+            "dead_letters": len(report.dead),
+            "skipped": report.skipped,
+            "pending": report.tail.records,
+        }
+        _log.debug("task done", extra={"facts": facts | tail})
+        for file in report.files:
+            content = {
+                "key": file.key,
+                "reason": str(file.reason),
+                "role": str(file.role),
+                "records": file.records,
+                "bytes": file.bytes,
+            }
+            offsets = {"partition": place, "first": file.first_offset, "last": file.last_offset}
+            _log.debug("file closed", extra={"facts": content | offsets})

@@ -5,8 +5,9 @@ Finds topics and partitions while the sink runs, gives new ones their first posi
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -14,7 +15,7 @@ from typing import TypeAlias
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.committer import nothing_more
-from kafka_s3.driver.planner import PartitionState, Readiness, delivered
+from kafka_s3.driver.planner import PartitionState, Readiness, cut_off, delivered
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import Gap, TopicPartition
@@ -27,7 +28,7 @@ class Behaviour:
     """What the loop itself needs of the configuration. `reset`: earliest, latest or none; `lost`: fail or gap.
 
     `retry_timeout_ms`: how long a schema registry may be away, -1 without limit. `dead_letter_ratio`: the share of a batch's records that
-    may become dead letters; 1 is no limit.
+    may become dead letters; 1 is no limit. `max_files`: about how many files one task closes and one entry holds.
     """
 
     sink: str
@@ -41,8 +42,10 @@ class Behaviour:
     record_timestamps: bool
     retry_timeout_ms: int = 0
     dead_letter_ratio: float = 1.0
+    max_files: int = 5000
 
 
+_log = logging.getLogger(__name__)
 Resume: TypeAlias = Callable[[TopicPartition], int | None]
 
 
@@ -65,22 +68,25 @@ class Topics:
     resume: Resume = _nowhere
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _refreshed_ms: int | None = None
+    _silent: frozenset[TopicPartition] = frozenset()
 
     def refresh(self, now: int) -> None:
         """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
-        topics = self.brokers.describe(self._topic_names())
+        names = self._topic_names()
+        topics = self.brokers.describe(names)
         self._look_for_recreated(topics.values())
-        known = self.log.state
         found = [TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions]
-        fresh = [tp for tp in found if tp not in known.progress]
-        ids = {topic.name: topic.id for topic in topics.values() if known.topic_ids.get(topic.name) != topic.id}
-        if fresh or ids:
-            positions = self._first_positions(fresh)
+        positions = self._first_positions([tp for tp in found if tp not in self.log.state.progress])
+        ids = self._new_ids(names, topics)
+        if positions or ids:
+            _log.info(
+                "first positions", extra={"facts": {"positions": {str(tp): p.frontier for tp, p in positions.items()}}}
+            )
             self.commit(self.log.new_entry(EntryKind.POSITION, progress=positions, topic_ids=ids), nothing_more)
         self._forget([tp for tp in self.partition_states if tp not in found])
         rules = self.behaviour.readiness.rules
         for tp in found:
-            if tp not in self.partition_states:
+            if tp not in self.partition_states and tp in self.log.state.progress:
                 progress = self.log.state.progress[tp]
                 self.partition_states[tp] = PartitionState(
                     tp, progress.frontier, rules.next_rotation(now), progress.recorded, grown_ms=now
@@ -88,17 +94,51 @@ class Topics:
         self._refreshed_ms = now
 
     def poll(self, now: int) -> None:
-        """One delivery: notes the heads of all topic-partitions."""
+        """One delivery: notes the heads of all topic-partitions. Those that nobody leads are left out until someone does."""
         if self._refreshed_ms is None or not 0 <= now - self._refreshed_ms < self.behaviour.refresh_ms:
             self.refresh(now)
         heads = self.brokers.heads(self.partition_states)
-        short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].frontier}
+        self._note_silent(self.partition_states.keys() - heads.keys())
+        short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].head}
         again = self._look_for_recreated(self.brokers.describe(sorted(short)).values())
         for tp, head in heads.items():
-            if tp in self.partition_states:
-                if head < self.partition_states[tp].frontier and tp.topic not in again:
-                    self._beyond_head(tp, self.partition_states[tp].frontier, head)
-                self.partition_states[tp] = delivered(self.partition_states[tp], now, head, self.behaviour.readiness)
+            if tp not in self.partition_states:
+                continue
+            state = self.partition_states[tp]
+            if tp.topic not in again and head < state.frontier:
+                self._beyond_head(tp, state.frontier, head)
+            elif head < state.head:
+                self._truncated(state, head)
+            self.partition_states[tp] = delivered(self.partition_states[tp], now, head, self.behaviour.readiness)
+
+    def _new_ids(self, names: Sequence[str], topics: Mapping[str, Topic]) -> dict[str, str]:
+        """The ids of topics that the log does not know; blank for those that are not there yet, where that matters later."""
+        known = self.log.state.topic_ids
+        ids = {topic.name: topic.id for topic in topics.values() if known.get(topic.name) != topic.id}
+        if self.behaviour.reset != "earliest":
+            ids |= {name: "" for name in names if name not in topics and name not in known}
+        return ids
+
+    def _note_silent(self, silent: Set[TopicPartition]) -> None:
+        """Warns once of topic-partitions that cannot be asked; the others go on."""
+        fresh = silent - self._silent
+        if fresh:
+            names = ", ".join(map(str, sorted(fresh)))
+            self.observer.warned(f"{names}: no broker answers for it (no leader, or deleted). Left out until one does.")
+        for tp in sorted(self._silent - silent):
+            _log.info("answers again", extra={"facts": {"partition": str(tp)}})
+        self._silent = frozenset(silent)
+
+    def _truncated(self, state: PartitionState, head: int) -> None:
+        """The log ends above the frontier, but before what was seen of it: nothing that was written is gone, so that is believed."""
+        tp, progress = state.topic_partition, self.log.state.progress[state.topic_partition]
+        self.observer.warned(
+            f"{tp} ends at {head} now, before it was {state.head}: truncated above the sink's position {state.frontier}."
+        )
+        if progress.recorded.since(head).ranges:  # these offsets will be other records
+            moved = replace(progress, recorded=progress.recorded.before(head))
+            self.commit(self.log.new_entry(EntryKind.POSITION, progress={tp: moved}), nothing_more)
+        self.partition_states[tp] = cut_off(state, head)
 
     def _topic_names(self) -> list[str]:
         if self.behaviour.topics_regex is None:
@@ -107,20 +147,35 @@ class Topics:
         return [name for name in self.brokers.topic_names() if pattern.fullmatch(name)]
 
     def _first_positions(self, fresh: Sequence[TopicPartition]) -> dict[TopicPartition, Progress]:
-        """Partitions found at the start follow the reset policy; those that appear later begin at their first record, lest it be lost."""
+        """Partitions found at the first start follow the reset policy; later ones begin at their first record, lest it be lost.
+
+        Those that no broker answers for get theirs when one does.
+        """
         known = {tp: offset for tp in fresh if (offset := self.resume(tp)) is not None}
         positions = {tp: Progress(offset) for tp, offset in known.items()}
         fresh = [tp for tp in fresh if tp not in known]
         if not fresh:
             return positions
-        policy = self.behaviour.reset if self._refreshed_ms is None else "earliest"
-        if policy == "none":
+        late = [tp for tp in fresh if self._appeared_later(tp.topic)]
+        first = [tp for tp in fresh if tp not in late]
+        policy = self.behaviour.reset
+        if first and policy == "none":
             raise OffsetsLost(
-                f"Sink {self.behaviour.sink} has no position for {', '.join(map(str, fresh))} and auto.offset.reset is none. "
+                f"Sink {self.behaviour.sink} has no position for {', '.join(map(str, first))} and auto.offset.reset is none. "
                 "Set consumer.override.auto.offset.reset to earliest or latest."
             )
-        offsets = self.brokers.starts(fresh) if policy == "earliest" else self.brokers.heads(fresh)
+        offsets = self.brokers.starts(late) | (self.brokers.heads if policy == "latest" else self.brokers.starts)(first)
         return positions | {tp: Progress(offset) for tp, offset in offsets.items()}
+
+    def _appeared_later(self, topic: str) -> bool:
+        """Whether a topic-partition without a position came after the sink's first start, also while the sink was down.
+
+        Of a topic in the list that the log never heard of, that cannot be told: it may be old and new in the configuration.
+        """
+        state = self.log.state
+        if self._refreshed_ms is not None or topic in state.topic_ids:
+            return True
+        return self.behaviour.topics_regex is not None and bool(state.topic_ids)
 
     def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
         """The assignments whose first record Kafka still has; for the others the sink stops, or records a gap."""
@@ -131,6 +186,8 @@ class Topics:
         if not due:
             return []
         starts = self.brokers.starts([a.topic_partition for a in due])
+        self._note_silent(self._silent | ({a.topic_partition for a in due} - starts.keys()))
+        due = [a for a in due if a.topic_partition in starts]
         lost = {a.topic_partition: starts[a.topic_partition] for a in due if starts[a.topic_partition] > a.start}
         if not lost:
             return list(due)
@@ -228,6 +285,11 @@ class Topics:
         }
         found = self.brokers.offsets_at(wanted)
         return {tp for tp, offset in found.items() if offset is not None and offset < self.partition_states[tp].head}
+
+    def ends_before(self, due: Sequence[Assignment]) -> bool:
+        """Whether a topic-partition ends before what shall be read of it: it was truncated since it was looked at."""
+        heads = self.brokers.heads([a.topic_partition for a in due])
+        return any(heads.get(a.topic_partition, a.until) < a.until for a in due)
 
 
 def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) -> Iterator[Gap]:

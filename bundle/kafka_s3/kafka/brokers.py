@@ -62,6 +62,7 @@ class KafkaBrokers:
         self._seconds = int(self._java.get("default.api.timeout.ms", REQUEST_SECONDS * 1000)) / 1000
         self._client = client_properties(bootstrap_servers, self._java)
         self._admin = self._new_admin()
+        self._leaderless: frozenset[TopicPartition] = frozenset()
         self._isolation = (
             IsolationLevel.READ_COMMITTED
             if self._java.get("isolation.level") == "read_committed"
@@ -100,11 +101,11 @@ class KafkaBrokers:
 
     def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Per topic-partition the offset after the last readable record (the last stable offset under `read_committed`)."""
-        return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), "read the end offsets")
+        return self._offsets({tp: OffsetSpec.latest() for tp in partitions}, "read the end offsets")
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Per topic-partition the first offset that Kafka still has."""
-        return self._offsets(dict.fromkeys(partitions, OffsetSpec.earliest()), "read the start offsets")
+        return self._offsets({tp: OffsetSpec.earliest() for tp in partitions}, "read the start offsets")
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Per topic-partition the first offset whose record timestamp (epoch ms) is at or after the given one, None where there is none."""
@@ -231,11 +232,48 @@ class KafkaBrokers:
         return Consumer(settings, logger=_silent())
 
     def _offsets(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
+        """The answers by topic-partition, without those that are not there or that nobody leads.
+
+        librdkafka waits in vain for leaders, for all at once: so who has none is looked up where it failed, and left out from then on.
+        """
+        if self._leaderless:
+            self._leaderless = self._without_leader(self._leaderless)
+        try:
+            return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
+        except KafkaUnavailable:
+            found = self._without_leader(frozenset(specs)) - self._leaderless
+            if not found:
+                raise
+            self._leaderless |= found
+        return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
+
+    def _asked(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
         if not specs:
             return {}
         request = {ClientTopicPartition(tp.topic, tp.partition): spec for tp, spec in specs.items()}
         futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=self._seconds)
-        return {TopicPartition(tp.topic, tp.partition): int(self._answer(f, doing).offset) for tp, f in futures.items()}
+        found: dict[TopicPartition, int] = {}
+        for tp, future in futures.items():
+            try:
+                found[TopicPartition(tp.topic, tp.partition)] = int(future.result().offset)
+            except KafkaException as error:
+                if error.args[0].code() not in GONE:
+                    raise self._error(error, doing) from error
+        return found
+
+    def _without_leader(self, wanted: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those that the cluster does not have, or that no broker leads."""
+        try:
+            topics = self._admin.list_topics(timeout=self._seconds).topics
+        except KafkaException as error:
+            raise self._error(error, "list topics") from error
+        led = {
+            TopicPartition(name, number)
+            for name, topic in topics.items()
+            for number, partition in topic.partitions.items()
+            if partition.leader >= 0
+        }
+        return wanted - led
 
     def _new_admin(self) -> AdminClient:
         try:
@@ -262,6 +300,12 @@ class KafkaBrokers:
             )
         return SourceError(f"{text} {CHECK}")
 
+
+# What is said of one topic-partition, and of no other.
+GONE = frozenset({
+    KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_ID,
+})  # fmt: skip
 
 # What Kafka's own clients try again, and librdkafka's word for a partition without a known leader, as after a broker's restart.
 TRANSIENT = frozenset({

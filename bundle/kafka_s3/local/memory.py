@@ -46,6 +46,7 @@ class MemoryKafka:
     ids: dict[str, str] = field(default_factory=dict)
     begins: dict[TopicPartition, int] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
+    leaderless: set[TopicPartition] = field(default_factory=set)
 
     def create(self, topic_partition: TopicPartition, *, start: int = 0) -> None:
         """Makes an empty partition whose first record will have offset `start`."""
@@ -81,17 +82,20 @@ class MemoryKafka:
 
     def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """One past the last record."""
-        return {tp: self.records[tp][-1].offset + 1 if self.records[tp] else self.begins[tp] for tp in partitions}
+        return {
+            tp: self.records[tp][-1].offset + 1 if self.records[tp] else self.begins[tp] for tp in self._led(partitions)
+        }
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The log start, which compaction does not move."""
-        return {tp: self.begins[tp] for tp in partitions}
+        return {tp: self.begins[tp] for tp in self._led(partitions)}
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time."""
         return {
             tp: next((r.offset for r in self.records[tp] if r.timestamp is not None and r.timestamp >= ms), None)
             for tp, ms in times.items()
+            if tp in self._led(times)
         }
 
     def group_offsets(self, group: str) -> dict[TopicPartition, int]:
@@ -113,6 +117,9 @@ class MemoryKafka:
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
         """Runs each assignment through the pipeline, one after the other."""
         return [self.pipeline().process(a, self._batches(a), self.store) for a in assignments]
+
+    def _led(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return [tp for tp in partitions if tp in self.records and tp not in self.leaderless]
 
     def _batches(self, wanted: Assignment) -> Iterable[pa.RecordBatch]:
         rows = [

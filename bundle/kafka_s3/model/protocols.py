@@ -34,7 +34,10 @@ class Message:
 
 
 class Brokers(Protocol):
-    """A Kafka cluster. Methods raise KafkaUnavailable where it does not answer, SourceError where it refuses."""
+    """A Kafka cluster. Methods raise KafkaUnavailable where it does not answer, SourceError where it refuses.
+
+    What is asked per topic-partition leaves out those that nobody leads, or that are not there any more.
+    """
 
     def cluster_id(self) -> str:
         """The cluster's id."""

@@ -26,7 +26,8 @@ class Assignment:
     `next_rotation_ms` is the schedule's mark at `start`; `recorded` are offsets at or after `start` that are dead letters already;
     `close` closes what is open at the end, for that reason. With `only` the task makes that one file again: no rule closes anything, and
     records of other directories are left out; `data_key` is then the key of the values beside which it lies. `table` are the columns of the
-    topic's Delta table, in the form of its log; None: there is none yet, or none is kept.
+    topic's Delta table, in the form of its log; None: there is none yet, or none is kept. After about `max_files` closed files (None: no
+    limit) the task stops, and its report says how far it came.
     """
 
     topic_partition: TopicPartition
@@ -39,6 +40,7 @@ class Assignment:
     only: DataFile | None = None
     data_key: str | None = None
     table: str | None = None
+    max_files: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

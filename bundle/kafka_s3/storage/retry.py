@@ -5,17 +5,20 @@ botocore's own retries are off, so that `s3.part.retries` and `s3.retry.backoff.
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import StorageUnavailable
 
 T = TypeVar("T")
 
-LONGEST_WAIT_S = 20.0
+LONGEST_WAIT_MS: Final = 20_000
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,16 @@ class Retrier:
             except StorageUnavailable as error:
                 if attempt >= self.attempts:
                     raise type(error)(f"{error} Tried {attempt} times (s3.part.retries).") from None
-            self.sleep(self.wait_s(attempt))
+                reason = str(error)
+            wait_s = self.wait_s(attempt)
+            _log.info(
+                "request is tried again",
+                extra={"facts": {"attempt": attempt, "wait_s": round(wait_s, 3), "reason": reason}},
+            )
+            self.sleep(wait_s)
             attempt += 1
 
     def wait_s(self, failures: int) -> float:
         """Seconds to wait after this many failures."""
-        doublings = min(failures - 1, 32)  # beyond this the cap rules; an unbounded power would overflow a float
-        return self.jitter() * min(LONGEST_WAIT_S, self.backoff_ms / 1000 * 2.0**doublings)
+        backoff = Backoff(self.backoff_ms, LONGEST_WAIT_MS, lambda: 1 - self.jitter(), least=0.0)
+        return backoff.pause_ms(failures) / 1000

@@ -1,18 +1,24 @@
-"""What does a running sink say? One structured line per round, as text or JSON, on standard error."""
+"""What does a running sink say? A structured line per round on standard error, as text or JSON, and what else it does where asked.
+
+Every module has a logger of its name; what a line is about stands in its `facts`.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import sys
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from kafka_s3.model.observer import Round, Start
 from kafka_s3.tools.dead_letters.text import printable
 
-logger = logging.getLogger("kafka_s3")
+product: Final = logging.getLogger("kafka_s3")
+logger: Final = logging.getLogger("kafka_s3.progress")
+LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class LogFormat(StrEnum):
@@ -31,19 +37,53 @@ class _Lines(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         facts: dict[str, Any] = getattr(record, "facts", {})
         if self._form is LogFormat.JSON:
-            line = {"at": at, "level": record.levelname.lower(), "event": record.getMessage(), **facts}
-            return json.dumps(line, default=str)
+            about = {"at": at, "level": record.levelname.lower(), "logger": record.name, "event": record.getMessage()}
+            return json.dumps({**about, **facts}, default=str)
         told = (f"{name}={printable(str(value))}" for name, value in facts.items())  # reasons may quote a record
         return " ".join([at, record.levelname, record.getMessage(), *told])
 
 
-def log_to_stderr(form: LogFormat) -> None:
-    """Sets up the product's logger; other libraries' loggers stay as they are."""
+class Masked(logging.Filter):
+    """Takes secrets out of messages and facts, should one be in them all the same; `mask` is `config.masking.masking` of the settings."""
+
+    def __init__(self, mask: Callable[[str], str]) -> None:
+        super().__init__()
+        self._mask = mask
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Lets every line through, without its secrets."""
+        record.msg, record.args = self._mask(record.getMessage()), ()
+        if hasattr(record, "facts"):
+            record.facts = {name: self._clean(value) for name, value in record.facts.items()}
+        return True
+
+    def _clean(self, value: object) -> object:
+        if isinstance(value, bool | int | float | None):
+            return value
+        if isinstance(value, Mapping):
+            return {self._mask(str(name)): self._clean(one) for name, one in value.items()}
+        if isinstance(value, list | tuple | set | frozenset):
+            return [self._clean(one) for one in value]
+        return self._mask(str(value))
+
+
+def log_to_stderr(form: LogFormat, *, verbosity: int = 0) -> None:
+    """Sets up the product's loggers; other libraries' stay as they are.
+
+    Verbosity 0 shows progress and warnings, 1 what the engine does, 2 also why: plans, each closed file, each request.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Lines(form))
-    logger.handlers = [handler]
+    product.handlers = [handler]
+    product.setLevel(LEVELS[min(verbosity, len(LEVELS) - 1)])
+    product.propagate = False
     logger.setLevel(logging.INFO)
-    logger.propagate = False
+
+
+def mask_logs(mask: Callable[[str], str]) -> None:
+    """Lets no secret of the settings into what `log_to_stderr` has set up."""
+    for handler in product.handlers:
+        handler.addFilter(Masked(mask))
 
 
 class LogObserver:

@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Final
 
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.transforms import routes
 from kafka_s3.delta.columns import Evolution, Mode
 from kafka_s3.driver.planner import Readiness
 from kafka_s3.model.files import Reason
 from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
 from kafka_s3.naming.joda import BucketNames, Pattern, zone
-from kafka_s3.naming.keys import Naming, ObjectNames
+from kafka_s3.naming.keys import Naming, ObjectNames, OfTopic
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.schemas.compatibility import Compatibility
 from kafka_s3.task.directories import Affix, InsideOnly, SchemaDirectory, TombstoneDirectory
@@ -32,6 +34,7 @@ from kafka_s3.task.rotation import OFF, RotationRules
 from kafka_s3.task.schema_changes import SchemaRules
 from kafka_s3.task.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
 from kafka_s3.task.worker import Pipeline
+from kafka_s3.transforms.classes import has_targets_apart
 from kafka_s3.wiring.conversion import record_converters
 from kafka_s3.wiring.file_formats import formats_of
 
@@ -46,6 +49,9 @@ TIME_PARTITIONERS: Final = {
 def make_pipeline(settings: Settings) -> Pipeline:
     """The worker's pipeline of a validated configuration."""
     naming, formats = _naming(settings), formats_of(settings)
+    routed = None
+    if routes(settings):
+        routed = partial(OfTopic, connect_names(settings), keeps_source=not has_targets_apart(settings))
     extension = max((form.extension for form in formats.values()), key=len)
     return Pipeline(
         converter=record_converters(settings, fields=_fields(settings)),
@@ -63,6 +69,7 @@ def make_pipeline(settings: Settings) -> Pipeline:
         memory=settings.number("writer.memory.bytes"),
         threads=settings.number("s3.upload.threads"),
         evolution=_evolution(settings) if settings.flag("delta.enable") else None,
+        routed=routed,
     )
 
 
@@ -133,10 +140,15 @@ def rotation_rules(settings: Settings) -> RotationRules:
 def readiness(settings: Settings) -> Readiness:
     """How eagerly the planner reads; strict examines every delivery at once, as the original does."""
     by_time = _uses_time(settings) or is_block_gzip(settings)
-    wall_clock = by_time and settings.text("timestamp.extractor") == "Wallclock"
     check_ms = 0 if settings.strict else settings.number("tail.check.interval.ms")
     rules = rotation_rules(settings)
-    return Readiness(rules, by_record_time=by_time and rules.interval_ms > 0, wall_clock=wall_clock, check_ms=check_ms)
+    return Readiness(
+        rules,
+        by_record_time=by_time and rules.interval_ms > 0,
+        wall_clock=isinstance(_extractor(settings), Wallclock),
+        check_ms=check_ms,
+        directory_ms=max(_directory(settings)[0], 1) if _uses_time(settings) else 1,
+    )
 
 
 def error_policy(settings: Settings) -> ErrorPolicy:
@@ -157,6 +169,14 @@ def has_reporter(settings: Settings) -> bool:
 
 def _writes_nulls(settings: Settings) -> bool:
     return settings.text("behavior.on.null.values").lower() == "write"
+
+
+def _directory(settings: Settings) -> tuple[int, str]:
+    """How long the time is that a time partitioner's directory stands for, ms, and how the directory is named."""
+    name = settings.text("partitioner.class")
+    if name == "time":
+        return settings.number("partition.duration.ms"), settings.text("path.format")
+    return TIME_PARTITIONERS[name]
 
 
 def _uses_time(settings: Settings) -> bool:
@@ -214,9 +234,7 @@ def _chosen_partitioner(settings: Settings) -> Partitioner:
         )
     if name not in TIME_PARTITIONERS:
         return custom(name, settings)
-    duration, path = TIME_PARTITIONERS[name]
-    if name == "time":
-        duration, path = settings.number("partition.duration.ms"), settings.text("path.format")
+    duration, path = _directory(settings)
     where = zone(settings.text("timezone"))
     pattern = Pattern(
         path.format(d=delimiter) if name != "time" else path.removesuffix(delimiter),

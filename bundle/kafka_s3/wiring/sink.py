@@ -82,6 +82,7 @@ def behaviour(settings: Settings) -> Behaviour:
         record_timestamps=record_time,
         retry_timeout_ms=settings.number("errors.retry.timeout"),
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
+        max_files=settings.number("commit.max.files"),
     )
 
 

@@ -191,7 +191,7 @@ def committed_upload(place: Place) -> str:
     upload_id = store.create_upload(key)
     etag = store.upload_part(key, upload_id, 1, b"{}\n")
     log = CommitLog(store, paths, clock_ms=lambda: 0)
-    log.claim(cluster_id="c", publish=lambda entry: [])
+    log.claim(cluster_id="c", publish=lambda entry: ())
     upload = Upload(key, upload_id, (etag,), 3)
     file = DataFile(
         key, "swept", 0, 0, 0, 1, 3, None, None, "partition=0", "", "json", Reason.FLUSH_SIZE, upload

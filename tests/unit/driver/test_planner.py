@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from datetime import UTC
 
@@ -9,15 +10,18 @@ import pytest
 
 from kafka_s3.driver.planner import (
     FIRST_LIMIT,
+    MANY_DELIVERIES,
     PartitionState,
     Readiness,
     assignment,
     committed,
+    cut_off,
     delivered,
     in_turns,
     plan,
 )
 from kafka_s3.model.files import Reason
+from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, Tail, TaskReport
 from kafka_s3.task.rotation import OFF, RotationRules
@@ -81,6 +85,17 @@ def test_an_open_tail_is_looked_at_after_the_check_interval() -> None:
     assert plan(partition_state(3, examined=2, examined_ms=30_000), 90_000, patient) is not None
 
 
+def test_a_record_at_each_poll_postpones_no_look_at_the_tail() -> None:
+    patient = replace(COUNT, check_ms=60_000, rules=RotationRules(flush_size=1_000_000))
+    state = PartitionState(TP, 0, None)
+    for second in range(60):
+        state = delivered(state, second * 1000, second + 1, patient)
+        assert plan(state, second * 1000, patient) is None
+    assert (
+        plan(delivered(state, 60_000, 61, patient), 60_000, patient) is not None
+    )  # the first record has waited so long
+
+
 def test_record_time_is_judged_by_growth_a_part_of_the_interval_and_the_time_index() -> None:
     assert plan(partition_state(1), 0, TIME) is not None  # never read
     grown = partition_state(15, examined=10, examined_ms=0)
@@ -134,6 +149,62 @@ def test_deliveries_are_told_apart_only_where_a_rule_can() -> None:
     assert looks(SCHEDULE) == [Delivery(2, 2), Delivery(HOUR + 2, 5)]
     wall_clock = ready(RotationRules(flush_size=10), wall_clock=True)
     assert looks(wall_clock) == [Delivery(1, 1), Delivery(2, 2), Delivery(HOUR + 2, 5)]
+
+
+def wall_clock_looks(readiness: Readiness, looks: int, *, every_ms: int = 1000) -> PartitionState:
+    state = PartitionState(TP, 0, readiness.rules.next_rotation(0))
+    for number in range(looks):
+        state = delivered(state, number * every_ms, number + 1, readiness)
+    return state
+
+
+@pytest.mark.parametrize(
+    "rules", [RotationRules(flush_size=10**6), RotationRules(interval_ms=24 * HOUR), SCHEDULE.rules]
+)
+def test_a_tail_that_is_open_for_long_keeps_few_deliveries_under_the_wall_clock(rules: RotationRules) -> None:
+    readiness = replace(ready(rules, wall_clock=True), directory_ms=HOUR)
+    state = wall_clock_looks(readiness, 60_000)
+
+    assert len(state.deliveries) < 2 * MANY_DELIVERIES
+    assert state.deliveries[-1] == Delivery(59_999_000, 60_000)
+    assert [d.until for d in state.deliveries] == sorted({d.until for d in state.deliveries})
+
+
+@pytest.mark.parametrize("directory_ms", [HOUR, 60_000, 7_000])
+def test_merged_deliveries_leave_each_record_in_its_directory(directory_ms: int) -> None:
+    readiness = replace(ready(RotationRules(flush_size=10**6), wall_clock=True), directory_ms=directory_ms)
+    state = wall_clock_looks(readiness, 20_000)
+
+    hours = {}
+    for delivery in reversed(state.deliveries):
+        hours.update(dict.fromkeys([delivery.until - 1], delivery.now_ms // directory_ms))
+    assert all(hours[offset] == offset * 1000 // directory_ms for offset in hours)
+    boundaries = {n for n in range(1, 20_000) if n * 1000 // directory_ms != (n - 1) * 1000 // directory_ms}
+    assert boundaries <= {d.until for d in state.deliveries}
+
+
+def test_merged_deliveries_move_the_interval_by_a_thousandth_at_most() -> None:
+    readiness = replace(ready(RotationRules(interval_ms=10 * HOUR), wall_clock=True), directory_ms=24 * HOUR)
+    deliveries = wall_clock_looks(readiness, 30_000).deliveries
+
+    for before, now in itertools.pairwise(deliveries):
+        assert now.now_ms - before.now_ms <= 2 * 36_000
+        assert (before.until) * 1000 >= now.now_ms - 36_000  # the earliest record of this delivery
+
+
+def test_a_truncated_log_is_forgotten_beyond_its_end() -> None:
+    state = replace(
+        partition_state(0, examined=9, examined_ms=5, tail=Tail(records=9)),
+        deliveries=(Delivery(1, 4), Delivery(2, 8), Delivery(3, 9)),
+        recorded=OffsetSet.of([2, 6]),
+        more=True,
+    )
+    cut = cut_off(state, 5)
+
+    assert (cut.head, cut.deliveries) == (5, (Delivery(1, 4), Delivery(2, 5)))
+    assert (cut.recorded, cut.more) == (OffsetSet.of([2]), False)
+    assert (cut.examined, cut.examined_ms, cut.tail) == (0, None, NO_TAIL)
+    assert cut_off(replace(state, examined=4), 5).examined == 4
 
 
 def test_a_task_reads_to_its_limit_and_doubles_it_where_nothing_could_close() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from kafka_s3.commit.entry import Progress
@@ -10,8 +12,9 @@ from kafka_s3.model.errors import OffsetsLost, SourceError, TopicRecreated
 from kafka_s3.model.files import Role
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.tasks import Assignment, TaskReport
 from tests.support.configurations import TOLERANT
-from tests.support.memory_world import ORDERS, START_MS, World, world_of
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of, world_of
 from tests.support.observers import Warnings
 
 SECOND = TopicPartition("orders", 1)
@@ -266,6 +269,130 @@ def test_a_deleted_topic_is_left_out_with_a_warning_and_the_others_go_on() -> No
     world.add(range(4))  # it was only the brokers that did not know it for a while
     cycle_later(world)
     assert world.frontier() == 4
+
+
+@pytest.mark.parametrize("how", ["deleted", "leaderless"])
+def test_a_topic_that_nobody_leads_is_left_out_and_told_once_and_the_others_go_on(how: str) -> None:
+    other = TopicPartition("other", 0)
+    world = World({"flush.size": "2", "topics": "orders,other"}, topics=(ORDERS, other))
+    world.start()
+    seen = Warnings()
+    world.sink.topics.observer = seen
+    world.add(range(2))
+    world.add(range(4), tp=other)
+    records = world.kafka.records[ORDERS]
+    if how == "deleted":
+        del world.kafka.records[ORDERS]
+    else:
+        world.kafka.leaderless.add(ORDERS)
+    for _ in range(3):
+        assert world.sink.cycle()  # no refresh is due
+
+    assert sorted(world.numbers()) == [key(0, other), key(2, other)]
+    assert [text for text in seen.texts if "orders-0" in text] == seen.texts
+    assert len(seen.texts) == 1
+    world.kafka.records[ORDERS] = records
+    world.kafka.leaderless.clear()
+    assert world.sink.cycle()
+    assert world.numbers()[key(0)] == [0, 1]
+
+
+def test_a_topic_that_nobody_leads_at_the_first_start_gets_its_position_when_someone_does() -> None:
+    other = TopicPartition("other", 0)
+    world = World({"flush.size": "2", "topics": "orders,other"}, topics=(ORDERS, other))
+    world.kafka.leaderless.add(ORDERS)
+    world.add(range(2))
+    world.add(range(2), tp=other)
+    world.start()
+    assert world.sink.cycle()
+    assert sorted(world.numbers()) == [key(0, other)]
+    world.kafka.leaderless.clear()
+    cycle_later(world)
+
+    assert sorted(world.numbers()) == [key(0), key(0, other)]
+
+
+@pytest.mark.parametrize("regex", [True, False])
+def test_what_appears_while_the_sink_is_down_is_read_from_its_first_record(regex: bool) -> None:
+    names = {"topics": "", "topics.regex": "orders.*"} if regex else {"topics": "orders,orders-new"}
+    world = world_of(2, **{RESET: "latest", **names})
+    world.start()
+    new = TopicPartition("orders-new", 0)
+    world.add(range(5), tp=SECOND)
+    world.add(range(3), tp=new)
+    world.start()
+    world.sink.cycle()
+
+    assert world.frontier(SECOND) == 4
+    assert world.numbers() == {key(0, SECOND): [0, 1], key(2, SECOND): [2, 3], key(0, new): [0, 1]}
+
+
+def test_a_topic_that_is_added_to_the_list_follows_the_reset_policy() -> None:
+    world = world_of(2, **{RESET: "latest"})
+    world.start()
+    world.add(range(3), tp=TopicPartition("old", 0))
+    world.settings = settings_of({"flush.size": "2", RESET: "latest", "topics": "orders,old"})
+    world.start()
+
+    assert world.frontier(TopicPartition("old", 0)) == 3
+
+
+@pytest.mark.parametrize("lost", ["fail", "gap"])
+def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: str) -> None:
+    world = world_of(2, **{"flush.size": "10", "behavior.on.lost.offsets": lost, "tail.check.interval.ms": "0"})
+    world.start()
+    world.add(range(14))
+    world.sink.cycle()
+    assert (world.frontier(), world.sink.partition_states[ORDERS].head) == (10, 14)
+    del world.kafka.records[ORDERS][12:]
+    assert world.sink.cycle()
+    assert world.sink.lag() == {ORDERS: 2}
+    for offset in range(12, 20):  # other records now
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b'{"n":%d}' % (100 + offset)))
+    assert world.sink.cycle()
+
+    assert world.numbers()[key(10)] == [10, 11, *range(112, 120)]
+    assert not [gap for entry in world.entries() for gap in entry.gaps]
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_dead_letters_beyond_a_truncation_are_of_records_that_are_gone(restarts: bool) -> None:
+    world = world_of(2, **{**TOLERANT, "flush.size": "10", "tail.check.interval.ms": "0"})
+    world.start()
+    world.add(range(3))
+    for offset in (3, 5):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{"))
+    world.sink.cycle()
+    assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([3, 5])
+    del world.kafka.records[ORDERS][4:]
+    world.sink.cycle()
+    assert world.log().load().progress[ORDERS].recorded == OffsetSet.of([3])
+    if restarts:
+        world.start()
+    world.add(range(4, 12))
+    world.sink.cycle()
+
+    assert world.numbers() == {key(0): [0, 1, 2, *range(4, 11)]}
+
+
+def test_a_log_that_is_truncated_between_look_and_read_is_looked_at_again() -> None:
+    world = world_of(2)
+    world.start()
+    world.add(range(4))
+    read, calls = world.kafka.read, []
+
+    def first_truncated(assignments: Sequence[Assignment]) -> list[TaskReport]:
+        calls.append(assignments)
+        if len(calls) == 1:
+            del world.kafka.records[ORDERS][2:]
+            raise OffsetsLost("offset 3 is out of range")
+        return read(assignments)
+
+    world.kafka.read = first_truncated  # type: ignore[method-assign]
+    assert not world.sink.cycle()
+    assert world.sink.cycle()
+
+    assert world.numbers() == {key(0): [0, 1]}
 
 
 def test_another_cluster_is_refused_by_name() -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from kafka_s3.cli.verify import print_report
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress, read_entry
+from kafka_s3.commit.log import Rewritten
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offset_sets import OffsetSet
@@ -541,7 +542,7 @@ def settled(world: World, *offsets: int, written: bool) -> None:
     """Writes the entry that a replay of dead letters by hand leaves in the log."""
     log = world.log()
     log.load()
-    log.claim(cluster_id="memory", publish=lambda entry: [])
+    log.claim(cluster_id="memory", publish=lambda entry: ())
     files, skipped = [], {ORDERS: len(offsets)}
     if written:
         key = f"topics/orders/d=a/orders+0+{offsets[0]:010d}.json"
@@ -561,7 +562,7 @@ def settled(world: World, *offsets: int, written: bool) -> None:
         totals=Totals(0, len(offsets) if written else 0, -len(offsets), sum(skipped.values()), len(files), sum(f.bytes for f in files)),
     )  # fmt: skip
     log.append(entry)
-    log.publish(entry, publish=lambda entry: [])
+    log.publish(entry, rewrite=lambda entry, gone: Rewritten())
 
 
 def test_dead_letters_that_were_resolved_by_hand_are_skipped_ones() -> None:
@@ -590,7 +591,7 @@ def test_a_position_set_back_leaves_what_was_written_before_to_its_objects() -> 
     world = healthy()
     log = world.log()
     log.load()
-    log.claim(cluster_id="memory", publish=lambda entry: [])
+    log.claim(cluster_id="memory", publish=lambda entry: ())
     log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(2)}))
     world.start()
     assert world.sink.cycle()

@@ -11,7 +11,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.driver.block_gzip_resume import position_in_bucket
 from kafka_s3.formats.block_gzip.index import IndexDamaged, parse_index, resume_offset
 from kafka_s3.formats.format import Format
-from kafka_s3.model.errors import ObjectMissing
+from kafka_s3.model.errors import KafkaUnavailable, ObjectMissing
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
@@ -65,6 +65,9 @@ def survey(settings: Settings, brokers: Brokers, *, store: ObjectStore, group: s
     for item in _listing(settings, store, topics=tuple(topics)):
         listed[item.topic_partition].add(item, committed.get(item.topic_partition))
     starts, heads = brokers.starts(alive), brokers.heads(alive)
+    silent = [str(tp) for tp in alive if tp not in starts or tp not in heads]
+    if silent:
+        raise KafkaUnavailable(f"No broker answers for {', '.join(silent)}: no leader? Survey again when one does.")
     evidence = tuple(
         PartitionSurvey(
             tp, committed.get(tp), _counted(settings, store, listed[tp]), listed[tp].total, starts[tp], heads[tp]

@@ -95,7 +95,9 @@ class _Run:
                 topics.pop(name, None)
         there = [tp for tp in partitions if tp.topic in topics and tp.partition in topics[tp.topic].partitions]
         starts, heads, compacted = kafka.starts(there), kafka.heads(there), kafka.compacted(sorted(topics))
-        return {tp: Bounds(starts[tp], heads[tp], tp.topic not in compacted) for tp in there}
+        silent = sorted(tp for tp in there if tp not in starts or tp not in heads)
+        self._notes += [f"No broker answers for {tp}: checked from log and objects alone." for tp in silent]
+        return {tp: Bounds(starts[tp], heads[tp], tp.topic not in compacted) for tp in there if tp not in silent}
 
     def _partition(self, tp: TopicPartition, segments: list[Segment], bounds: Bounds | None) -> Tally:
         begin = self._claims.begins.get(tp, 0)

@@ -133,6 +133,8 @@ class _Walk:
     def _topics(self, entry: CommitEntry) -> None:
         """A topic with a new id was recreated: nothing written before can be compared with Kafka."""
         for topic, new in entry.topic_ids.items():
+            if not new:  # looked for, and not there yet
+                continue
             if self.claims.topic_ids.get(topic, new) != new:
                 for tp in [tp for tp in self.claims.segments if tp.topic == topic]:
                     self._supersede(tp, -1)

@@ -1,0 +1,64 @@
+"""What do the reports of tasks mean for the log? Entries in which every record is accounted for, of a bounded number of files each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.model.errors import CommitError
+from kafka_s3.model.files import DeadLetterCount, Totals, counted
+from kafka_s3.model.tasks import TaskReport
+
+
+def portions(reports: Sequence[TaskReport], *, max_files: int) -> Iterator[list[TaskReport]]:
+    """The reports in groups, one entry each, of at most `max_files` files; a report that has more stands alone."""
+    portion: list[TaskReport] = []
+    files = 0
+    for report in reports:
+        if portion and files + len(report.files) > max_files:
+            yield portion
+            portion, files = [], 0
+        portion.append(report)
+        files += len(report.files)
+    if portion:
+        yield portion
+
+
+def entry_of(reports: Sequence[TaskReport], log: CommitLog) -> CommitEntry | None:
+    """The next entry of the log for reports of different topic-partitions, None where they change nothing.
+
+    Raises CommitError where the records of a report do not add up.
+    """
+    changed = [r for r in reports if r.frontier != r.start or r.files]
+    if not changed:
+        return None
+    progress = {r.topic_partition: _progress(r, log.state.progress[r.topic_partition]) for r in changed}
+    files = tuple(file for report in changed for file in report.files)
+    values = counted(files)
+    written, dead = sum(file.records for file in values), sum(len(r.dead) for r in changed)
+    skipped = sum(r.skipped for r in changed)
+    return log.new_entry(
+        EntryKind.DATA,
+        progress=progress,
+        files=files,
+        dead_letters={r.topic_partition: DeadLetterCount(len(r.dead), r.stages) for r in changed if len(r.dead)},
+        skipped={r.topic_partition: r.skipped for r in changed if r.skipped},
+        totals=Totals(
+            written + dead + skipped, written, dead, skipped, len(values), sum(file.bytes for file in values)
+        ),
+    )
+
+
+def _progress(report: TaskReport, before: Progress) -> Progress:
+    """Where a topic-partition stands after the report, once its records add up."""
+    values = counted(report.files)
+    dead = before.recorded.plus(report.dead)
+    accounted = sum(file.records for file in values) + len(dead.before(report.frontier)) + report.skipped
+    if accounted != report.rows:
+        raise CommitError(
+            f"{report.topic_partition} [{report.start}, {report.frontier}): {report.rows} records read, but {accounted} written, "
+            "dead-lettered or skipped. Nothing was committed. This is a defect of kafka-s3; please report it."
+        )
+    written = max((file.last_offset + 1 for file in values), default=before.written)
+    return Progress(report.frontier, written, dead.since(report.frontier))

@@ -1,0 +1,91 @@
+"""Very many files are committed in several entries, and read by several tasks, in the same round."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.driver.planner import FIRST_LIMIT, LEAST_LIMIT
+from kafka_s3.model.errors import StorageUnavailable
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.storage.faults import Fault, failure, raising
+from tests.support.memory_world import ORDERS, World
+
+PARTITIONS = tuple(TopicPartition("orders", number) for number in range(3))
+
+
+def with_files(world: World) -> list[CommitEntry]:
+    return [entry for entry in world.entries() if entry.files]
+
+
+def written(world: World) -> list[list[int]]:
+    return sorted(world.numbers().values())
+
+
+def test_a_task_stops_when_it_has_closed_so_many_files_and_the_round_goes_on() -> None:
+    world = World({"flush.size": "3", "commit.max.files": "4"}, batch_size=6)
+    world.add(range(100))
+    world.start()
+    assert world.sink.cycle()
+
+    assert written(world) == [[n, n + 1, n + 2] for n in range(0, 99, 3)]
+    assert max(len(entry.files) for entry in world.entries()) <= 4 + 1  # what a batch closes at once
+    assert world.frontier() == 99
+    totals = world.log().load().totals
+    assert (totals.read, totals.written, totals.files) == (99, 99, 33)
+
+
+def test_a_task_that_stopped_closes_no_tail_before_its_time() -> None:
+    world = World({"flush.size": "3", "commit.max.files": "2"}, batch_size=2)
+    world.add(range(20))
+    world.start()
+    world.sink.poll()
+    from kafka_s3.model.files import Reason
+
+    world.sink.drain(close=Reason.FLUSH_NOW)
+
+    assert written(world) == [[n, n + 1, n + 2] for n in range(0, 18, 3)] + [[18, 19]]
+
+
+def test_a_full_task_reads_less_the_next_time_and_then_more_again() -> None:
+    world = World({"flush.size": "1", "commit.max.files": "5"}, batch_size=2)
+    world.add(range(10))
+    world.start()
+    world.sink.poll()
+    world.sink.step()
+    assert world.sink.partition_states[ORDERS].limit == LEAST_LIMIT
+    world.sink.step()
+    assert world.sink.partition_states[ORDERS].limit == 2 * LEAST_LIMIT
+    assert world.frontier() == 10
+    assert FIRST_LIMIT > 2 * LEAST_LIMIT
+
+
+def test_the_reports_of_a_turn_are_committed_in_portions() -> None:
+    world = World({"flush.size": "1", "commit.max.files": "5", "tasks.max": "3"}, topics=PARTITIONS)
+    for tp in PARTITIONS:
+        world.add(range(3), tp=tp)
+    world.start()
+    assert world.sink.cycle()
+
+    assert [len(entry.files) for entry in with_files(world)] == [3, 3, 3]
+    assert {tp: world.frontier(tp) for tp in PARTITIONS} == dict.fromkeys(PARTITIONS, 3)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_portion_that_does_not_get_through_leaves_the_next_ones_to_another_read(known: bool) -> None:
+    world = World({"flush.size": "1", "commit.max.files": "3", "tasks.max": "3"}, topics=PARTITIONS)
+    for tp in PARTITIONS:
+        world.add(range(3), tp=tp)
+    entries = [
+        Fault("put_new", raising(StorageUnavailable("away")), nth=n, matches=lambda key: "/commits/" in key)
+        for n in (3, 4, 5)
+    ]
+    world.start([failure("complete_upload", 1)] if known else entries)
+    assert not world.sink.cycle()
+    left = len(world.store.uploads)
+    assert world.sink.cycle()
+
+    assert left <= 3  # of nine files; those of the other portions are aborted
+    assert len(written(world)) == 9
+    assert world.store.uploads == {}
+    assert world.log().load().totals.written == 9

@@ -1,0 +1,235 @@
+"""Followers come after the commit and catch up; none of them holds another, or the sink."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from kafka_s3.driver.followers import GroupOffsets
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.errors import Fenced, KafkaUnavailable, SinkError, StorageError, StorageUnavailable
+from kafka_s3.model.files import Role
+from kafka_s3.model.observer import Silent
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.storage.faults import Fault, failure, raising
+from tests.support.configurations import TOLERANT
+from tests.support.memory_world import ORDERS, World
+
+GROUP = "connect-orders"
+TAGS = {"s3.object.tagging": "true"}
+MANY = tuple(TopicPartition("orders", number) for number in range(12))
+FIRST = "topics/orders/partition=0/orders+0+0000000000.json"
+
+
+class Warnings(Silent):
+    """Keeps what the sink warns of."""
+
+    def __init__(self, world: World) -> None:
+        self.texts: list[str] = []
+        world.sink.observer = world.sink.topics.observer = world.sink.committer.observer = self
+
+    def warned(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def bad(world: World, offset: int) -> None:
+    world.kafka.add(ORDERS, MemoryRecord(offset, world.now, None, b"{"))
+
+
+def letter_keys(world: World) -> list[str]:
+    return [file.key for entry in world.entries() for file in entry.files if file.role is Role.DEAD_LETTER]
+
+
+# ------------------------------------------------------------ group offsets
+
+
+def test_only_offsets_that_changed_are_committed_and_once_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World({"flush.size": "1", "tasks.max": "1"}, topics=MANY)
+    world.start()
+    commits: list[Mapping[TopicPartition, int]] = []
+    commit_group = MemoryKafka.commit_group
+
+    def noting(self: MemoryKafka, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        commits.append(dict(offsets))
+        commit_group(self, group, offsets)
+
+    monkeypatch.setattr(MemoryKafka, "commit_group", noting)
+    for tp in MANY:
+        world.add(range(2), tp=tp)
+    world.sink.cycle()
+    assert commits == [dict.fromkeys(MANY, 2)]  # twelve turns, twelve entries
+    world.add([2], tp=MANY[3])
+    world.sink.cycle()
+    world.sink.cycle()
+    assert commits[1:] == [{MANY[3]: 3}]
+
+
+def test_a_driver_that_was_replaced_lowers_no_offset() -> None:
+    world = World({"flush.size": "1"})
+    zombie = world.start()
+    world.add(range(2))
+    zombie.cycle()
+    log = zombie.log
+    world.start()
+    world.add(range(2, 5))
+    world.sink.cycle()
+
+    with pytest.raises(Fenced):
+        GroupOffsets(world.kafka, GROUP, strict=False).catch_up(log)
+    assert world.kafka.groups[GROUP] == {ORDERS: 5}
+
+
+def test_offsets_that_something_else_has_moved_are_put_right_by_the_next_round() -> None:
+    second = TopicPartition("orders", 1)
+    world = World({"flush.size": "1"}, topics=(ORDERS, second))
+    world.start()
+    world.add(range(3))
+    world.sink.cycle()
+    world.kafka.groups[GROUP][ORDERS] = 1
+    world.add([0], tp=second)
+    world.sink.cycle()
+
+    assert world.kafka.groups[GROUP] == {ORDERS: 3, second: 1}
+
+
+def test_a_group_that_cannot_be_told_is_told_after_the_next_round_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World({"flush.size": "1"})
+    world.start()
+    seen = Warnings(world)
+    world.add([0])
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryKafka, "commit_group", lambda *_: raise_(KafkaUnavailable("coordinator is away.")))
+        assert world.sink.cycle()
+    assert "coordinator is away" in seen.texts[0]
+    assert world.sink.cycle()  # nothing new, and told all the same
+
+    assert world.kafka.groups[GROUP] == {ORDERS: 1}
+
+
+def raise_(error: Exception) -> None:
+    raise error
+
+
+# ------------------------------------------------------------ dead letter topic
+
+
+@pytest.mark.parametrize("damage", ["gone", "damaged"])
+def test_a_dead_letter_topic_that_is_switched_on_later_gets_all_that_is_kept(damage: str) -> None:
+    world = World({"flush.size": "1", "errors.tolerance": "all"})
+    world.start()
+    for offset in range(3):
+        bad(world, offset)
+        world.sink.cycle()
+        world.now += 60_000
+        world.sink.cycle()
+    first, *_ = letter_keys(world)
+    if damage == "gone":
+        world.store.delete(first)
+    else:
+        world.store.put(first, b"not gzip")
+    world.settings = World({"flush.size": "1", **TOLERANT}).settings
+    world.start()  # it was the end of the sink
+    world.add([3])
+    assert world.sink.cycle()
+
+    assert [message.origin[2] for message in world.kafka.produced["dlq"] if message.origin] == [1, 2]
+
+
+def test_letters_that_could_not_be_sent_are_sent_in_the_next_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World({"flush.size": "1", **TOLERANT})
+    world.start()
+    seen = Warnings(world)
+    bad(world, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryKafka, "produce", lambda *_, **__: raise_(KafkaUnavailable("no broker.")))
+        world.sink.cycle()
+    assert "dead letter topic: no broker." in seen.texts[0]
+    assert world.sink.cycle()  # nothing is committed in it
+
+    assert len(world.kafka.produced["dlq"]) == 1
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable("away."), StorageError("refused.")])
+def test_an_error_of_one_follower_holds_neither_another_nor_the_sink(error: SinkError) -> None:
+    world = World({"flush.size": "1", **TOLERANT, **TAGS})
+    world.start([
+        Fault("get", raising(error), nth=None, matches=lambda key: "dead-letter" in key),
+    ])  # fmt: skip
+    world.add(range(2))
+    assert world.sink.cycle()
+
+    assert world.store.tags[FIRST]["recordCount"] == "1"
+    assert world.kafka.groups[GROUP] == {ORDERS: 2}
+
+
+# ------------------------------------------------------------ tags
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_tags_that_did_not_answer_are_put_at_the_next_chance(restarts: bool) -> None:
+    world = World({"flush.size": "1", **TAGS})
+    world.start([failure("tag", 1)])
+    world.add([0])
+    assert world.sink.cycle()
+    assert FIRST not in world.store.tags
+    if restarts:
+        world.start()
+    else:
+        assert world.sink.cycle()
+
+    assert world.store.tags[FIRST] == {"startOffset": "0", "endOffset": "0", "recordCount": "1"}
+
+
+def test_a_driver_that_dies_before_it_tags_leaves_that_to_the_next() -> None:
+    world = World({"flush.size": "1", **TAGS})
+    world.start([failure("complete_upload", None)])
+    world.add([0])
+    assert not world.sink.cycle()
+    world.start()
+
+    assert world.store.tags[FIRST]["startOffset"] == "0"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_refused_tags_are_a_warning_once_and_what_is_gone_needs_none(gone: bool) -> None:
+    world = World({"flush.size": "1", **TAGS})
+    error = StorageError("AccessDenied.")
+    world.start([] if gone else [failure("tag", None, error=error)])
+    if gone:
+        world.start([Fault("tag", world.store.delete, nth=None)])
+    world.add(range(2))
+    world.sink.cycle()
+    world.sink.cycle()
+
+    tagged = [key for verb, key in world.calls if verb == "tag"]
+    assert len(tagged) == 2
+    assert json.loads(world.store.get("_kafka_s3/orders/followers/tags.json")) == {
+        "version": world.log().load().version
+    }
+
+
+def test_where_tags_must_succeed_a_refusal_stops_the_sink_after_the_others_had_their_turn() -> None:
+    world = World({"flush.size": "1", **TOLERANT, **TAGS, "s3.object.behavior.on.tagging.error": "fail"})
+    world.start([failure("tag", None, error=StorageError("AccessDenied."))])
+    bad(world, 0)
+    world.add([1])
+    with pytest.raises(StorageError, match="AccessDenied"):
+        world.sink.cycle()
+
+    assert len(world.kafka.produced["dlq"]) == 1
+    assert list(world.numbers().values()) == [[1]]
+
+
+def test_objects_of_before_tags_were_switched_on_stay_as_they_are() -> None:
+    world = World({"flush.size": "1"})
+    world.start()
+    world.add([0])
+    world.sink.cycle()
+    world.settings = World({"flush.size": "1", **TAGS}).settings
+    world.start()
+    world.add([1])
+    world.sink.cycle()
+
+    assert [key[-6:-5] for key in world.store.tags] == ["1"]
