@@ -9,9 +9,10 @@ CONFORMANCE_DIR ?= ../shared/conformance
 CONFORMANCE_ARGS ?=
 PYTEST_ARGS ?=
 TEST_PROCESSES ?= 3
+PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup jars demo dashboard test lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run requirements clean
+.PHONY: help setup jars demo dashboard test checks nightly lint fmt types contracts conformance unit bench docs wheel bundle-validate bundle-run requirements clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,16 +39,25 @@ dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C
 	@$(BIN)/kafka-s3 demo --dashboard
 
 # Files in their order, so that those that start services come before the many small ones.
+# The checks run beside the tests, which mostly wait for services; what they print comes in one piece.
 test: $(READY) ## everything that CI checks
-	@$(MAKE) --no-print-directory --jobs 2 lint types contracts conformance $(CLASSES)
-	$(BIN)/python -m pytest -m "not soak and not benchmark" -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@($(MAKE) --no-print-directory checks >.venv/checks.log 2>&1; failed=$$?; cat .venv/checks.log; exit $$failed) & checks=$$!; \
+	  $(MAKE) --no-print-directory $(CLASSES); \
+	  $(PYTEST) -m "not soak and not benchmark and not nightly" $(PYTEST_ARGS); tests=$$?; \
+	  wait $$checks || { echo "The checks failed: see .venv/checks.log" >&2; exit 1; }; exit $$tests
+
+checks: lint types contracts conformance ## all of `make test` that is no test
+	@$(BIN)/python -m tests.support.s3_servers
+
+nightly: $(READY) $(CLASSES) ## every test, every cell of a matrix, every example; takes an hour
+	KAFKA_S3_NIGHTLY=1 $(PYTEST) -m "not benchmark" $(PYTEST_ARGS)
 
 $(CLASSES): $(READY) | jars
 	@echo "Writing down Spark's classes, which makes every Spark of the tests start faster (once)"
 	@$(BIN)/python -m tests.support.class_archive >$(CLASSES).log 2>&1 || echo "It could not be written, see $(CLASSES).log; tests do without it."
 
-unit: $(READY) ## the tests that start no service
-	$(BIN)/python -m pytest tests/unit $(PYTEST_ARGS)
+unit: $(READY) ## the tests that start no process and no server
+	$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .

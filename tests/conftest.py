@@ -6,9 +6,11 @@ import os
 import sys
 import time
 
+import hypothesis
 import pytest
 
 from tests.support import class_archive
+from tests.support.examples import examples
 
 # Before anything starts a JVM or an AWS client: every process of the run sees the same time zone, and never the user's own AWS account.
 os.environ |= {
@@ -26,6 +28,10 @@ for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOI
     os.environ.pop(name, None)
 class_archive.use()
 time.tzset()
+
+# No test fails because the machine is busy, hence no deadline.
+hypothesis.settings.register_profile("kafka-s3", deadline=None, max_examples=examples(100))
+hypothesis.settings.load_profile("kafka-s3")
 
 
 def pytest_configure(config: pytest.Config) -> None:

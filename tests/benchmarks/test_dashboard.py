@@ -14,6 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from kafka_s3.local.process import free_ports
 from tests.support.big_log import big_log
 from tests.support.browser import Browser, chromium, served
+from tests.support.s3_servers import strict_engine
 
 ENTRIES, FILES = 50_000, 10
 PAGES = ("", "rotation", "dead-letters", "layout", "commits")
@@ -43,12 +44,12 @@ FIRST_PAINT_S, FILTER_S, MEMORY = 2.0, 0.5, 500e6
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
     """Such a log on an S3 server, whose bucket is a folder; `KAFKA_S3_BIG_LOG` names a server that has one already."""
-    from kafka_s3.local.s3 import EmbeddedS3, Engine
+    from kafka_s3.local.s3 import EmbeddedS3
 
     if given := os.environ.get("KAFKA_S3_BIG_LOG"):
         yield given
         return
-    with EmbeddedS3(engine=Engine.VERSITYGW) as server:
+    with EmbeddedS3(engine=strict_engine()) as server:
         server.create_bucket("big")
         assert server._folder is not None
         folder = server._folder / "objects" / "big"

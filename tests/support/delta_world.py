@@ -13,7 +13,6 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.sink import Sink
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
-from kafka_s3.model.observer import Silent
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.options import store_options
@@ -21,6 +20,7 @@ from kafka_s3.storage.s3 import S3Store
 from kafka_s3.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.wiring.sink import build_sink
 from tests.support.memory_world import ORDERS, START_MS, settings_of
+from tests.support.observers import Warnings
 
 if TYPE_CHECKING:
     from kafka_s3.wiring.delta import Spark
@@ -32,16 +32,6 @@ PARQUET = {
     "flush.size": "2",
     "s3.region": REGION,
 }
-
-
-class Warnings(Silent):
-    """Keeps what the sink warns of."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warned(self, text: str) -> None:
-        self.texts.append(text)
 
 
 class TableWorld:

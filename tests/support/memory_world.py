@@ -84,6 +84,11 @@ class World:
         return self.log().load().frontier[tp]
 
 
+def world_of(size: int, **config: str) -> World:
+    """A world whose files close by the number of their records."""
+    return World({"flush.size": str(size), **config})
+
+
 def rows(key: str, data: bytes) -> list[Any]:
     text = gzip.decompress(data) if key.endswith(".gz") else data
     return [json.loads(line) for line in text.splitlines()]

@@ -48,6 +48,8 @@ def most_frequent(reports: Sequence[TaskReport], store: ObjectStore) -> str:
 def _letters(reports: Sequence[TaskReport], store: ObjectStore) -> Iterator[DeadLetter]:
     for file in (file for report in reports for file in report.files if file.role is Role.DEAD_LETTER):
         try:
+            if store.head(file.key) is not None:
+                continue  # of a position that was moved back: letters that are committed are not written over
             store.complete_upload(file.upload)
             yield from read_lines(store.get(file.key))
             store.delete(file.key)

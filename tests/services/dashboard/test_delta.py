@@ -12,16 +12,10 @@ from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.faults import FaultyStore
 from reading.delta_versions import KEPT_S, Added, TableLog, TableLogs, athena_type
+from tests.support.clock import Clock
 from tests.support.filled import Tabled
 
 FOLDER = "topics/orders/"
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

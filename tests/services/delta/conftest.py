@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.numbers import numbers
+from tests.support.s3_servers import quick_engine
 
 if TYPE_CHECKING:
     from kafka_s3.local.s3 import EmbeddedS3
@@ -16,15 +17,15 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def objects() -> Iterator[EmbeddedS3]:
-    """versitygw, started by the first test that asks: use the bucket of `own_bucket`."""
+    """An S3 server, started by the first test that asks: use the bucket of `own_bucket`."""
     from botocore.loaders import JSONFileLoader
 
-    from kafka_s3.local.s3 import EmbeddedS3, Engine
+    from kafka_s3.local.s3 import EmbeddedS3
 
     read = functools.cache(
         JSONFileLoader().load_file
     )  # each client reads the whole description of S3 anew, a quarter of a second
-    with pytest.MonkeyPatch.context() as patch, EmbeddedS3(engine=Engine.VERSITYGW) as server:
+    with pytest.MonkeyPatch.context() as patch, EmbeddedS3(engine=quick_engine()) as server:
         patch.setattr(JSONFileLoader, "load_file", lambda _, path: read(path))
         yield server
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,8 @@ from typer.testing import CliRunner
 from kafka_s3.cli.main import app
 from kafka_s3.local.memory_tables import MemoryTables
 from kafka_s3.local.s3 import EmbeddedS3
-from tests.support.delta_world import PARQUET, TableWorld
-from tests.support.memory_world import BASE
+from tests.services.delta.shell import Shell, kinds
+from tests.support.delta_world import TableWorld
 
 
 @pytest.fixture
@@ -24,27 +23,9 @@ def world(objects: EmbeddedS3, own_bucket: str) -> TableWorld:
     return world
 
 
-class Shell:
-    def __init__(self, folder: Path, world: TableWorld) -> None:
-        places = {"s3.bucket.name": world.bucket, "store.url": world.s3.endpoint_url}
-        self.path = folder / "sink.json"
-        self.path.write_text(json.dumps({**BASE, **PARQUET, **places, **world.config}))
-
-    def __call__(self, *words: str) -> tuple[int, str]:
-        done = CliRunner().invoke(app, ["delta", words[0], str(self.path), *words[1:]])
-        return done.exit_code, done.output if done.exception is None else f"{done.output}{done.exception}"
-
-
 @pytest.fixture
 def shell(tmp_path: Path, world: TableWorld) -> Shell:
     return Shell(tmp_path, world)
-
-
-def kinds(shell: Shell) -> list[str]:
-    code, text = shell("check", "--json")
-    found = [finding["kind"] for one in json.loads(text.removesuffix("1")) for finding in one["findings"]]
-    assert code == (1 if found else 0)
-    return found
 
 
 def test_a_table_that_follows_has_no_findings(shell: Shell) -> None:

@@ -12,16 +12,13 @@ from deltalake import write_deltalake
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.errors import TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.faults import Fault, Moment, raising
+from kafka_s3.storage.faults import Fault, Moment
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.wiring.delta import tables_of
 from tests.support.configurations import FIELD
+from tests.support.deaths import Died, strikes
 from tests.support.delta_world import PARQUET, TableWorld
 from tests.support.memory_world import ORDERS, settings_of
-
-
-class Died(BaseException):
-    """The process is gone."""
 
 
 @pytest.fixture
@@ -92,10 +89,6 @@ def test_a_table_whose_log_was_deleted_is_made_again_from_the_whole_log(world: T
     world.add(*numbered(2, 3))
     assert world.sink.cycle()
     assert [row["n"] for row in world.rows()] == [0, 1, 2, 3]
-
-
-def strikes(verb: str, key: str, moment: Moment) -> Fault:
-    return Fault(verb, raising(Died()), moment, 1, lambda at: key in at)  # type: ignore[arg-type]  # dies, does not fail
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from kafka_s3.cli.main import app
 from kafka_s3.delta.driver.maintain import Chores, Maintenance, Step, is_original
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.wiring.delta import table_layout, tables_of
-from tests.services.delta.test_commands import Shell, kinds
+from tests.services.delta.shell import Shell, kinds
 from tests.support.configurations import FIELD
 from tests.support.delta_world import TableWorld
 

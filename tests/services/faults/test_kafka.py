@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
@@ -28,12 +28,12 @@ from kafka_s3.driver.runner import run_continuously, waiting
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated
-from kafka_s3.model.observer import Silent
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskReport
 from tests.services.faults.kafka_judge import Witness, assert_exactly_once
 from tests.support.bucket import Bucket
 from tests.support.kafka import Given, document, produce
+from tests.support.observers import Warnings
 from tests.support.surroundings import Surroundings
 from tests.support.waiting import eventually
 
@@ -71,16 +71,6 @@ def topic(broker: EmbeddedKafka) -> Callable[..., str]:
         return name
 
     return create
-
-
-@dataclass
-class Warnings(Silent):
-    """Keeps what the sink warns of."""
-
-    texts: list[str] = field(default_factory=list)
-
-    def warned(self, text: str) -> None:
-        self.texts.append(text)
 
 
 @dataclass

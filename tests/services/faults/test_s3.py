@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka_s3.local.s3 import EmbeddedS3, Engine
+from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.errors import LocalDiskError, StorageError, StorageUnavailable
 from kafka_s3.model.observer import Silent, Start
 from kafka_s3.storage import client
@@ -45,6 +45,7 @@ from tests.support.s3_proxy import (
     Rule,
     Which,
 )
+from tests.support.s3_servers import strict_engine
 from tests.support.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def ground(here: Surroundings, topics: dict[str, int]) -> Iterator[Ground]:
 
 @pytest.fixture(scope="module")
 def versitygw() -> Iterator[EmbeddedS3]:
-    with EmbeddedS3(engine=Engine.VERSITYGW) as server:
+    with EmbeddedS3(engine=strict_engine()) as server:
         yield server
 
 

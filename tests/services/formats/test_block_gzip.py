@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from kafka_s3.formats.block_gzip.framing import Lines
-from tests.unit.formats.test_block_gzip import texts, written
+from tests.support.block_gzip import texts, written
 
 
 def test_the_gzip_tool_reads_the_whole_object(tmp_path: Path) -> None:

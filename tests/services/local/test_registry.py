@@ -19,12 +19,12 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerialize
 from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.local.shipments import SUBJECT, register_shipments
 from kafka_s3.schemas.registered import Language
+from tests.support.protobuf import message_classes
 
 ORDER = '{"type": "record", "name": "Order", "namespace": "com.acme", "fields": [{"name": "id", "type": "long"}]}'
 JSON_ORDER = '{"title": "Order", "type": "object", "properties": {"id": {"type": "integer"}}}'
@@ -44,23 +44,6 @@ def client(registry: EmbeddedRegistry) -> Iterator[SchemaRegistryClient]:
 
 def value_of(topic: str, headers=None) -> SerializationContext:
     return SerializationContext(topic, MessageField.VALUE, headers)
-
-
-def message_classes():
-    """The messages of two files: `order.proto` imports `money.proto`, and nests `Line` in its second message."""
-    money = descriptor_pb2.FileDescriptorProto(name="money.proto", package="acme", syntax="proto3")
-    money.message_type.add(name="Money").field.add(name="cents", number=1, type=3, label=1)
-    order = descriptor_pb2.FileDescriptorProto(
-        name="order.proto", package="acme", syntax="proto3", dependency=["money.proto"]
-    )
-    order.message_type.add(name="Other")
-    message = order.message_type.add(name="Order")
-    message.field.add(name="price", number=1, type=11, label=1, type_name=".acme.Money")
-    message.nested_type.add(name="Line").field.add(name="text", number=1, type=9, label=1)
-    pool = descriptor_pool.DescriptorPool()
-    for file in (money, order):
-        pool.Add(file)
-    return message_factory.GetMessages([money, order], pool=pool)
 
 
 def test_avro_goes_there_and_back(client):

@@ -28,19 +28,12 @@ from kafka_s3.registry.client import RegistryClient
 from kafka_s3.registry.options import RegistryOptions
 from kafka_s3.registry.wire_format import MessageIndexes, framed
 from kafka_s3.schemas.registered import Language, Reference, RegisteredSchema
-from tests.services.local.test_registry import message_classes
+from tests.support.clock import Clock
+from tests.support.protobuf import message_classes
 
 ORDER = '{"type":"record","name":"Order","namespace":"com.acme","fields":[{"name":"id","type":"long"}]}'
 LINE = '{"type":"record","name":"Line","namespace":"com.acme","fields":[{"name":"order","type":"com.acme.Order"}]}'
 PASSWORD = "s3cr3t/p@ss"
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -55,7 +48,7 @@ def connect() -> Iterator[Callable[..., RegistryClient]]:
 
     def create(server: EmbeddedRegistry, *, clock: Callable[[], float] | None = None, **options) -> RegistryClient:
         settings = RegistryOptions(**{"urls": (server.url,), "retries": 1, "backoff_ms": 1, "timeout_s": 5.0} | options)
-        opened.append(RegistryClient(settings, clock=clock or Clock()))
+        opened.append(RegistryClient(settings, clock=clock or Clock(1000.0)))
         return opened[-1]
 
     yield create
@@ -153,7 +146,7 @@ def test_a_reference_that_is_gone_makes_the_schema_unknown(registry, connect):
 
 
 def test_an_unknown_id_is_asked_again_only_after_a_while(registry, connect):
-    clock = Clock()
+    clock = Clock(1000.0)
     client = connect(registry, clock=clock, negative_ttl_s=30)
     for _ in range(5):
         with pytest.raises(UnknownSchema, match=r"has no schema id 1 \(HTTP 404, error 40403"):
@@ -187,7 +180,7 @@ def test_a_deleted_version_still_counts(registry, connect):
 
 
 def test_the_latest_version_is_looked_at_again_after_a_while(registry, connect):
-    clock = Clock()
+    clock = Clock(1000.0)
     client = connect(registry, clock=clock, latest_ttl_s=60)
     registry.register("orders-value", ORDER)
     assert client.latest("orders-value")[0] == 1
@@ -352,7 +345,7 @@ def test_the_cache_forgets_what_was_not_used_for_longest(registry, connect):
 
 
 def test_a_cache_keeps_to_size_and_time():
-    clock = Clock()
+    clock = Clock(1000.0)
     cache: BoundedCache[int] = BoundedCache(2, clock=clock)
     for key in range(5):
         cache.put(key, key, ttl_s=10 if key == 4 else 100)

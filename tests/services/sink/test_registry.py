@@ -6,7 +6,6 @@ import base64
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from importlib.resources import files
@@ -32,10 +31,10 @@ from kafka_s3.local.orders import PARTITIONS
 from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Silent
 from kafka_s3.schemas.registered import Language
 from tests.support.bucket import Bucket
 from tests.support.kafka import Given, produce
+from tests.support.observers import Warnings
 from tests.support.repository import ROOT
 from tests.support.surroundings import Surroundings
 
@@ -107,16 +106,6 @@ def registry() -> Iterator[EmbeddedRegistry]:
 def client(registry: EmbeddedRegistry) -> Iterator[SchemaRegistryClient]:
     with SchemaRegistryClient({"url": registry.url, "basic.auth.user.info": USER_INFO}) as confluent:
         yield confluent
-
-
-@dataclass
-class Warnings(Silent):
-    """What a sink warned of."""
-
-    texts: list[str] = field(default_factory=list)
-
-    def warned(self, text: str) -> None:
-        self.texts.append(text)
 
 
 def reading(registry: EmbeddedRegistry, language: Language, **more: str) -> dict[str, str]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.s3_servers import strict_engine
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -17,9 +19,9 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def objects() -> Iterator[EmbeddedS3]:
     """versitygw, whose buckets are folders."""
-    from kafka_s3.local.s3 import EmbeddedS3, Engine
+    from kafka_s3.local.s3 import EmbeddedS3
 
-    with EmbeddedS3(engine=Engine.VERSITYGW) as server:
+    with EmbeddedS3(engine=strict_engine()) as server:
         yield server
 
 

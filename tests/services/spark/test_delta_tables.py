@@ -16,18 +16,15 @@ from delta.tables import DeltaTable, IdentityGenerator
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.faults import Fault, Moment, raising
+from kafka_s3.storage.faults import Moment
 from tests.services.spark.delta_spark_world import SparkWorld, numbered
 from tests.support.configurations import FIELD
+from tests.support.deaths import Died, strikes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MODE = "delta.schema.evolution.mode"
-
-
-class Died(BaseException):
-    """The process is gone."""
 
 
 @pytest.fixture
@@ -111,10 +108,6 @@ def test_each_entry_is_appended_once_with_its_number_and_what_it_holds(world: Sp
         {"kafka-s3": "orders", "entries": [first, first], "offsets": {"orders-0": [[0, 3]]}},
         {"kafka-s3": "orders", "entries": [first + 1, first + 1], "offsets": {"orders-0": [[4, 5]]}},
     ]
-
-
-def strikes(verb: str, key: str, moment: Moment) -> Fault:
-    return Fault(verb, raising(Died()), moment, 1, lambda at: key in at)  # type: ignore[arg-type]  # dies, does not fail
 
 
 def test_whoever_dies_or_loses_the_places_appends_nothing_twice(world: SparkWorld) -> None:

@@ -8,7 +8,7 @@ from moto.sts.models import sts_backends
 
 from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.credentials import Credentials, Provider
-from tests.unit.storage.test_options import ROLE, STATIC, options
+from tests.support.s3_settings import ROLE, STATIC, options
 
 
 def signer_of(relay) -> str:

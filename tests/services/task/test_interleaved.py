@@ -18,6 +18,7 @@ from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.schemas.registered import Language
 from tests.support.configurations import STATE, TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, rows
 
 FIELDS: dict[str, list[dict[str, Any]]] = {
@@ -97,8 +98,7 @@ MAPPED = RECORD.map(lambda record: (f"{record[0]}, mapped", record[1]))
 
 
 @settings(
-    max_examples=25,
-    deadline=None,
+    max_examples=examples(25),
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -11,7 +11,8 @@ from kafka_s3.model.files import DataFile, DeadLetterCount, Upload
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.tasks import Tail, TaskReport
-from tests.unit.task.test_dead_letters import LETTERS
+from tests.support.examples import examples
+from tests.support.letters import LETTERS
 
 NAMES = st.text(max_size=8)
 OFFSETS = st.sets(st.integers(0, 2**62), max_size=5).map(OffsetSet.of)
@@ -34,7 +35,7 @@ ENTRIES = st.builds(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(REPORTS)
 def test_a_report_survives_its_journey_on_one_line(report: TaskReport) -> None:
     text = report_text(report)
@@ -43,7 +44,7 @@ def test_a_report_survives_its_journey_on_one_line(report: TaskReport) -> None:
     assert report_of(text) == report
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(ENTRIES)
 def test_a_commit_entry_reads_as_it_was_written(entry: CommitEntry) -> None:
     assert read_entry(entry.to_json(), key="key") == entry

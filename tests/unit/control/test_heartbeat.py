@@ -18,6 +18,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
+from tests.support.clock import Clock
 from tests.support.memory_world import ORDERS, World, settings_of
 
 PATHS = StatePaths("_kafka_s3", "orders")
@@ -29,16 +30,9 @@ WHOLE = Heartbeat(
 )  # fmt: skip
 
 
-class Clock:
-    now = 1_000
-
-    def __call__(self) -> int:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(1_000)
 
 
 @pytest.fixture

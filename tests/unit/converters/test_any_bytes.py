@@ -38,6 +38,7 @@ from kafka_s3.schemas.json_schema import JsonSchemaOptions
 from kafka_s3.schemas.protobuf import ProtobufOptions
 from kafka_s3.schemas.protobuf_descriptors import message_type
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from tests.support.examples import examples
 
 KNOWN = read_schema({
     "type": "struct",
@@ -202,7 +203,7 @@ def check(decoded: Decoded, count: int, stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("name", CONVERTERS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(values=st.lists(RAW, max_size=8))
 def test_bad_values_are_failures_and_never_raise(name: str, values: list[bytes | None]) -> None:
     converter = RecordConverter(CONVERTERS[name](Role.VALUE))
@@ -211,7 +212,7 @@ def test_bad_values_are_failures_and_never_raise(name: str, values: list[bytes |
 
 
 @pytest.mark.parametrize("name", CONVERTERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(keys=st.lists(RAW, max_size=8))
 def test_bad_keys_are_failures_of_the_key_and_never_raise(name: str, keys: list[bytes | None]) -> None:
     converter = RecordConverter(Strings(), CONVERTERS[name](Role.KEY), frozenset({Role.KEY}))

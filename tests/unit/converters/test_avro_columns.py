@@ -26,6 +26,7 @@ from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.avro_values import measuring_decoder
 from kafka_s3.schemas.connect import SchemaError
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from tests.support.examples import examples
 
 Typed = tuple[Any, st.SearchStrategy[Any]]
 """An Avro type and its data, as fastavro takes them."""
@@ -145,7 +146,7 @@ def check(avro: Any, payloads: list[bytes], found: Payloads) -> None:
     assert all(text for _, text in found.failures)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(st.data())
 def test_columns_hold_the_values_that_are_read_one_by_one(data: st.DataObject) -> None:
     avro, datum = data.draw(records())
@@ -158,7 +159,7 @@ def test_columns_hold_the_values_that_are_read_one_by_one(data: st.DataObject) -
     check(avro, payloads, found)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(st.data())
 def test_columns_are_written_as_parquet_like_the_values(data: st.DataObject) -> None:
     avro, datum = data.draw(records())
@@ -195,7 +196,7 @@ def damaged(draw: st.DrawFn, payload: bytes, others: list[bytes]) -> bytes:
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.data())
 def test_damaged_payloads_fail_exactly_where_the_plain_decoder_refuses_them(data: st.DataObject) -> None:
     avro, datum = data.draw(records(depth=1))

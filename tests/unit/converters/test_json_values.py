@@ -21,6 +21,7 @@ from kafka_s3.records.runs import Decoded
 from kafka_s3.records.values import MISSING, JsonText
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.schemas.inference import unify
+from tests.support.examples import examples
 from tests.support.memory_world import pieces
 
 Good = dict[int, Any]
@@ -179,7 +180,7 @@ def outcome(
     return [found[offset] for offset in range(len(values))]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(VALUES, CUTS)
 def test_the_slicing_of_batches_does_not_show_in_texts_and_wanted_fields(
     values: list[bytes | None], cuts: list[int]
@@ -189,7 +190,7 @@ def test_the_slicing_of_batches_does_not_show_in_texts_and_wanted_fields(
     assert outcome(values, cuts, JsonValues(paths), paths) == outcome(values, [], JsonValues(paths), paths)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     st.lists(
         st.fixed_dictionaries({}, optional={"a": SCALARS, "b": SCALARS, "c": SCALARS, "d": SCALARS}),

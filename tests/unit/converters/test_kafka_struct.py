@@ -22,7 +22,7 @@ STRINGS = {"key.converter": "org.apache.kafka.connect.storage.StringConverter"}
 ON = {"record.metadata.enable": "true", "flush.size": "3", **TOLERANT}
 
 
-def world_of(config: dict[str, str], values: list[bytes]) -> World:
+def world_with(config: dict[str, str], values: list[bytes]) -> World:
     world = World({**ON, **config})
     world.start()
     for n, value in enumerate(values):
@@ -48,7 +48,7 @@ def buried(world: World) -> list[int]:
 
 def test_json_lines_end_with_the_coordinates() -> None:
     values = [b'{"n": 0 }', b"{}", b' {"n": {"_kafka": 1}}\n']
-    (rows,) = world_of(STRINGS, values).objects().values()
+    (rows,) = world_with(STRINGS, values).objects().values()
 
     coordinates = {"topic": "orders", "partition": 0}
     assert rows == [
@@ -63,14 +63,14 @@ def test_json_lines_end_with_the_coordinates() -> None:
 @pytest.mark.parametrize("format_of", [{}, INFERRED, AVRO])
 def test_values_without_fields_or_with_that_field_are_dead_letters(format_of: dict[str, str]) -> None:
     values = [b"5", b'{"n": 1}', b'"text"', b'{"n": 2, "_kafka": {}}', b"[]", b'{"n": 3}', b"true", b'{"n": 4}']
-    world = world_of({**STRINGS, **format_of}, values)
+    world = world_with({**STRINGS, **format_of}, values)
 
     assert buried(world) == [0, 2, 3, 4, 6]
     assert len([key for key in world.store.objects if key.startswith("topics/")]) == 1
 
 
 def test_inferred_parquet_columns_take_the_struct_as_the_last_column() -> None:
-    rows = parquet_rows(world_of({**STRINGS, **INFERRED}, [b'{"a": 1}', b'{"b": "x"}', b'{"a": 2}']))
+    rows = parquet_rows(world_with({**STRINGS, **INFERRED}, [b'{"a": 1}', b'{"b": "x"}', b'{"a": 2}']))
 
     assert [(row["a"], row["b"], row["_kafka"]["offset"]) for row in rows] == [
         (1, None, 0),
@@ -89,7 +89,7 @@ def test_values_with_a_schema_have_the_struct_as_a_field(format_of: dict[str, st
     values = [
         json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": {"n": n}}).encode() for n in range(3)
     ]
-    world = world_of({**STRINGS, **format_of, "value.converter.schemas.enable": "true"}, values)
+    world = world_with({**STRINGS, **format_of, "value.converter.schemas.enable": "true"}, values)
     ((key, content),) = [(key, data) for key, data in world.store.objects.items() if key.startswith("topics/")]
     rows = parquet_rows(world) if format_of is PARQUET else avro_rows(content) if format_of else lines(key, content)
 
@@ -103,6 +103,6 @@ def test_values_with_a_schema_have_the_struct_as_a_field(format_of: dict[str, st
 
 def test_keys_of_another_converter_are_bytes() -> None:
     config = {"key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"}
-    (rows,) = world_of(config, [b"{}"] * 3).objects().values()
+    (rows,) = world_with(config, [b"{}"] * 3).objects().values()
 
     assert [row["_kafka"]["key"] for row in rows] == ["azA=", None, "azI="]

@@ -16,6 +16,7 @@ from kafka_s3.converters.converter import KafkaBatch
 from kafka_s3.converters.plain import BYTES, NUMBERS, STRING, ByteArrayConverter, Numbers, Strings
 from kafka_s3.formats.json_lines import json_format
 from kafka_s3.model.failures import Stage
+from tests.support.examples import examples
 
 CODES = {"short": ">h", "integer": ">i", "long": ">q", "float": ">f", "double": ">d"}
 
@@ -50,7 +51,7 @@ def test_numbers_are_big_endian(name: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(values=st.lists(st.none() | st.binary(max_size=9), max_size=30), in_front=st.integers(0, 3))
 def test_each_offset_is_a_value_a_failure_or_a_null(name: str, values: list[bytes | None], in_front: int) -> None:
     size = {"short": 2, "boolean": 1}.get(name, 4 if name in ("integer", "float") else 8)

@@ -18,12 +18,13 @@ from kafka_s3.converters.protobuf import ProtobufPayloads
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.protobuf import ProtobufOptions, connect_schema
 from kafka_s3.schemas.protobuf_descriptors import message_type
-from kafka_s3.schemas.registered import Language, Reference, RegisteredSchema
+from kafka_s3.schemas.registered import Reference
+from tests.support.examples import examples
+from tests.support.protobuf import CUSTOMER, ORDER, PROTO3, registered
 
 DEFAULTS = ProtobufOptions()
 TAG = "io.confluent.connect.protobuf.Tag"
 TYPE = "io.confluent.connect.protobuf.Type"
-PROTO3 = 'syntax = "proto3"; package shop;\n'
 
 SCALARS = """
 message M {
@@ -32,10 +33,6 @@ message M {
   float fl = 11; double d = 12; bool b = 13; string s = 14; bytes raw = 15;
 }
 """
-
-
-def registered(text: str, *references: Reference) -> RegisteredSchema:
-    return RegisteredSchema(Language.PROTOBUF, text, references)
 
 
 def proto3(body: str, *indexes: int) -> Any:
@@ -388,10 +385,6 @@ def test_indexes_out_of_range_are_errors(indexes: tuple[int, ...]) -> None:
         message_type(registered(PROTO3 + "message A {} message B {}"), indexes)
 
 
-CUSTOMER = PROTO3 + "message Customer { string name = 1; }"
-ORDER = PROTO3 + 'import "shop/customer.proto"; message Order { Customer customer = 1; }'
-
-
 @pytest.mark.parametrize("order_form", ["text", "base64"])
 @pytest.mark.parametrize("customer_form", ["text", "base64"])
 def test_references_resolve_in_every_mixture_of_forms(order_form: str, customer_form: str) -> None:
@@ -442,22 +435,6 @@ def test_two_schemas_may_define_one_name_differently() -> None:
     assert read(second, made(second, a="x")) == {"a": "x"}
 
 
-@pytest.mark.parametrize(
-    ("schema", "message"),
-    [
-        (registered(PROTO3 + "message A { Nope n = 1; }"), r'schema:2:13: "Nope" is not defined'),
-        (registered(ORDER), "customer.proto"),
-        (registered("not a schema"), "not valid"),
-        (registered(base64.b64encode(b"\xff\xff").decode()), "not of a serialized FileDescriptorProto"),
-        (registered(ORDER, Reference("../shop/customer.proto", CUSTOMER)), "relative path"),
-        (registered(ORDER, Reference("/etc/customer.proto", CUSTOMER)), "relative path"),
-    ],
-)
-def test_a_schema_that_cannot_be_read_says_why(schema: RegisteredSchema, message: str) -> None:
-    with pytest.raises(SchemaError, match=message):
-        message_type(schema, (0,))
-
-
 def test_a_serialized_file_names_the_import_it_lacks() -> None:
     text, _ = serialized(ORDER, Reference("shop/customer.proto", CUSTOMER))
     with pytest.raises(SchemaError, match=r"imports 'shop/customer\.proto', which is neither among its references"):
@@ -489,7 +466,7 @@ EVERYTHING = proto3(
 DECODER = ProtobufPayloads(EVERYTHING, DEFAULTS, version=None)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.lists(st.binary(max_size=60) | st.binary(max_size=30).map(lambda raw: b"\xa2\x01" + bytes([len(raw)]) + raw)))
 def test_random_bytes_are_values_or_failures_and_never_raise(payloads: list[bytes]) -> None:
     result = DECODER.decode(pa.array(payloads, pa.binary()))
@@ -499,7 +476,7 @@ def test_random_bytes_are_values_or_failures_and_never_raise(payloads: list[byte
     assert all(reason for _, reason in result.failures)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=60))
 def test_random_bytes_in_base64_are_a_schema_or_a_schema_error(raw: bytes) -> None:
     with suppress(SchemaError):

@@ -28,6 +28,7 @@ from kafka_s3.registry.wire_format import UNKNOWN_MAGIC
 from kafka_s3.schemas.avro_types import CONVERTER_OPTIONS
 from kafka_s3.schemas.json_schema import JsonSchemaOptions
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from tests.support.examples import examples
 
 
 def avro_schema(name: str, *fields: str) -> RegisteredSchema:
@@ -173,7 +174,7 @@ def test_nulls_do_not_go_to_the_registry() -> None:
     assert converter(shelf).decode(batch([None, None])).nulls == [7, 10]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(st.sampled_from([1, 1, 2, 9, None]), max_size=20))
 def test_interleaved_schemas_give_a_run_each_in_offset_order(ids: list[int | None]) -> None:
     numbers = {1: (5,), 2: (5, 6), 9: (1,)}

@@ -21,6 +21,7 @@ from kafka_s3.model.failures import SINK_TASK, Stage
 from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Decoded
 from tests.support.configurations import TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World
 
 KEYS, HEADERS = frozenset({Role.KEY}), frozenset({Role.HEADER})
@@ -131,7 +132,7 @@ ENVELOPES = [envelope("string", "a"), envelope("int32", 3), None, b"{bad", envel
 HEADS: list[list[tuple[str, bytes | None]]] = [[("a", b"1")], [], [("a", b"1"), ("b", b"x")], [("a", None)]]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(
     records=st.lists(
         st.tuples(

@@ -24,6 +24,7 @@ from kafka_s3.control.status import SinkSnapshot
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from reading.frames import Frames, Part, cut, data_files, frames_of, joined, part_of
+from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked
 from tests.support.memory_world import START_MS, World
 
@@ -77,7 +78,7 @@ def test_the_totals_of_the_topics_sum_up_to_those_of_all(frames: Frames) -> None
 
 
 @given(cuts=st.lists(st.integers(0, 18), max_size=6))
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_log_read_in_pieces_and_in_any_order_gives_the_same_tables(cuts: list[int]) -> None:
     entries = LOG
     bounds = sorted({0, len(entries), *cuts})

@@ -15,6 +15,7 @@ from page.controls import Chosen
 from page.kept import MOST, Kept
 from reading.give_way import GiveWay
 from reading.groups import groups_by
+from tests.support.examples import examples
 
 rows = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(-(2**62), 2**62) | st.integers(0, 3), st.integers(0, 9)), max_size=40
@@ -22,7 +23,7 @@ rows = st.lists(
 
 
 @given(found=rows)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=examples(60))
 def test_groups_sum_up_what_their_rows_have(found: list[tuple[str, int, int]]) -> None:
     frame = pd.DataFrame(found, columns=["word", "number", "value"]).astype(
         {"word": "category", "number": "int64", "value": "int64"}

@@ -23,7 +23,9 @@ from kafka_s3.storage.faults import Fault, FaultyStore, Moment, failure, lost_an
 from kafka_s3.wiring.pipeline import make_pipeline
 from kafka_s3.wiring.sink import build_sink
 from tests.support.configurations import STATE, TIME, TOLERANT
-from tests.support.memory_world import World, rows
+from tests.support.deaths import Died
+from tests.support.examples import examples
+from tests.support.memory_world import World, rows, world_of
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 CONFIG = {
@@ -38,10 +40,6 @@ CONFIG = {
 }
 GOOD, BAD, NULL = "good", "bad", "null"
 WRITES = ("put_new", "create_upload", "upload_part", "complete_upload")
-
-
-class Died(BaseException):
-    """The process is gone: nothing of ours handles this, and the dead make no more requests."""
 
 
 class Driver:
@@ -248,7 +246,7 @@ def test_no_interleaving_of_two_drivers_loses_or_doubles_a_record() -> None:
     quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much]
     run_state_machine_as_test(
         TwoDrivers,
-        settings=settings(max_examples=60, stateful_step_count=20, deadline=None, suppress_health_check=quiet),
+        settings=settings(max_examples=examples(60), stateful_step_count=20, suppress_health_check=quiet),
     )
 
 
@@ -259,12 +257,8 @@ def is_entry(key: str) -> bool:
     return "/commits/" in key
 
 
-def world_of(size: int = 3, **config: str) -> World:
-    return World({"flush.size": str(size), **config})
-
-
 def test_the_lost_answer_of_an_entry_put_is_recognised_by_its_commit_id() -> None:
-    world = world_of()
+    world = world_of(3)
     world.start([lost_answer("put_new", 3, matches=is_entry)])
     world.add(range(3))
 
@@ -274,7 +268,7 @@ def test_the_lost_answer_of_an_entry_put_is_recognised_by_its_commit_id() -> Non
 
 
 def test_an_entry_that_can_be_neither_put_nor_read_back_is_settled_by_the_next_cycle() -> None:
-    world = world_of()
+    world = world_of(3)
     world.start([
         lost_answer("put_new", 3, matches=is_entry),
         failure("get", 1, matches=lambda key: key.endswith("2.json")),
@@ -290,7 +284,7 @@ def test_an_entry_that_can_be_neither_put_nor_read_back_is_settled_by_the_next_c
 
 
 def test_an_undecided_entry_is_settled_by_a_restart_too() -> None:
-    world = world_of()
+    world = world_of(3)
     world.start([
         lost_answer("put_new", 3, matches=is_entry),
         failure("get", None, matches=lambda key: key.endswith("2.json")),
@@ -304,7 +298,7 @@ def test_an_undecided_entry_is_settled_by_a_restart_too() -> None:
 
 
 def test_an_entry_that_the_store_did_not_take_is_put_again_before_anything_else() -> None:
-    world = world_of()
+    world = world_of(3)
     world.start([failure("put_new", n, matches=is_entry) for n in (3, 4, 5)])
     world.add(range(3))
     assert not world.sink.cycle()
@@ -319,7 +313,7 @@ def test_an_entry_that_the_store_did_not_take_is_put_again_before_anything_else(
 
 
 def test_an_undecided_entry_that_another_driver_has_overtaken_fences_this_one() -> None:
-    world = world_of()
+    world = world_of(3)
     world.start([failure("put_new", n, matches=is_entry) for n in (3, 4, 5)])
     world.add(range(3))
     first = world.sink
@@ -333,14 +327,14 @@ def test_an_undecided_entry_that_another_driver_has_overtaken_fences_this_one() 
 
 
 def test_positions_whose_commit_is_unknown_stop_the_sink() -> None:
-    world = world_of()
+    world = world_of(3)
     with pytest.raises(CommitUnknown, match="restart"):
         world.start([failure("put_new", n, matches=is_entry) for n in (2, 3, 4)])
     assert world.objects() == {}
 
 
 def test_a_publication_that_failed_is_finished_before_anything_else_is_committed() -> None:
-    world = world_of(**{"topics.refresh.interval.ms": "1000", "topics.regex": "orders.*", "topics": ""})
+    world = world_of(3, **{"topics.refresh.interval.ms": "1000", "topics.regex": "orders.*", "topics": ""})
     world.start([failure("complete_upload", 1)])
     world.add(range(3))
     assert not world.sink.cycle()
@@ -357,7 +351,7 @@ def test_a_publication_that_failed_is_finished_before_anything_else_is_committed
 
 
 def test_an_entry_of_a_later_format_is_refused_by_name() -> None:
-    world = world_of()
+    world = world_of(3)
     world.start()
     key = f"{STATE}orders/commits/{1:020d}.json"
     world.store.put(key, json.dumps({**json.loads(world.store.get(key)), "format": 2}).encode())
@@ -368,7 +362,7 @@ def test_an_entry_of_a_later_format_is_refused_by_name() -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"null", b'{"format": 1}', b'{"format": "x"}', b"\xff\xfe"])
 def test_a_damaged_entry_is_refused_by_name(damage: bytes) -> None:
-    world = world_of()
+    world = world_of(3)
     world.start()
     key = f"{STATE}orders/commits/{1:020d}.json"
     world.store.put(key, damage)
@@ -378,7 +372,7 @@ def test_a_damaged_entry_is_refused_by_name(damage: bytes) -> None:
 
 
 def test_a_damaged_checkpoint_is_refused_by_name() -> None:
-    world = world_of()
+    world = world_of(3)
     world.start()
     world.store.put(key := f"{STATE}orders/checkpoints/{99:020d}.json", b'{"entry": ')
 
@@ -426,7 +420,7 @@ def abort_all(world: World) -> None:
 
 
 def test_an_upload_that_is_gone_from_kafka_too_stops_the_sink_with_key_and_offsets() -> None:
-    world = world_of()
+    world = world_of(3)
 
     def lose(key: str) -> None:
         abort_all(world)
@@ -443,7 +437,7 @@ def test_an_upload_that_is_gone_from_kafka_too_stops_the_sink_with_key_and_offse
 
 
 def test_a_driver_that_lost_the_sink_says_who_has_it() -> None:
-    world = world_of()
+    world = world_of(3)
     first = world.start()
     world.start()
     world.add(range(3))

@@ -10,33 +10,19 @@ from kafka_s3.commit.entry import Progress
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import OffsetsLost, SourceError, TopicRecreated
 from kafka_s3.model.files import Role
-from kafka_s3.model.observer import Silent
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
 from tests.support.configurations import TOLERANT
-from tests.support.memory_world import ORDERS, START_MS, World, settings_of
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of, world_of
+from tests.support.observers import Warnings
 
 SECOND = TopicPartition("orders", 1)
 RESET = "consumer.override.auto.offset.reset"
 
 
-def world_of(**config: str) -> World:
-    return World({"flush.size": "2", **config})
-
-
 def key(offset: int, tp: TopicPartition = ORDERS) -> str:
     return f"topics/{tp.topic}/partition={tp.partition}/{tp.topic}+{tp.partition}+{offset:010d}.json"
-
-
-class Warnings(Silent):
-    """Keeps what the sink warns of."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warned(self, text: str) -> None:
-        self.texts.append(text)
 
 
 def cycle_later(world: World) -> None:
@@ -46,7 +32,7 @@ def cycle_later(world: World) -> None:
 
 @pytest.mark.parametrize("reset", ["earliest", "latest"])
 def test_a_new_partition_is_read_from_its_first_record(reset: str) -> None:
-    world = world_of(**{RESET: reset})
+    world = world_of(2, **{RESET: reset})
     world.start()
     world.add(range(3, 5), tp=SECOND)
     world.sink.cycle()
@@ -57,7 +43,7 @@ def test_a_new_partition_is_read_from_its_first_record(reset: str) -> None:
 
 
 def test_new_topics_are_found_by_the_regular_expression() -> None:
-    world = world_of(**{"topics": "", "topics.regex": "ord.*"})
+    world = world_of(2, **{"topics": "", "topics.regex": "ord.*"})
     world.start()
     for name in ("orders-new", "other", "my-orders"):
         world.add(range(2), tp=TopicPartition(name, 0))
@@ -78,7 +64,7 @@ def test_a_topic_that_does_not_exist_yet_is_picked_up_when_it_does() -> None:
 
 @pytest.mark.parametrize(("reset", "first"), [("earliest", 3), ("latest", 7)])
 def test_a_fresh_sink_begins_where_the_reset_policy_says_and_a_restart_goes_on(reset: str, first: int) -> None:
-    world = world_of(**{RESET: reset})
+    world = world_of(2, **{RESET: reset})
     world.add(range(3, 7))
     world.start()
     world.add(range(7, 9))
@@ -90,14 +76,14 @@ def test_a_fresh_sink_begins_where_the_reset_policy_says_and_a_restart_goes_on(r
 
 
 def test_without_a_reset_policy_a_fresh_sink_stops_and_says_so() -> None:
-    world = world_of(**{RESET: "none"})
+    world = world_of(2, **{RESET: "none"})
 
     with pytest.raises(OffsetsLost, match=r"no position for orders-0.*auto\.offset\.reset to earliest or latest"):
         world.start()
 
 
 def test_records_lost_to_retention_stop_the_sink_with_their_offsets() -> None:
-    world = world_of()
+    world = world_of(2)
     world.start()
     world.add(range(8))
     world.kafka.trim(ORDERS, start=5)
@@ -108,7 +94,7 @@ def test_records_lost_to_retention_stop_the_sink_with_their_offsets() -> None:
 
 
 def test_records_lost_to_retention_are_a_gap_where_asked() -> None:
-    world = world_of(**{"behavior.on.lost.offsets": "gap"})
+    world = world_of(2, **{"behavior.on.lost.offsets": "gap"})
     world.start()
     world.add(range(9))
     world.kafka.trim(ORDERS, start=5)
@@ -121,7 +107,7 @@ def test_records_lost_to_retention_are_a_gap_where_asked() -> None:
 
 @pytest.mark.parametrize("restarts", [True, False])
 def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(restarts: bool) -> None:
-    world = world_of(**{**TOLERANT, "flush.size": "10", "behavior.on.lost.offsets": "gap"})
+    world = world_of(2, **{**TOLERANT, "flush.size": "10", "behavior.on.lost.offsets": "gap"})
     world.start()
     for offset in range(12):
         world.kafka.add(
@@ -154,7 +140,7 @@ def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(r
 
 
 def test_missing_offsets_in_the_log_are_no_gap() -> None:
-    world = world_of()
+    world = world_of(2)
     world.start()
     world.add([2, 5, 9, 14])
     world.sink.cycle()
@@ -164,7 +150,7 @@ def test_missing_offsets_in_the_log_are_no_gap() -> None:
 
 
 def truncated(lost: str) -> World:
-    world = world_of(**{"behavior.on.lost.offsets": lost})
+    world = world_of(2, **{"behavior.on.lost.offsets": lost})
     world.start()
     world.add(range(4))
     world.sink.cycle()
@@ -232,7 +218,7 @@ def test_a_partition_of_the_topic_before_begins_anew_when_the_new_topic_gets_it(
 
 @pytest.mark.parametrize("lost", ["gap", "fail"])
 def test_a_topic_that_was_created_again_and_outgrew_the_old_one_is_seen_before_it_is_read(lost: str) -> None:
-    world = world_of(**{"behavior.on.lost.offsets": lost})
+    world = world_of(2, **{"behavior.on.lost.offsets": lost})
     world.start()
     world.add(range(4))
     world.sink.cycle()
@@ -329,7 +315,7 @@ def test_a_topic_that_nobody_leads_at_the_first_start_gets_its_position_when_som
 @pytest.mark.parametrize("regex", [True, False])
 def test_what_appears_while_the_sink_is_down_is_read_from_its_first_record(regex: bool) -> None:
     names = {"topics": "", "topics.regex": "orders.*"} if regex else {"topics": "orders,orders-new"}
-    world = world_of(**{RESET: "latest", **names})
+    world = world_of(2, **{RESET: "latest", **names})
     world.start()
     new = TopicPartition("orders-new", 0)
     world.add(range(5), tp=SECOND)
@@ -342,7 +328,7 @@ def test_what_appears_while_the_sink_is_down_is_read_from_its_first_record(regex
 
 
 def test_a_topic_that_is_added_to_the_list_follows_the_reset_policy() -> None:
-    world = world_of(**{RESET: "latest"})
+    world = world_of(2, **{RESET: "latest"})
     world.start()
     world.add(range(3), tp=TopicPartition("old", 0))
     world.settings = settings_of({"flush.size": "2", RESET: "latest", "topics": "orders,old"})
@@ -353,7 +339,7 @@ def test_a_topic_that_is_added_to_the_list_follows_the_reset_policy() -> None:
 
 @pytest.mark.parametrize("lost", ["fail", "gap"])
 def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: str) -> None:
-    world = world_of(**{"flush.size": "10", "behavior.on.lost.offsets": lost, "tail.check.interval.ms": "0"})
+    world = world_of(10, **{"behavior.on.lost.offsets": lost, "tail.check.interval.ms": "0"})
     world.start()
     world.add(range(14))
     world.sink.cycle()
@@ -371,7 +357,7 @@ def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: st
 
 @pytest.mark.parametrize("restarts", [True, False])
 def test_dead_letters_beyond_a_truncation_are_of_records_that_are_gone(restarts: bool) -> None:
-    world = world_of(**{**TOLERANT, "flush.size": "10", "tail.check.interval.ms": "0"})
+    world = world_of(10, **{**TOLERANT, "tail.check.interval.ms": "0"})
     world.start()
     world.add(range(3))
     for offset in (3, 5):
@@ -390,7 +376,7 @@ def test_dead_letters_beyond_a_truncation_are_of_records_that_are_gone(restarts:
 
 
 def test_a_log_that_is_truncated_between_look_and_read_is_looked_at_again() -> None:
-    world = world_of()
+    world = world_of(2)
     world.start()
     world.add(range(4))
     read, calls = world.kafka.read, []
@@ -410,7 +396,7 @@ def test_a_log_that_is_truncated_between_look_and_read_is_looked_at_again() -> N
 
 
 def test_another_cluster_is_refused_by_name() -> None:
-    world = world_of()
+    world = world_of(2)
     world.start()
     world.kafka.cluster_id = lambda: "elsewhere"  # type: ignore[method-assign]
 

@@ -17,13 +17,14 @@ from kafka_s3.converters.avro import AvroPayloads
 from kafka_s3.formats.avro_container import BLOCK_BYTES, CODECS, avro_format
 from kafka_s3.formats.format import FormatError
 from kafka_s3.records.avro_bodies import AvroBodies
-from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects, Plain, StructColumns, Values
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from tests.support.examples import examples
 from tests.support.memory_world import pieces
+from tests.support.runs import run_of
 
 SINK = AvroOptions()
 SCHEMA = read_schema({
@@ -37,10 +38,6 @@ SCHEMA = read_schema({
 })  # fmt: skip
 ROWS: list[Any] = [{"n": n, "s": f"ä{n}" if n % 3 else None, "m": [("k", n)]} for n in range(50)]
 READ = [{**row, "m": dict(row["m"])} for row in ROWS]
-
-
-def run_of(values: Values, schema: ConnectSchema | None) -> Run:
-    return Run(np.arange(len(values)), np.zeros(len(values), np.int64), values, schema)
 
 
 def finished(encoder: Any) -> bytes:
@@ -60,7 +57,7 @@ def blocks(content: bytes) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10))
 @given(
     cuts=st.lists(st.integers(0, 50), max_size=6),
     steps=st.lists(st.sampled_from(["compact", "take", "empty", ""]), max_size=6),

@@ -17,45 +17,23 @@ from hypothesis import strategies as st
 from kafka_s3.config.option import default_of
 from kafka_s3.config.options.block_gzip import OURS
 from kafka_s3.config.settings import Settings
-from kafka_s3.formats.block_gzip.encoder import BlockGzipFile, block_gzip_format, block_gzip_of, unfit
+from kafka_s3.formats.block_gzip.encoder import block_gzip_format, block_gzip_of, unfit
 from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed, delimiter_bytes
 from kafka_s3.formats.block_gzip.index import parse_index, resume_offset
 from kafka_s3.formats.format import FormatError
 from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Nulls, Objects, Plain, Values
+from tests.support.block_gzip import chunks, opened, texts, written
+from tests.support.examples import examples
 
 FRAMINGS: list[Framing] = [
     Lines(), Delimited(), Delimited(b"\r\n"), Delimited(b"|", b"\t"), Delimited(b"\0", b""), Prefixed(), Prefixed(include_keys=True),
 ]  # fmt: skip
 
 
-def texts(*values: str | None) -> Values:
-    return Plain(pa.array(values, pa.string()))
-
-
 def raw(*values: bytes | None) -> Values:
     return Plain(pa.array(values, pa.binary()))
-
-
-def opened(framing: Framing, *, block_size: int = 100) -> BlockGzipFile:
-    encoder = block_gzip_format(BlockGzip(framing, block_size)).open(None)
-    assert isinstance(encoder, BlockGzipFile)
-    return encoder
-
-
-def written(framing: Framing, *appends: Values, block_size: int = 100) -> tuple[bytes, list[dict[str, int]]]:
-    """The object and its chunks."""
-    encoder = opened(framing, block_size=block_size)
-    for values in appends:
-        encoder.append(values)
-    encoder.finish()
-    return encoder.take(), chunks(encoder)
-
-
-def chunks(encoder: BlockGzipFile, first_offset: int = 0) -> list[dict[str, int]]:
-    found: list[dict[str, int]] = json.loads(encoder.index(first_offset))["chunks"]
-    return found
 
 
 def block_contents(content: bytes, index: list[dict[str, int]]) -> list[bytes]:
@@ -261,7 +239,7 @@ def test_the_size_grows_while_gzip_holds_bytes_back_and_is_exact_in_the_end() ->
 record_texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120))
 @given(
     records=st.lists(st.tuples(record_texts, st.none() | st.binary(max_size=4)), max_size=40),
     cuts=st.lists(st.integers(0, 40), max_size=4),

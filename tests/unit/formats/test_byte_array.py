@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import gzip
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.formats.byte_array import byte_array_format
-from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects, Plain, Values
 from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaType
+from tests.support.runs import run_of
 
 BYTES = ConnectSchema(SchemaType.BYTES, optional=True)
-
-
-def run_of(values: Values, schema: ConnectSchema | None) -> Run:
-    return Run(np.arange(len(values)), np.zeros(len(values), np.int64), values, schema)
 
 
 def written(values: list[bytes], *, separator: bytes, gzip_level: int | None, cuts: int = 1) -> bytes:

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,7 +24,9 @@ from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.schemas.inference import infer_table
 from tests.support.configurations import TIME, TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, pieces
+from tests.support.runs import run_of
 
 SCHEMA = read_schema({
     "type": "struct",
@@ -84,7 +85,7 @@ def read(content: bytes, extension: str) -> list[Any]:
 
 
 @ONE_BY_FORMAT
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 @given(
     # from 2 on: with the first record alone, the list is null and its column, settled in the first row group, becomes text
     cuts=st.lists(st.integers(2, 200), max_size=8),
@@ -160,10 +161,6 @@ def test_a_file_with_inferred_columns_takes_only_what_fits_its_first_row_group(l
     encoder.compact()
 
     assert encoder.fits(inferred([{"a": 5}, later])) is fits
-
-
-def run_of(values: Values, schema: ConnectSchema | None) -> Run:
-    return Run(np.arange(len(values)), np.zeros(len(values), np.int64), values, schema)
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from kafka_s3.config.validate import validate
 from kafka_s3.local.memory import MemoryRecord
+from tests.support.entry_points import install
 from tests.support.memory_world import BASE, ORDERS, START_MS, World
 
 MODULE = """
@@ -31,15 +31,8 @@ OWN = {
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "shouting_format.py").write_text(MODULE, encoding="utf-8")
-    info = tmp_path / "shouting-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text(
-        "[kafka_s3.formats]\nshouting = shouting_format:shouting\n", encoding="utf-8"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("shouting_format", None)
+    entry = "shouting = shouting_format:shouting"
+    install(tmp_path, monkeypatch, module="shouting_format", source=MODULE, group="kafka_s3.formats", entry=entry)
 
 
 @pytest.mark.usefixtures("installed")

@@ -24,7 +24,7 @@ HEADERS = [[{"key": "a", "value": "1.5"}], [{"key": "b", "value": "x"}, {"key": 
 NAME = "topics/orders/partition=0/orders+0+0000000000"
 
 
-def world_of(**config: str) -> World:
+def world_with_keys(**config: str) -> World:
     on = {"flush.size": "2", "store.kafka.keys": "true", "key.converter": STRINGS, "keys.format.class": FORMATS["json"]}
     world = World({**on, **{name.replace("_", "."): value for name, value in config.items()}})
     world.start()
@@ -47,18 +47,18 @@ def avro(content: bytes) -> tuple[Any, list[Any]]:
 
 
 def test_keys_as_json_are_lines() -> None:
-    assert found(world_of(), ".keys") == (".json", b'"k0"\n"k1"\n')
+    assert found(world_with_keys(), ".keys") == (".json", b'"k0"\n"k1"\n')
 
 
 def test_keys_as_avro_have_the_type_of_the_key() -> None:
-    extension, content = found(world_of(keys_format_class=FORMATS["avro"]), ".keys")
+    extension, content = found(world_with_keys(keys_format_class=FORMATS["avro"]), ".keys")
 
     assert extension == ".avro"
     assert avro(content) == (["null", "string"], ["k0", "k1"])
 
 
 def test_keys_as_parquet_are_wrapped() -> None:
-    extension, content = found(world_of(keys_format_class=FORMATS["parquet"]), ".keys")
+    extension, content = found(world_with_keys(keys_format_class=FORMATS["parquet"]), ".keys")
 
     assert extension == ".snappy.parquet"
     assert pq.read_table(io.BytesIO(content)).to_pylist() == [{"key": "k0"}, {"key": "k1"}]
@@ -72,11 +72,11 @@ def test_keys_as_bytes_are_raw() -> None:
         "keys_format_class": FORMATS["bytes"],
     }
 
-    assert found(world_of(**config), ".keys") == (".bin", b"k0\nk1\n")
+    assert found(world_with_keys(**config), ".keys") == (".bin", b"k0\nk1\n")
 
 
 def test_headers_as_json_are_wrapped_in_an_object() -> None:
-    world = world_of(store_kafka_headers="true", headers_format_class=FORMATS["json"])
+    world = world_with_keys(store_kafka_headers="true", headers_format_class=FORMATS["json"])
     extension, content = found(world, ".headers")
 
     assert extension == ".json"
@@ -84,7 +84,9 @@ def test_headers_as_json_are_wrapped_in_an_object() -> None:
 
 
 def test_headers_as_avro_are_a_top_level_array() -> None:
-    extension, content = found(world_of(store_kafka_headers="true", headers_format_class=FORMATS["avro"]), ".headers")
+    extension, content = found(
+        world_with_keys(store_kafka_headers="true", headers_format_class=FORMATS["avro"]), ".headers"
+    )
     schema, records = avro(content)
 
     assert extension == ".avro"
@@ -95,7 +97,7 @@ def test_headers_as_avro_are_a_top_level_array() -> None:
 
 def test_headers_as_parquet_are_wrapped() -> None:
     extension, content = found(
-        world_of(store_kafka_headers="true", headers_format_class=FORMATS["parquet"]), ".headers"
+        world_with_keys(store_kafka_headers="true", headers_format_class=FORMATS["parquet"]), ".headers"
     )
 
     assert extension == ".snappy.parquet"
@@ -106,7 +108,9 @@ def test_headers_as_parquet_are_wrapped() -> None:
 
 @pytest.mark.parametrize("values", ["json", "avro"])
 def test_the_objects_of_a_file_are_completed_values_keys_headers(values: str) -> None:
-    world = world_of(format_class=FORMATS[values], store_kafka_headers="true", headers_format_class=FORMATS["json"])
+    world = world_with_keys(
+        format_class=FORMATS[values], store_kafka_headers="true", headers_format_class=FORMATS["json"]
+    )
     completed = [key.removeprefix(NAME) for verb, key in world.calls if verb == "complete_upload"]
 
     assert completed == [f".{values}", ".keys.json", ".headers.json"]

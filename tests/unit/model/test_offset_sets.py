@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.model.offset_sets import OffsetSet
+from tests.support.examples import examples
 
 OFFSETS = st.sets(st.integers(0, 60))
 
@@ -15,7 +16,7 @@ def content(offsets: OffsetSet) -> set[int]:
     return {offset for first, last in offsets.ranges for offset in range(first, last + 1)}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(OFFSETS, OFFSETS, st.integers(-1, 61))
 def test_it_behaves_as_a_set(left: set[int], right: set[int], cut: int) -> None:
     a, b = OffsetSet.of(left), OffsetSet.of(right)

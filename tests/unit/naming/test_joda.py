@@ -22,6 +22,7 @@ from kafka_s3.naming.joda import (
 )
 from kafka_s3.naming.joda.calendar import date_of, days_of, fields
 from kafka_s3.naming.joda.zones import offset_ms
+from tests.support.examples import examples
 
 ZONES = [
     "UTC",
@@ -135,7 +136,7 @@ def test_offsets_of_many_instants_are_the_offsets_of_each(at: list[int], where: 
     assert offsets_ms(zone(where), np.array(at, np.int64)).tolist() == [offset_ms(zone(where), one) for one in at]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(modern, min_size=1, max_size=30),
     st.sampled_from(ZONES),

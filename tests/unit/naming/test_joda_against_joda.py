@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafka_s3.naming.joda import BucketNames, Pattern, bucket_start, check_pattern, parse_instant, parse_timestamp, zone
 from kafka_s3.naming.joda.distinct import distinct, first_rows
 from kafka_s3.naming.joda.zones import offset_ms
+from tests.support.examples import examples
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -72,7 +73,7 @@ def test_bucket_starts_at_changes_of_clocks_are_jodas(where: str, duration: int,
     st.sampled_from(["UTC", "Europe/Paris", "America/Los_Angeles", "Australia/Lord_Howe", "Asia/Kathmandu", "+05:45"]),
     st.sampled_from([1000, 45 * MINUTE, HOUR, DAY, 7 * DAY]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 def test_many_instants_get_the_buckets_and_names_of_each(at: list[int], where: str, duration: int) -> None:
     tz, column = zone(where), np.array(at, np.int64)
     each = [int(bucket_start(np.array([one]), duration, tz)[0]) for one in at]

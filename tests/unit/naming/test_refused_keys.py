@@ -17,6 +17,7 @@ from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.refused_keys import LONGEST_KEY, refusal
 from tests.support.configurations import FIELD, STATE, TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import BASE, ORDERS, START_MS, World
 
 STAGE = "TASK_PUT"
@@ -105,7 +106,7 @@ def test_the_older_name_of_percent_means_the_same() -> None:
     assert problem.remedy == "Did you mean percent?"
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(
         st.text(st.sampled_from("./a%_\n") | st.characters(exclude_categories=["Cs"]), max_size=12),

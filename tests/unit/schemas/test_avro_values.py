@@ -27,6 +27,7 @@ from kafka_s3.schemas.connect import (
     SchemaType,
     read_schema,
 )
+from tests.support.examples import examples
 
 SINK = AvroOptions()
 COLOUR = {"type": "enum", "name": "Colour", "symbols": ["RED", "GREEN", "BLUE"]}
@@ -195,7 +196,7 @@ def test_data_cut_anywhere_is_refused() -> None:
 
 
 @given(data=st.binary(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 def test_any_bytes_give_a_value_or_a_schema_error(data: bytes) -> None:
     for avro in (ENVELOPE, ANYTHING, {"type": "array", "items": ENVELOPE}):
         decode = measuring_decoder(avro, connect_schema(avro, options=SINK))
@@ -382,7 +383,7 @@ def optional(schema: ConnectSchema) -> ConnectSchema:
 
 
 @given(data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_any_value_of_any_schema_comes_back(data: st.DataObject) -> None:
     schema, values = data.draw(schemas_with_values())
     value = data.draw(values)

@@ -16,19 +16,16 @@ from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.spark.task import Task
 from tests.support.configurations import TOLERANT
+from tests.support.examples import examples
+from tests.support.letters import LETTERS
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 
 Facts: TypeAlias = dict[str, Any]
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 BYTES = st.none() | st.binary(max_size=20)
-LETTERS = st.builds(
-    DeadLetter, topic=st.text(max_size=5), partition=st.integers(0, 9), offset=st.integers(0, 2**63), timestamp=st.none() | st.integers(0),
-    key=BYTES, value=BYTES, headers=st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=3).map(tuple), stage=st.text(max_size=5),
-    component=st.text(max_size=5), exception=st.text(max_size=5), message=st.text(),
-)  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(st.lists(LETTERS, max_size=4))
 def test_a_dead_letter_file_gives_back_what_was_written(letters: list[DeadLetter]) -> None:
     assert read_lines(write_lines(letters)) == letters

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText
 from kafka_s3.task.partitioners import custom
 from kafka_s3.wiring.pipeline import make_pipeline
+from tests.support.entry_points import install
 
 MODULE = """
 import numpy as np
@@ -32,15 +32,10 @@ class EvenOdd:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "even_odd_partitioner.py").write_text(MODULE, encoding="utf-8")
-    info = tmp_path / "even_odd-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: even-odd\nVersion: 1.0\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text(
-        "[kafka_s3.partitioners]\neven_odd = even_odd_partitioner:EvenOdd\n", encoding="utf-8"
+    entry = "even_odd = even_odd_partitioner:EvenOdd"
+    install(
+        tmp_path, monkeypatch, module="even_odd_partitioner", source=MODULE, group="kafka_s3.partitioners", entry=entry
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    sys.modules.pop("even_odd_partitioner", None)
 
 
 CONFIG = {

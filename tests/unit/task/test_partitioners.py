@@ -22,6 +22,7 @@ from kafka_s3.task.partitioners import (
     TimePartitioner,
     custom,
 )
+from tests.support.runs import run_of
 
 ORDERS = TopicPartition("orders", 3)
 FIELDS = [
@@ -36,10 +37,6 @@ NESTED = {
     "fields": [{"field": "s", "type": "string", "optional": True}],
 }
 SCHEMA = read_schema({**STRUCT, "fields": [*STRUCT["fields"], NESTED, DAY]})
-
-
-def run_of(values: Any, schema: ConnectSchema | None) -> Run:
-    return Run(np.arange(100, 100 + len(values)), np.zeros(len(values), np.int64), values, schema)
 
 
 def directories(partitioner: Partitioner, run: Run, times: list[int] | None = None) -> list[str | None]:

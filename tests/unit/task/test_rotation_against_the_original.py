@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason
 from tests.support.configurations import FIELD, TIME
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World
 
 MINUTE = 60_000
@@ -137,7 +138,7 @@ RECORDS = st.lists(
 )  # offset step, minutes since the record before (late ones too), directory
 DELIVERIES = st.lists(st.tuples(st.integers(0, 9), st.integers(-20, 200)), max_size=10)  # records, minutes of the clock
 CLOCK_SET_BACK = st.lists(st.tuples(st.integers(0, 9), st.integers(-200, 200)), max_size=10)
-QUICK = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 
 
 def made(steps: list[tuple[int, int, str]]) -> list[Record]:
@@ -213,7 +214,7 @@ def test_under_a_clock_that_is_set_back_each_record_is_written_once_and_the_sche
     assert not world.store.uploads
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(st.integers(1, 6), RULES, RECORDS, DELIVERIES)
 def test_a_restart_changes_no_object_that_depends_on_records_only(at, rules, steps, deliveries) -> None:
     assume(rules.schedule_ms < 0 and rules.extractor != "Wallclock")

@@ -17,6 +17,8 @@ from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.storage.faults import Fault, Moment
 from tests.support.configurations import FIELD, STATE, TIME, TOLERANT
+from tests.support.deaths import Died
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, rows
 
 FORMATS = {
@@ -52,7 +54,7 @@ def versioned(version: int, n: int) -> bytes:
     return message(version, FIELDS[version], {field["field"]: payload[field["field"]] for field in FIELDS[version]})
 
 
-def world_of(config: dict[str, str], values: Sequence[bytes | None], *, hours: Sequence[int] = ()) -> World:
+def world_of_values(config: dict[str, str], values: Sequence[bytes | None], *, hours: Sequence[int] = ()) -> World:
     """One cycle over these values, the n-th with the key `k<n>` and, if given, its hour."""
     world = World({"flush.size": "4", **ENVELOPES, **TOLERANT, **config})
     world.start()
@@ -111,7 +113,7 @@ def test_a_file_closes_or_the_record_is_projected(
     format_class: str, mode: str, versions: list[int], expected: list[list[int]]
 ) -> None:
     values = [versioned(version, n) for n, version in enumerate(versions)]
-    world = world_of({"format.class": format_class, "schema.compatibility": mode}, values)
+    world = world_of_values({"format.class": format_class, "schema.compatibility": mode}, values)
     closed = [group for group in expected if len(group) == 4 or group is not expected[-1]]
 
     assert [[row["n"] for row in content] for content in files(world)] == closed
@@ -130,7 +132,7 @@ def test_a_file_closes_or_the_record_is_projected(
 @pytest.mark.parametrize("mode", ["BACKWARD", "FORWARD", "FULL"])
 def test_records_without_a_version_beside_others_are_dead_letters(mode: str) -> None:
     bare = message(None, FIELDS[2], {"n": 1, "a": None})
-    world = world_of({"format.class": FORMATS["avro"], "schema.compatibility": mode},
+    world = world_of_values({"format.class": FORMATS["avro"], "schema.compatibility": mode},
                      [versioned(1, 0), bare, versioned(1, 2), versioned(1, 3), bare, versioned(1, 5)])  # fmt: skip
 
     assert files(world) == [[{"n": n} for n in (0, 2, 3, 5)]]
@@ -140,13 +142,13 @@ def test_records_without_a_version_beside_others_are_dead_letters(mode: str) -> 
 def test_a_topic_of_one_schema_needs_no_version() -> None:
     bare = [message(None, FIELDS[1], {"n": n}) for n in range(4)]
 
-    assert files(world_of({"schema.compatibility": "BACKWARD"}, bare)) == [[{"n": n} for n in range(4)]]
+    assert files(world_of_values({"schema.compatibility": "BACKWARD"}, bare)) == [[{"n": n} for n in range(4)]]
 
 
 @pytest.mark.parametrize("mode", ["BACKWARD", "FORWARD", "FULL", "NONE"])
 @pytest.mark.parametrize("other", [message(1, ALIEN, {"n": "x"}), message(1, FIELDS[1], {"n": 1}, name="another")])
 def test_a_schema_that_cannot_be_projected_closes_the_file_in_every_mode(mode: str, other: bytes) -> None:
-    world = world_of(
+    world = world_of_values(
         {"schema.compatibility": mode, "flush.size": "2"},
         [versioned(1, 0), other, other, versioned(1, 3), versioned(1, 4)],
     )
@@ -161,7 +163,7 @@ UNIFY = {"schema.compatibility.unify": "true"}
 
 
 @BOTH
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12))
 @given(
     versions=st.lists(st.sampled_from([1, 2, 3]), min_size=4, max_size=13), batch_size=st.sampled_from([1, 3, 10_000])
 )
@@ -197,14 +199,14 @@ def test_incompatible_schemas_close_a_unified_file(format_class: str) -> None:
         versioned(2, 6),
         versioned(1, 7),
     ]
-    world = world_of({**UNIFY, "format.class": format_class}, values)
+    world = world_of_values({**UNIFY, "format.class": format_class}, values)
 
     assert [[row["n"] for row in content] for content in files(world)] == [[0, 1], ["x", "x"], [4, 5, 6, 7]]
     assert reasons(world) == [Reason.SCHEMA, Reason.SCHEMA, Reason.FLUSH_SIZE]
 
 
 def test_a_unified_file_names_the_widest_schema_in_the_log() -> None:
-    world = world_of(UNIFY, [versioned(version, n) for n, version in enumerate([1, 3, 2, 1])])
+    world = world_of_values(UNIFY, [versioned(version, n) for n, version in enumerate([1, 3, 2, 1])])
 
     assert [file.schema for entry in world.entries() for file in entry.files] == ["order v3"]
 
@@ -215,7 +217,7 @@ def test_versions_that_share_a_directory_only_are_unified_directory_by_directory
     one, two = ([{"field": "d", "type": "string"}, *FIELDS[version]] for version in (1, 2))
     values = [message(1, one, {"d": "x", "n": 0}), message(2, two, {"d": "y", "n": 1, "a": 1}),
               message(2, two, {"d": "x", "n": 2, "a": 2}), message(2, two, {"d": "y", "n": 3, "a": 3})]  # fmt: skip
-    world = world_of({**UNIFY, **field, "format.class": format_class}, values)
+    world = world_of_values({**UNIFY, **field, "format.class": format_class}, values)
 
     assert files(world) == [
         [{"d": "x", "n": 0, "a": None}, {"d": "x", "n": 2, "a": 2}], [{"d": "y", "n": 1, "a": 1}, {"d": "y", "n": 3, "a": 3}],
@@ -228,7 +230,7 @@ TOMBSTONES = {**STRINGS, "behavior.on.null.values": "write"}
 
 
 def test_tombstones_have_a_directory_of_their_own_with_keys_only() -> None:
-    world = world_of(TOMBSTONES, [versioned(1, 0), None, versioned(1, 2), None])
+    world = world_of_values(TOMBSTONES, [versioned(1, 0), None, versioned(1, 2), None])
 
     assert dict(contents(world)) == {
         "topics/orders/partition=0/orders+0+0000000000.json": [{"n": 0}, {"n": 2}],
@@ -259,7 +261,7 @@ def test_tombstones_change_no_partition_of_time(change: str) -> None:
         "rotate.file.on.partition.change": change,
     }
     values = [versioned(1, n) if n % 2 == 0 else None for n in range(6)]
-    world = world_of(rotating, values)
+    world = world_of_values(rotating, values)
 
     assert dict(contents(world)) == {
         "topics/orders/h=10/orders+0+0000000000.json": [{"n": 0}, {"n": 2}, {"n": 4}],
@@ -270,7 +272,7 @@ def test_tombstones_change_no_partition_of_time(change: str) -> None:
 
 def test_the_interval_passes_by_the_time_of_tombstones_too() -> None:
     rotating = {**TIME, **TOMBSTONES, "rotate.interval.ms": "3600000", "flush.size": "100"}
-    world = world_of(rotating, [versioned(1, 0), None, None, versioned(1, 3)], hours=[0, 0, 1, 3])
+    world = world_of_values(rotating, [versioned(1, 0), None, None, versioned(1, 3)], hours=[0, 0, 1, 3])
     found = dict(contents(world))
 
     assert found["topics/orders/h=10/orders+0+0000000000.json"] == [{"n": 0}]
@@ -288,7 +290,7 @@ def test_the_interval_passes_by_the_time_of_tombstones_too() -> None:
     ],
 )
 def test_the_schema_name_goes_before_or_after_the_directories(affix: str, directory: str) -> None:
-    world = world_of({"s3.schema.partition.affix.type": affix, "flush.size": "1"}, [versioned(1, 0)])
+    world = world_of_values({"s3.schema.partition.affix.type": affix, "flush.size": "1"}, [versioned(1, 0)])
 
     assert [key for key, _ in contents(world)] == [f"topics/orders/{directory}/orders+0+0000000000.json"]
 
@@ -302,7 +304,7 @@ def test_schemas_of_two_names_have_a_directory_each_and_a_nameless_one_has_null(
         versioned(1, 3),
         None,
     ]
-    found = dict(contents(world_of(affix, values)))
+    found = dict(contents(world_of_values(affix, values)))
 
     assert {key.rpartition("/")[0]: content for key, content in found.items() if ".keys" not in key} == {
         "topics/orders/partition=0/schema_name=order": [{"n": 0}, {"n": 3}],
@@ -313,10 +315,6 @@ def test_schemas_of_two_names_have_a_directory_each_and_a_nameless_one_has_null(
 
 
 # ------------------------------------------------------------ crashes between the objects of a file
-
-
-class Died(BaseException):
-    """The process is gone."""
 
 
 def is_key(key: str) -> bool:

@@ -6,7 +6,6 @@ import json
 from datetime import UTC
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -14,12 +13,9 @@ from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP, JsonText, Objects, Plain
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.task.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
+from tests.support.runs import run_of
 
 NOW = 1_700_000_000_000
-
-
-def run_of(values: Any, schema: ConnectSchema | None = None, timestamps: list[int] | None = None) -> Run:
-    return Run(np.arange(len(values)), np.array(timestamps or [5] * len(values), np.int64), values, schema)
 
 
 def times(extractor: TimestampExtractor, run: Run) -> list[int | None]:
@@ -41,7 +37,7 @@ def test_wallclock_is_the_delivery() -> None:
 
 
 def test_record_is_the_record_timestamp_or_a_failure_that_may_be_skipped() -> None:
-    run = run_of(Objects([1, 2]), None, [7, NO_TIMESTAMP])
+    run = run_of(Objects([1, 2]), timestamps=[7, NO_TIMESTAMP])
 
     assert times(RecordTimestamp(), run) == [7, None]
     assert [failure.stops_original for failure in RecordTimestamp().extract(run, NOW).failures] == [False]

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.task.uploads import FileUpload, spill_folder
+from tests.support.examples import examples
 
 STEPS = st.lists(st.binary(max_size=40) | st.none(), max_size=20)  # bytes to add, or None to spill
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS, st.integers(1, 30))
 def test_the_object_holds_all_bytes_in_parts_of_the_given_size(
     tmp_path: Path, steps: list[bytes | None], part_size: int

@@ -34,7 +34,7 @@ from tests.support.memory_world import ORDERS, START_MS, World
 SECOND = TopicPartition("orders", 1)
 
 
-def world_of(records: int = 7, **config: str) -> World:
+def world_at_work(records: int = 7, **config: str) -> World:
     world = World({"flush.size": "2", **config})
     world.add(range(records))
     world.start()
@@ -55,7 +55,7 @@ def shown(*things: object) -> str:
 
 
 def test_a_place_says_what_log_kafka_and_group_know() -> None:
-    world = world_of()
+    world = world_at_work()
     world.kafka.create(SECOND, start=5)
     rows = rows_of(world)
 
@@ -88,7 +88,7 @@ def test_dead_letters_beyond_the_frontier_are_counted() -> None:
 
 
 def test_going_ahead_is_a_gap_and_the_sink_goes_on_there() -> None:
-    world = world_of()
+    world = world_at_work()
     world.add(range(7, 12))
     entry = write_positions(world.log(), world.kafka, {ORDERS: 10})
 
@@ -102,7 +102,7 @@ def test_going_ahead_is_a_gap_and_the_sink_goes_on_there() -> None:
 
 
 def test_going_back_is_no_gap_and_writes_the_records_again() -> None:
-    world = world_of()
+    world = world_at_work()
     entry = write_positions(world.log(), world.kafka, {ORDERS: 3})
 
     assert entry is not None
@@ -113,7 +113,7 @@ def test_going_back_is_no_gap_and_writes_the_records_again() -> None:
 
 
 def test_a_running_driver_is_fenced_by_a_move() -> None:
-    world = world_of()
+    world = world_at_work()
     write_positions(world.log(), world.kafka, {ORDERS: 7})
     world.add(range(7, 10))
 
@@ -134,7 +134,7 @@ def test_a_sink_without_a_log_gets_its_first_position() -> None:
 
 
 def test_standing_there_already_writes_no_position() -> None:
-    world = world_of()
+    world = world_at_work()
     assert moves_to(world.log().load(), {ORDERS: 6}) == []
     assert write_positions(world.log(), world.kafka, {ORDERS: 6}) is None
 
@@ -148,7 +148,7 @@ def test_recorded_dead_letters_are_kept_ahead_and_tried_again_behind(
 
 
 def test_a_driver_that_committed_lately_is_not_fenced_by_accident() -> None:
-    world = world_of()
+    world = world_at_work()
     log = world.log()
     log.load()
     with pytest.raises(DriverAtWork, match=r"driver .+ wrote entry \d+ 60 s ago.*--force.*fenced"):
@@ -200,7 +200,7 @@ def test_another_time_is_refused() -> None:
 
 
 def test_a_time_is_looked_up_and_the_head_stands_for_the_future() -> None:
-    world = world_of()
+    world = world_at_work()
     world.add(range(7, 9), timestamp=START_MS + 5000)
     rows = rows_of(world).values()
 
@@ -209,7 +209,7 @@ def test_a_time_is_looked_up_and_the_head_stands_for_the_future() -> None:
 
 
 def test_a_recreated_topic_and_another_cluster_are_refused() -> None:
-    world = world_of()
+    world = world_at_work()
     world.kafka.ids["orders"] = "another"
     with pytest.raises(TopicRecreated, match=r"behavior\.on\.lost\.offsets=gap"):
         write_positions(world.log(), world.kafka, {ORDERS: 3})
@@ -221,7 +221,7 @@ def test_a_recreated_topic_and_another_cluster_are_refused() -> None:
 
 def died_before_publication(*, records_begin: int = 0) -> World:
     """A sink whose last entry, of offsets 6 and 7, has lost its upload."""
-    world = world_of()
+    world = world_at_work()
     world.add([7])
     world.start([failure("complete_upload", None)])
     assert not world.sink.cycle()
@@ -259,7 +259,7 @@ def test_a_move_records_a_gap_where_upload_and_records_are_gone() -> None:
 
 
 def test_an_object_that_was_published_and_then_deleted_is_no_obstacle_to_a_move() -> None:
-    world = world_of()
+    world = world_at_work()
     world.store.delete(world.entries()[-1].files[-1].key)
     world.kafka.trim(ORDERS, start=6)
 
@@ -267,7 +267,7 @@ def test_an_object_that_was_published_and_then_deleted_is_no_obstacle_to_a_move(
 
 
 def test_a_topic_that_the_sink_does_not_read_is_named() -> None:
-    rows = rows_of(world_of()).values()
+    rows = rows_of(world_at_work()).values()
     assert [place.topic_partition for place in chosen(rows, ["orders"])] == [ORDERS]
     with pytest.raises(ConfigError, match=r"order.*It reads orders"):
         chosen(rows, ["order"])

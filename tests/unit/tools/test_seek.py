@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 import typer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -115,7 +115,6 @@ def test_wider_numbers_are_not_cut() -> None:
     assert parse_data_key(key, "") == DataKey("t", 123456, 1234567890123, DAY)
 
 
-@settings(deadline=None)
 @given(
     topic=st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True),
     partition=st.integers(0, 10**6),

@@ -5,25 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kafka_s3.config.validate import validate
+from tests.support.memory_world import BASE
 
-BASE = {
-    "name": "orders",
-    "connector.class": "io.confluent.connect.s3.S3SinkConnector",
-    "topics": "orders",
-    "s3.bucket.name": "bucket",
-    "storage.class": "io.confluent.connect.s3.storage.S3Storage",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "kafka.bootstrap.servers": "localhost:9092",
-    "flush.size": "10",
-    "delta.enable": "true",
-}
+CONFIG = {**BASE, "value.converter.schemas.enable": "true", "flush.size": "10", "delta.enable": "true"}
 FORMAT = "io.confluent.connect.s3.format."
 
 
 @pytest.mark.parametrize("name", ["json.JsonFormat", "avro.AvroFormat", "bytearray.ByteArrayFormat"])
 def test_tables_need_parquet_and_the_report_says_so_once(name: str) -> None:
     converter = {"value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter"} if "byte" in name else {}
-    [problem] = validate({**BASE, "format.class": FORMAT + name, **converter}).problems
+    [problem] = validate({**CONFIG, "format.class": FORMAT + name, **converter}).problems
     assert problem.key == "delta.enable"
     assert "needs Parquet objects" in problem.rule
     assert "parquet.ParquetFormat" in problem.remedy
@@ -31,18 +22,18 @@ def test_tables_need_parquet_and_the_report_says_so_once(name: str) -> None:
 
 @pytest.mark.parametrize(("key", "value"), [("directory.delim", "_"), ("file.delim", "/")])
 def test_tables_need_a_folder_of_their_own(key: str, value: str) -> None:
-    problems = validate({**BASE, "format.class": f"{FORMAT}parquet.ParquetFormat", key: value}).problems
+    problems = validate({**CONFIG, "format.class": f"{FORMAT}parquet.ParquetFormat", key: value}).problems
     assert key in [problem.key for problem in problems]
 
 
 def test_modes_are_those_of_databricks_in_any_case() -> None:
-    parquet = {**BASE, "format.class": f"{FORMAT}parquet.ParquetFormat"}
+    parquet = {**CONFIG, "format.class": f"{FORMAT}parquet.ParquetFormat"}
     settings = validate({**parquet, "delta.schema.evolution.mode": "failonnewcolumns"}).usable()
     assert settings.text("delta.schema.evolution.mode") == "failOnNewColumns"
     assert validate({**parquet, "delta.schema.evolution.mode": "merge"}).problems
 
 
-TABLES = {**BASE, "format.class": f"{FORMAT}parquet.ParquetFormat"}
+TABLES = {**CONFIG, "format.class": f"{FORMAT}parquet.ParquetFormat"}
 
 
 @pytest.mark.parametrize("topics", [{"topics": "orders,refunds"}, {"topics": "", "topics.regex": "o.*"}])

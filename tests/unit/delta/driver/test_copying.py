@@ -19,20 +19,17 @@ from kafka_s3.model.errors import ConfigError, RecordError, TableRefused, TableU
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.table_names import TableName, TableNames, fault, place
-from kafka_s3.storage.faults import Fault, FaultyStore, Moment, raising
+from kafka_s3.storage.faults import Fault, FaultyStore, Moment
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.tools.dead_letters.replay import make_replay
 from kafka_s3.wiring.pipeline import make_pipeline
 from kafka_s3.wiring.sink import build_sink
+from tests.support.deaths import Died, strikes
 from tests.support.delta_world import PARQUET, Warnings
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 
 SPARK = {"delta.writer": "spark", "delta.table.name": "main.raw.${topic}"}
 OTHER = TopicPartition("refunds", 0)
-
-
-class Died(BaseException):
-    """The process is gone."""
 
 
 class CopyWorld:
@@ -93,10 +90,6 @@ class CopyWorld:
 @pytest.fixture
 def world() -> CopyWorld:
     return CopyWorld()
-
-
-def strikes(verb: str, key: str, moment: Moment) -> Fault:
-    return Fault(verb, raising(Died()), moment, 1, lambda at: key in at)  # type: ignore[arg-type]  # dies, does not fail
 
 
 def test_the_log_of_before_is_one_append_and_each_later_entry_another(world: CopyWorld) -> None:

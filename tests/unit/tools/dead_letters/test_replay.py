@@ -21,6 +21,7 @@ from kafka_s3.tools.positions import DriverAtWork, check_idle, write_positions
 from kafka_s3.wiring.pipeline import state_paths
 from kafka_s3.wiring.sink import tagging_of
 from tests.support.configurations import TIME, TOLERANT
+from tests.support.deaths import Died
 from tests.support.memory_world import BASE, ORDERS, START_MS, World, settings_of
 
 OTHER = TopicPartition("orders", 1)
@@ -252,10 +253,6 @@ def test_objects_are_tagged_as_always() -> None:
 
 
 # ---------------------------------------------------------------- crashes
-
-
-class Died(BaseException):
-    """The process is gone."""
 
 
 def made_by_replay(name: str) -> bool:
@@ -514,6 +511,21 @@ def test_above_the_ceiling_the_sink_stops_with_numbers_reason_and_way_out_and_le
     )
     assert "raise errors.deadletter.max.ratio" in text
     assert (dict(world.store.objects), len(world.entries()), world.store.uploads) == (before, entries, {})
+
+
+def test_above_the_ceiling_letters_that_were_committed_before_stay_as_they_are() -> None:
+    world = flooded(99, 99)  # a batch that is small enough
+    work_off(world)
+    [key] = [file.key for entry in world.entries() for file in entry.files if file.role is Role.DEAD_LETTER]
+    before = world.store.get(key)
+    write_positions(world.log(), world.kafka, {ORDERS: 0})
+    world.start()
+    for offset in range(99, 120):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"text"))
+    with pytest.raises(RecordError):
+        work_off(world)
+
+    assert world.store.get(key) == before
 
 
 @pytest.mark.parametrize(("bad", "of"), [(50, 100), (99, 99), (0, 200)])

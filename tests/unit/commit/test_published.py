@@ -14,14 +14,14 @@ from kafka_s3.model.files import Upload
 from kafka_s3.model.offsets import Gap
 from kafka_s3.storage.faults import Fault, Moment, failure, raising
 from tests.support.configurations import STATE, TOLERANT
-from tests.support.memory_world import ORDERS, World
+from tests.support.memory_world import ORDERS, World, world_of
 
 FIRST = "topics/orders/partition=0/orders+0+0000000000.json"
 SECOND = "topics/orders/partition=0/orders+0+0000000003.json"
 
 
-def world_of(**config: str) -> World:
-    world = World({"flush.size": "3", **config})
+def world_with_an_object(**config: str) -> World:
+    world = world_of(3, **config)
     world.start()
     world.add(range(3))
     world.sink.cycle()
@@ -46,7 +46,7 @@ def abort_all(world: World) -> None:
 @pytest.mark.parametrize("lost", ["fail", "gap"])
 @pytest.mark.parametrize("kept", [True, False])
 def test_an_object_that_was_deleted_since_stays_away(lost: str, kept: bool) -> None:
-    world = world_of(**{"behavior.on.lost.offsets": lost})
+    world = world_with_an_object(**{"behavior.on.lost.offsets": lost})
     world.store.delete(FIRST)
     if not kept:
         world.kafka.trim(ORDERS, start=3)  # retention: every start failed
@@ -59,7 +59,7 @@ def test_an_object_that_was_deleted_since_stays_away(lost: str, kept: bool) -> N
 
 
 def test_an_object_that_was_rewritten_in_place_keeps_its_new_content() -> None:
-    world = world_of()
+    world = world_with_an_object()
     rewrite_in_place(world, FIRST, b'{"n":"compacted"}\n')
     world.start()
 
@@ -67,7 +67,7 @@ def test_an_object_that_was_rewritten_in_place_keeps_its_new_content() -> None:
 
 
 def test_a_start_asks_for_nothing_of_a_published_entry_but_its_marker() -> None:
-    world = world_of()
+    world = world_with_an_object()
     world.start()
 
     touched = [(verb, key) for verb, key in world.calls if key == FIRST or is_marker(key)]
@@ -101,7 +101,7 @@ def test_where_only_the_marker_failed_the_objects_are_not_touched_again() -> Non
 
 
 def test_a_marker_of_a_log_that_was_deleted_says_nothing() -> None:
-    world = world_of()
+    world = world_with_an_object()
     for key in [key for key in world.store.objects if "/commits/" in key or key == FIRST]:
         world.store.delete(key)
     world.start([failure("complete_upload", None)])
@@ -112,7 +112,7 @@ def test_a_marker_of_a_log_that_was_deleted_says_nothing() -> None:
 
 
 def test_a_damaged_marker_is_named_with_what_deleting_it_means() -> None:
-    world = world_of()
+    world = world_with_an_object()
     world.store.put(key := f"{STATE}orders/published/{1:020d}.json", b"[")
 
     with pytest.raises(LogDamaged, match=rf"{key}.*Delete it"):
@@ -120,7 +120,7 @@ def test_a_damaged_marker_is_named_with_what_deleting_it_means() -> None:
 
 
 def test_a_driver_that_was_replaced_takes_no_marker_back() -> None:
-    world = world_of()
+    world = world_with_an_object()
     first = world.sink
     world.add(range(3, 6))
     world.sink.poll()
@@ -215,7 +215,7 @@ def test_a_topic_that_is_gone_with_its_last_upload_is_a_gap_too() -> None:
 
 
 def test_a_driver_that_lost_the_sink_takes_its_uploads_with_it() -> None:
-    world = world_of()
+    world = world_with_an_object()
     first = world.sink
     world.start()
     world.add(range(3, 6))
