@@ -75,7 +75,7 @@ contracts: $(READY) ## which module may import which
 
 conformance: $(READY) ## the cases of the connectors that the sink replaces
 ifneq ($(wildcard $(CONFORMANCE_DIR)/judge.py),)
-	$(BIN)/python $(CONFORMANCE_DIR)/judge.py $(CONFORMANCE_DIR)/cases $(CONFORMANCE_DIR)/vectors \
+	$(BIN)/python $(CONFORMANCE_DIR)/judge.py $(CONFORMANCE_DIR)/cases $(CONFORMANCE_DIR)/vectors $(CONFORMANCE_DIR)/transforms \
 	  --adapter tests/conformance/adapter.py $(CONFORMANCE_ARGS)
 else
 	@echo "conformance: skipped, no cases in $(CONFORMANCE_DIR) (set CONFORMANCE_DIR to where they are)"

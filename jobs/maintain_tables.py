@@ -8,7 +8,7 @@ deletes an object of a sink. Tables that Spark writes (`delta.writer=spark`) are
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import BooleanOptionalAction, Namespace
 
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
@@ -51,7 +51,7 @@ def maintain(settings: Settings, given: Namespace) -> bool:
 
 if __name__ == "__main__":
     parser = job_parser(__doc__, config="A sink's configuration, or a folder with several.")
-    parser.add_argument("--no-optimize", dest="optimize", action="store_false", help="Leave small files as they are.")
+    parser.add_argument("--optimize", action=BooleanOptionalAction, default=True, help="Put small files together.")
     parser.add_argument("--vacuum", type=int, metavar="HOURS", help="Delete replaced files after so many hours.")
     parser.add_argument("--dry-run", action="store_true", help="Only show what there is, and what would be deleted.")
     arguments = parser.parse_args()

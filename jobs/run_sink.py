@@ -24,12 +24,12 @@ from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import end_session, spark_session
-from kafka_s3.tools.jobs import job_parser, job_settings, leave, outcome
+from kafka_s3.tools.jobs import OK, job_parser, job_settings, leave, outcome
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stop_on_signals
 
 
-def main(given: Namespace) -> bool:
+def main(given: Namespace) -> int:
     """Runs the sink until SIGTERM, or with --available-now until what is in Kafka now has been worked off."""
     log_to_stderr(given.log_format, verbosity=given.verbose)
     settings = job_settings(
@@ -52,7 +52,7 @@ def main(given: Namespace) -> bool:
                 run_until_stopped(sink, settings, stop, channel=attendance.channel)
         finally:
             end_session(spark)  # on a platform that shares its session this leaves it alone
-    return True
+    return OK
 
 
 if __name__ == "__main__":

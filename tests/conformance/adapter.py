@@ -25,8 +25,10 @@ from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, decide
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.transforms.classes import chain_of
 from kafka_s3.wiring.pipeline import block_names, make_pipeline
 from kafka_s3.wiring.sink import build_sink
+from tests.conformance import vectors
 
 START_MS = 1705312800000
 OURS = {"compatibility.strict": "true", "kafka.bootstrap.servers": "memory:9092"}
@@ -184,6 +186,19 @@ def wire_format(vector: dict[str, Any]) -> dict[str, Any]:
     return answers
 
 
+def transforms(vector: dict[str, Any]) -> dict[str, Any]:
+    base = {
+        "name": "s", "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "t", "s3.bucket.name": "b",
+        "storage.class": "io.confluent.connect.s3.storage.S3Storage", "flush.size": "1",
+        "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    }  # fmt: skip
+    chain = chain_of(settings_of({**base, **vector["config"]}), now_ms=START_MS, tables=False)
+    assert chain is not None
+    found = chain.apply(vectors.record(vector["record"]))
+    return {"result": None if found is None else vectors.document(found)}
+
+
 DECISIONS = {
     SchemaDecision.WRITE: "write_as_is", SchemaDecision.PROJECT: "project", SchemaDecision.ROLL: "rotate", SchemaDecision.REJECT: "error",
 }  # fmt: skip
@@ -193,6 +208,7 @@ VECTORS: dict[str, Callable[..., dict[str, Any]]] = {
     "partition_path": partition_path,
     "schedule_next_rotation": schedule_next_rotation,
     "timestamp_strings": timestamp_strings,
+    "transforms": transforms,
 }
 
 

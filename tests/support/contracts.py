@@ -104,9 +104,10 @@ def contracts_of(root: Path) -> Contracts:
 
 
 def _importable(requirements: Sequence[str]) -> frozenset[str]:
-    """The names by which installed distributions are imported."""
+    """The names by which distributions are imported: those of what is installed, else as they are written."""
     wanted = {canonicalize_name(Requirement(text).name) for text in requirements}
-    return frozenset(name for name, parts in _distributions().items() if wanted & {*map(canonicalize_name, parts)})
+    installed = {name for name, parts in _distributions().items() if wanted & {*map(canonicalize_name, parts)}}
+    return frozenset({*installed, *(name.replace("-", "_") for name in wanted)})
 
 
 @cache

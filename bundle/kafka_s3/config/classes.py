@@ -125,15 +125,15 @@ CREDENTIALS: Final[Mapping[str, str]] = {
 
 def registered_partitioners() -> tuple[str, ...]:
     """The partitioners that installed packages offer."""
-    return _offered(PARTITIONER_GROUP, tuple(sys.path))
+    return offered(PARTITIONER_GROUP, tuple(sys.path))
 
 
 def registered_formats() -> tuple[str, ...]:
     """The formats without a Java name: Block-GZIP, and those that installed packages offer."""
-    return (BLOCK_GZIP_FORMAT, *_offered(FORMAT_GROUP, tuple(sys.path)))
+    return (BLOCK_GZIP_FORMAT, *offered(FORMAT_GROUP, tuple(sys.path)))
 
 
 @cache
-def _offered(group: str, _path: tuple[str, ...]) -> tuple[str, ...]:
+def offered(group: str, _path: tuple[str, ...]) -> tuple[str, ...]:
     """The names that installed packages offer: kept per import path, for to ask all packages takes longer than all else of a validation."""
     return tuple(sorted(entry_points(group=group).names))

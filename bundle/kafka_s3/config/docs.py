@@ -8,7 +8,7 @@ from typing import Final
 
 from kafka_s3.config import worker
 from kafka_s3.config.option import KnownClass, Option, OptionGroup, OptionStatus, Type
-from kafka_s3.config.options.table import CLOUD_OPTIONS, OPTIONS
+from kafka_s3.config.options.table import CLOUD_OPTIONS, OPTIONS, TRANSFORM_OPTIONS
 
 INTRODUCTION: Final = """# Configuration
 
@@ -39,6 +39,9 @@ A value may hold references, also inside longer text. They are resolved when a r
 | `${secrets:scope/key}`, `${secret:scope/key}` | the variable `KAFKA_S3_SECRET_<SCOPE>_<KEY>` (upper case, everything but letters \
 and digits as `_`), else the file `<scope>/<key>` below the directory in `KAFKA_S3_SECRETS_DIR`, else the Databricks secret |"""
 
+TRANSFORMS: Final = """What each class does, and where it differs: [transforms](transforms.md). The class of a row stands in brackets; `$Key` \
+and `$Value` take the same settings."""
+
 CLOUD: Final = """A configuration with `connector.class=S3_SINK` is read in this spelling. Keys that are not in this table mean \
 what they mean in the tables above; `kafka.bootstrap.servers` has to be added. \
 Records that cannot be written go to the dead letter topic `dlq-<name>`, \
@@ -51,9 +54,9 @@ def configuration_page() -> str:
 
 
 def _chapters() -> Iterator[str]:
-    rows = (*OPTIONS, *CLOUD_OPTIONS)
+    rows = (*OPTIONS, *TRANSFORM_OPTIONS, *CLOUD_OPTIONS)
     for group in OptionGroup:
-        about = f"{CLOUD}\n\n" if group is OptionGroup.CLOUD else ""
+        about = {OptionGroup.CLOUD: f"{CLOUD}\n\n", OptionGroup.TRANSFORMS: f"{TRANSFORMS}\n\n"}.get(group, "")
         yield f"## {group}\n\n{about}{_table(option for option in rows if option.group is group)}"
 
 

@@ -48,6 +48,7 @@ class OptionGroup(StrEnum):
     """The chapters of the reference page."""
 
     FRAMEWORK = "Connector and topics"
+    TRANSFORMS = "Transforms"
     CONVERTERS = "Converters"
     ROTATION = "Rotation and object names"
     PARTITIONER = "Partitioner"

@@ -30,6 +30,7 @@ from kafka_s3.config.rules import delta as rules_delta
 from kafka_s3.config.rules import keys as rules_keys
 from kafka_s3.config.rules import objects as rules_objects
 from kafka_s3.config.rules import records as rules_records
+from kafka_s3.config.rules import transforms as rules_transforms
 from kafka_s3.config.rules.rule import Rule, problem
 from kafka_s3.config.settings import Settings, defaults
 from kafka_s3.config.worker import is_setting, read_worker, remedy_for, under
@@ -43,6 +44,7 @@ PROBLEMS: Final = (
     *rules_clients.PROBLEMS,
     *rules_keys.PROBLEMS,
     *rules_delta.PROBLEMS,
+    *rules_transforms.PROBLEMS,
 )
 WARNINGS: Final = (
     *rules_delivery.WARNINGS,
@@ -50,6 +52,7 @@ WARNINGS: Final = (
     *rules_records.WARNINGS,
     *rules_clients.WARNINGS,
     *rules_keys.WARNINGS,
+    *rules_transforms.WARNINGS,
 )
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,19 @@ Headers: TypeAlias = list[dict[str, str | None]]
 HEADER_CONVERTER: Final = "org.apache.kafka.connect.storage.HeaderConverter"
 NO_KEY: Final = "Key cannot be null with store.kafka.keys=true."
 NO_HEADERS: Final = "Headers cannot be missing, nor be without a value, with store.kafka.headers=true."
+
+
+class RecordDecoder(Protocol):
+    """Turns whole Kafka records into what the writer takes: converters alone, or with transforms behind them."""
+
+    @property
+    def needs_envelopes(self) -> bool:
+        """Whether keys and headers are read."""
+        ...
+
+    def decode(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+        """Runs with their sidecars, failures of every stage, null values. `keys` may be left out where none are needed."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -53,14 +66,9 @@ class RecordConverter:
 
     def decode(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
         """Runs with their sidecars, failures of every stage, and null values. `keys` may be left out where none are needed."""
-        failures: list[Failure] = []
-        sidecars: dict[Role, list[Run]] = {}
         whole = batch
-        if self.key is not None and keys is not None:
-            found = self.key.decode(KafkaBatch(batch.offsets, batch.timestamps, keys, batch.headers))
-            failures += [replace(failure, stage=Stage.KEY_CONVERTER) for failure in found.failures]
-            sidecars[Role.KEY] = found.runs
-            batch = _without(batch, [failure.offset for failure in failures])
+        key_runs, failures = self.keys(batch, keys)
+        batch = without(batch, [failure.offset for failure in failures])
         decoded = self.value.decode(batch)
         runs = decoded.runs
         nulls = decoded.nulls
@@ -68,25 +76,33 @@ class RecordConverter:
             runs, more = self.metadata.added(runs, whole, keys)
             failures += more
         if self.tombstones and nulls:
-            runs, nulls = _with_tombstones(runs, nulls, batch), []
-        runs, refused = self._with_sidecars(runs, sidecars.get(Role.KEY, []), batch)
+            runs, nulls = with_tombstones(runs, nulls, batch), []
+        runs, refused = self._with_sidecars(runs, key_runs, batch)
         return Decoded(runs, failures + decoded.failures + refused, nulls)
+
+    def keys(self, batch: KafkaBatch, keys: pa.Array | None) -> tuple[list[Run], list[Failure]]:
+        """The decoded keys, and those that cannot be decoded; nothing where no key is read."""
+        if self.key is None or keys is None:
+            return [], []
+        found = self.key.decode(KafkaBatch(batch.offsets, batch.timestamps, keys, batch.headers))
+        return found.runs, [replace(failure, stage=Stage.KEY_CONVERTER) for failure in found.failures]
 
     def _with_sidecars(self, runs: list[Run], keys: list[Run], batch: KafkaBatch) -> tuple[list[Run], list[Failure]]:
         refused: list[Failure] = []
         if Role.KEY in self.stores:
-            runs, missing = _with_keys(runs, keys)
+            runs, missing = with_keys(runs, keys)
             refused += [rejection(offset, NO_KEY) for offset in missing]
         if Role.HEADER in self.stores and batch.headers is not None:
-            read, failed = self._headers(batch)
+            read, failed = self.headers(batch)
+            read = [texts if all(text["value"] is not None for text in texts) else [] for texts in read]
             runs, missing = _with_headers(runs, batch, read)
             refused += failed
             unread = {failure.offset for failure in failed}
             refused += [rejection(offset, NO_HEADERS) for offset in missing if offset not in unread]
         return runs, refused
 
-    def _headers(self, batch: KafkaBatch) -> tuple[list[Headers], list[Failure]]:
-        """Each record's headers as names and texts, none where there are none or one is null; and those that cannot be read."""
+    def headers(self, batch: KafkaBatch) -> tuple[list[Headers], list[Failure]]:
+        """Each record's headers as names and texts; and those that cannot be read."""
         assert batch.headers is not None
         read: list[Headers] = []
         failed: list[Failure] = []
@@ -99,7 +115,7 @@ class RecordConverter:
                     Failure(int(batch.offsets[row]), Stage.HEADER_CONVERTER, HEADER_CONVERTER, DATA_EXCEPTION, text)
                 )
                 texts = []
-            read.append(texts if all(text["value"] is not None for text in texts) else [])
+            read.append(texts)
         return read, failed
 
 
@@ -107,11 +123,12 @@ def _text(reader: HeaderReader, raw: bytes | None) -> str | None:
     return None if raw is None else reader(raw)
 
 
-def _without(batch: KafkaBatch, offsets: list[int]) -> KafkaBatch:
+def without(batch: KafkaBatch, offsets: list[int]) -> KafkaBatch:
+    """The batch but for the records at these offsets."""
     return batch.take(np.flatnonzero(~np.isin(batch.offsets, offsets))) if offsets else batch
 
 
-def _with_tombstones(runs: list[Run], nulls: list[int], batch: KafkaBatch) -> list[Run]:
+def with_tombstones(runs: list[Run], nulls: list[int], batch: KafkaBatch) -> list[Run]:
     """The runs with the null values between them as runs of their own, in offset order."""
     dead = np.array(sorted(nulls), np.int64)
     pieces: list[Run] = []
@@ -129,7 +146,7 @@ def _with_tombstones(runs: list[Run], nulls: list[int], batch: KafkaBatch) -> li
     return sorted(pieces, key=lambda piece: int(piece.offsets[0]))
 
 
-def _with_keys(runs: list[Run], keys: list[Run]) -> tuple[list[Run], list[int]]:
+def with_keys(runs: list[Run], keys: list[Run]) -> tuple[list[Run], list[int]]:
     """The runs with their keys, apart where the keys' schemas differ; and the offsets of records without a key."""
     out: list[Run] = []
     missing: list[int] = []

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from kafka_s3.formats.format import Format
 from kafka_s3.formats.text_stream import TextStream
 from kafka_s3.records.runs import Run
-from kafka_s3.records.values import JsonText, Plain, Values
-from kafka_s3.schemas.connect import ConnectSchema
+from kafka_s3.records.values import JsonText, Objects, Plain, Values
+from kafka_s3.schemas.connect import ConnectSchema, SchemaError
 from kafka_s3.schemas.json_form import dumps, to_json
+from kafka_s3.schemas.json_schema_values import has_decimal
 
 RARE_ESCAPES = r"[\x00-\x08\x0b\x0c\x0e-\x1f]"
 ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"))
@@ -22,11 +23,23 @@ ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\
 def json_format(*, gzip_level: int | None, decimals: str) -> Format:
     """JSON lines; `gzip_level` is -1 to 9 or None for plain text, `decimals` BASE64 or NUMERIC."""
     opened = partial(JsonLines, gzip_level=gzip_level, decimals=decimals)
-    return Format("json", ".json" if gzip_level is None else ".json.gz", opened, _as_they_are)
+    return Format("json", ".json" if gzip_level is None else ".json.gz", opened, partial(_fit, decimals))
 
 
-def _as_they_are(run: Run) -> Values:
-    """JSON lines hold any value."""
+def _fit(decimals: str, run: Run) -> Values | str:
+    """JSON lines hold any value, but for a decimal that has more digits than its schema's scale: Protobuf's name a scale of their own."""
+    if (
+        decimals == "NUMERIC"
+        or run.schema is None
+        or not isinstance(run.values, Objects)
+        or not has_decimal(run.schema)
+    ):
+        return run.values
+    try:
+        for item in run.values.objects():
+            to_json(item, run.schema)
+    except SchemaError as error:
+        return f"JSON cannot hold the value: {error}"
     return run.values
 
 

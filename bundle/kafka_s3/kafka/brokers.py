@@ -101,11 +101,11 @@ class KafkaBrokers:
 
     def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Per topic-partition the offset after the last readable record (the last stable offset under `read_committed`)."""
-        return self._offsets(dict.fromkeys(partitions, OffsetSpec.latest()), "read the end offsets")
+        return self._offsets({tp: OffsetSpec.latest() for tp in partitions}, "read the end offsets")
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Per topic-partition the first offset that Kafka still has."""
-        return self._offsets(dict.fromkeys(partitions, OffsetSpec.earliest()), "read the start offsets")
+        return self._offsets({tp: OffsetSpec.earliest() for tp in partitions}, "read the start offsets")
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """Per topic-partition the first offset whose record timestamp (epoch ms) is at or after the given one, None where there is none."""

@@ -95,6 +95,7 @@ class KafkaScan:
                         f"Kafka at {self._servers} did not give the records of {topic_partition}: {error.str()} ({error.name()}). Where "
                         "retention removed them meanwhile, verify again; otherwise check the client's rights (consumer.override.*)."
                     )
-                if message.offset() >= until:
+                offset = message.offset()
+                if offset is None or offset >= until:  # None only before a message was sent
                     return
-                yield message.offset(), message.value()
+                yield offset, message.value()

@@ -48,6 +48,33 @@ class Renamed:
 
 
 @dataclass(frozen=True, slots=True)
+class OfTopic:
+    """The names of records that a transform has sent to another topic: as if they were of that topic.
+
+    Where several topics of Kafka may go there (`keeps_source`) only the folder is the new topic's: the object is called by the topic
+    that its offset belongs to, for two of them have the same offsets.
+    """
+
+    inner: Naming
+    topic: str
+    keeps_source: bool
+
+    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
+        """The key of the file whose first record has that offset."""
+        target = TopicPartition(self.topic, topic_partition.partition)
+        name = topic_partition if self.keeps_source else target
+        return self.inner.within(target.topic, name, encoded_partition, offset=offset, extension=extension)
+
+    def at(self, now_ms: int) -> ObjectNames:
+        """The same names at any time."""
+        return self
+
+    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
+        """None: the layout has no such object."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Naming:
     """The naming settings: `topics.dir`, `directory.delim` (D), `file.delim` (F), `filename.offset.zero.pad.width`."""
 
@@ -58,10 +85,18 @@ class Naming:
 
     def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
         """The key of the file whose first record has that offset. Nothing is escaped, as in the original."""
+        return self.within(
+            topic_partition.topic, topic_partition, encoded_partition, offset=offset, extension=extension
+        )
+
+    def within(
+        self, folder: str, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str
+    ) -> str:
+        """The same in the folder of a topic that may be another one."""
         topic, partition = topic_partition
         name = f"{self.file_delim.join((topic, str(partition), str(offset).zfill(self.pad_width)))}{extension}"
         folders = [self.topics_dir] if self.topics_dir.strip() else []
-        return self.directory_delim.join((*folders, topic, encoded_partition, name))
+        return self.directory_delim.join((*folders, folder, encoded_partition, name))
 
     def at(self, now_ms: int) -> ObjectNames:
         """The same names at any time."""

@@ -23,7 +23,8 @@ class Sidecar:
 class Run:
     """Records of one topic-partition in offset order. `timestamps` are the Kafka records', epoch ms, or `NO_TIMESTAMP`.
 
-    `sidecars` are keys and headers, where they are stored; their n-th value belongs to the n-th record.
+    `sidecars` are keys and headers, where they are stored; their n-th value belongs to the n-th record. `topic` is the one to whose
+    objects the records go, None where no transform has changed it.
     """
 
     offsets: Longs
@@ -31,6 +32,7 @@ class Run:
     values: Values
     schema: ConnectSchema | None
     sidecars: Mapping[Role, Sidecar] = field(default_factory=dict)
+    topic: str | None = None
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -38,7 +40,7 @@ class Run:
     def take(self, rows: Longs) -> Run:
         """The records at these positions."""
         sidecars = {role: Sidecar(sidecar.values.take(rows), sidecar.schema) for role, sidecar in self.sidecars.items()}
-        return Run(self.offsets[rows], self.timestamps[rows], self.values.take(rows), self.schema, sidecars)
+        return Run(self.offsets[rows], self.timestamps[rows], self.values.take(rows), self.schema, sidecars, self.topic)
 
     def slice(self, start: int, stop: int) -> Run:
         """The records `[start, stop)`."""
@@ -48,7 +50,7 @@ class Run:
             role: Sidecar(sidecar.values.slice(start, stop), sidecar.schema) for role, sidecar in self.sidecars.items()
         }
         values = self.values.slice(start, stop)
-        return Run(self.offsets[start:stop], self.timestamps[start:stop], values, self.schema, sidecars)
+        return Run(self.offsets[start:stop], self.timestamps[start:stop], values, self.schema, sidecars, self.topic)
 
     @property
     def tombstones(self) -> bool:
@@ -58,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What became of a batch: runs, failures, and the offsets of null values (tombstones).
+    """What became of a batch: runs, failures, the offsets of null values (tombstones), and of records that a transform dropped.
 
     Each run is in offset order, and so are the runs' first offsets; runs of different schemas may stretch over each other.
     """
@@ -66,3 +68,4 @@ class Decoded:
     runs: list[Run] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     nulls: list[int] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)

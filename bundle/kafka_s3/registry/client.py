@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterator
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
+from confluent_kafka.schema_registry import RegisteredSchema as ClientSchema
 from confluent_kafka.schema_registry import Schema, SchemaReference
 
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
@@ -149,7 +150,7 @@ class RegistryClient:
 
         def resolve(wanted: list[SchemaReference], path: tuple[tuple[str, int], ...]) -> Iterator[Reference]:
             for reference in wanted:
-                place = (reference.subject, reference.version)
+                place = (str(reference.subject), _version_of(reference))
                 if place in path:
                     circle = " -> ".join(f"{subject} version {version}" for subject, version in (*path, place))
                     raise RegistryError(
@@ -158,13 +159,13 @@ class RegistryClient:
                 if reference.name not in done:
                     target = self._version(what, reference, language=language)
                     yield from resolve(target.references or [], (*path, place))
-                    done.add(reference.name)
-                    yield Reference(reference.name, str(target.schema_str))
+                    done.add(str(reference.name))
+                    yield Reference(str(reference.name), str(target.schema_str))
 
         return resolve(references, ())
 
     def _version(self, what: str, reference: SchemaReference, *, language: Language) -> Schema:
-        subject, version = reference.subject, reference.version
+        subject, version = str(reference.subject), _version_of(reference)
         name = f"version {version} of subject {subject}, to which {what} refers as {reference.name}"
 
         def request(form: str | None) -> Schema:
@@ -180,7 +181,7 @@ class RegistryClient:
     def _newest(self, subject: str) -> tuple[int, RegisteredSchema]:
         what = f"latest version of subject {subject}"
         newest = self._ask(what, lambda: self._client.get_version(subject, "latest"))
-        version = self._ask(what, lambda: int(newest.version))
+        version = self._ask(what, lambda: _version_of(newest))
 
         def request(form: str | None) -> Schema:
             return newest.schema if form is None else self._client.get_version(subject, version, fmt=form).schema
@@ -195,11 +196,11 @@ class RegistryClient:
             )
         source = source or Schema(schema.text, str(schema.language), [])
         what = f"such a schema in subject {subject}"
-        return self._ask(what, lambda: int(self._client.lookup_schema(subject, source, deleted=True).version))
+        return self._ask(what, lambda: _version_of(self._client.lookup_schema(subject, source, deleted=True)))
 
     def _language(self, what: str, source: Schema) -> Language:
         try:
-            return Language(source.schema_type)
+            return Language(str(source.schema_type))
         except ValueError:
             known = ", ".join(Language)
             raise RegistryError(
@@ -219,3 +220,10 @@ class RegistryClient:
 def _properties(source: Schema) -> tuple[tuple[str, str], ...]:
     properties = source.metadata.properties if source.metadata else None
     return tuple(sorted(properties.properties.items())) if properties else ()
+
+
+def _version_of(registered: ClientSchema | SchemaReference) -> int:
+    """The version that the registry gave. Raises ValueError where it gave none."""
+    if registered.version is None:
+        raise ValueError("The registry's answer names no version.")
+    return int(registered.version)

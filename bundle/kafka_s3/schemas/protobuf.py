@@ -17,15 +17,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from google.protobuf import descriptor_pb2, message_factory
-from google.protobuf.descriptor import Descriptor, FieldDescriptor, OneofDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, OneofDescriptor
 from google.protobuf.message import Message
 
 from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
 from kafka_s3.schemas.protobuf_descriptors import is_proto2
-from kafka_s3.schemas.protobuf_types import WRAPPERS, ProtobufMapping, Read, enum, logical, scalar
+from kafka_s3.schemas.protobuf_types import WRAPPERS, ProtobufMapping, Read, enum, logical, message_of, scalar
 
 NAMESPACE: Final = "io.confluent.connect.protobuf"
 UNION, TAG = f"{NAMESPACE}.Union.", f"{NAMESPACE}.Tag"
@@ -132,9 +132,11 @@ class _Translator:
 
     def _single(self, field: FieldDescriptor) -> ProtobufMapping:
         if field.type == FieldDescriptor.TYPE_ENUM:
-            name = self._name(field.enum_type)
+            symbols = cast(EnumDescriptor, field.enum_type)
             return enum(
-                field.enum_type, name, kind=SchemaType.INT32 if self._options.int_for_enums else SchemaType.STRING
+                symbols,
+                self._name(symbols),
+                kind=SchemaType.INT32 if self._options.int_for_enums else SchemaType.STRING,
             )
         if field.type == FieldDescriptor.TYPE_GROUP:
             raise SchemaError(f"The field {field.full_name} is a group, which Connect cannot hold; make it a message.")
@@ -142,13 +144,13 @@ class _Translator:
             return scalar(field)
         made = logical(field)
         if made is None and self._options.wrapper_for_nullables:
-            made = WRAPPERS.get(field.message_type.full_name)
+            made = WRAPPERS.get(message_of(field).full_name)
         if made is None:
-            made = self.message(field.message_type)
+            made = self.message(message_of(field))
         return replace(made, schema=replace(made.schema, optional=True))
 
     def _map(self, field: FieldDescriptor) -> ProtobufMapping:
-        entry = field.message_type
+        entry = message_of(field)
         keywords = _Keywords(entry)
         keys, values = (self._field(member, nullable=keywords.optional(member)) for member in entry.fields)
         name = re.sub("(?<!^)(?=[A-Z])", "_", self._name(entry).removesuffix("Entry")).lower()
@@ -163,7 +165,7 @@ class _Translator:
         tracked = keywords.proto3(field) or (self._options.optional_for_proto2 and keywords.optional(field))
         if (single or tracked) and not self._options.generate_struct_for_nulls:
             return _if_present(number, read)
-        default = message_factory.GetMessageClass(field.message_type)() if single else field.default_value
+        default = message_factory.GetMessageClass(message_of(field))() if single else field.default_value
         return lambda present: read(present.get(number, default))
 
 
@@ -199,7 +201,7 @@ def _is_map(field: FieldDescriptor) -> bool:
     # By its looks, as ProtobufData tells it: Connect's own schemas spell entries out instead of writing map<K, V>.
     if not field.is_repeated or field.type != FieldDescriptor.TYPE_MESSAGE:
         return False
-    entry = field.message_type
+    entry = message_of(field)
     single = [member.name for member in entry.fields if not member.is_repeated]
     return bool(entry.name.endswith("Entry")) and len(entry.fields) == 2 and single == ["key", "value"]
 
@@ -255,4 +257,4 @@ def _map_reader(field: FieldDescriptor, keys: ProtobufMapping, read_value: Read)
         # Sorted, for the order in Protobuf's hash table differs between processes.
         return [(read_key(key), read_value(values[key])) for key in sorted(values)]
 
-    return real if field.message_type.GetOptions().map_entry else entries
+    return real if message_of(field).GetOptions().map_entry else entries

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_UP, Context, Decimal
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaType, in_order
+from kafka_s3.schemas.decimals import MOST_DIGITS
 from kafka_s3.schemas.protobuf_descriptors import field_params, is_proto2
 
 Read = Callable[[Any], Any]
@@ -20,6 +21,7 @@ PRECISION: Final = "connect.decimal.precision"
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
 EPOCH: Final = date(1970, 1, 1).toordinal()
 LARGEST_SCALE: Final = 32767
+MOST_BYTES: Final = MOST_DIGITS // 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +71,18 @@ def scalar(field: FieldDescriptor) -> ProtobufMapping:
     Malformed UTF-8 becomes replacement characters in proto2 and is refused elsewhere, as in Java.
     """
     kind, name, read = SCALARS[field.type]
-    if kind is SchemaType.STRING and is_proto2(field.file):
+    if kind is SchemaType.STRING and is_proto2(field.file):  # type: ignore[attr-defined] # the stubs forget it
         read = _replaced
     narrow = field_params(field).get("connect.type") if kind is SchemaType.INT32 else None
     if narrow in NARROW:
         kind, read = NARROW[narrow]
         return ProtobufMapping(ConnectSchema(kind), read)
     return ProtobufMapping(ConnectSchema(kind, parameters=((TYPE, name),) if name else ()), read)
+
+
+def message_of(field: FieldDescriptor) -> Descriptor:
+    """The type of a field of type message; only other fields have none."""
+    return cast(Descriptor, field.message_type)
 
 
 def enum(descriptor: EnumDescriptor, name: str, *, kind: SchemaType) -> ProtobufMapping:
@@ -94,7 +101,7 @@ def enum(descriptor: EnumDescriptor, name: str, *, kind: SchemaType) -> Protobuf
 
 def logical(field: FieldDescriptor) -> ProtobufMapping | None:
     """The Connect type of a field of message type that stands for a date, time, timestamp or decimal; None for other messages."""
-    match field.message_type.full_name:
+    match message_of(field).full_name:
         case "google.protobuf.Timestamp":
             return ProtobufMapping(ConnectSchema(SchemaType.INT64, name=TIMESTAMP, version=1), _timestamp)
         case "google.type.Date":
@@ -144,6 +151,8 @@ def _decimal(message: Any) -> Decimal:
     """The number with the scale that the message names. No bytes are zero, as in Confluent's clients outside Java."""
     if abs(message.scale) > LARGEST_SCALE:
         raise ValueError(f"the decimal's scale is {message.scale}, more than {LARGEST_SCALE} digits")
+    if len(message.value) > MOST_BYTES:  # making digits of them takes time that grows with the square
+        raise ValueError(f"the decimal has {len(message.value)} bytes; the most that are read are {MOST_BYTES}")
     unscaled = int.from_bytes(message.value, "big", signed=True)
     sign, digits, _ = Decimal(unscaled).as_tuple()
     number = Decimal((sign, digits, -message.scale))

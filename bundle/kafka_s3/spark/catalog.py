@@ -99,7 +99,7 @@ class SparkCatalog:
 
     def append(self, name: TableName, append: Append) -> None:
         """Reads the objects and appends what they hold, unless the table has that version of the application, or a later one."""
-        options = {
+        options: dict[str, str | int | bool] = {
             "txnAppId": append.app, "txnVersion": append.position, "mergeSchema": append.merge, "userMetadata": append.note,
         }  # fmt: skip
         with _errors(name):

@@ -14,6 +14,7 @@ from kafka_s3.model.failures import Failure, rejection
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.records.values import Longs
 from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
 
 
@@ -32,7 +33,7 @@ class BadRecords:
         self._topic_partition = topic_partition
         self._policy = policy
         self._letters: list[DeadLetter] = []
-        self._skipped: list[int] = []
+        self._skipped: list[Longs] = []
 
     def nulls(self, offsets: list[int], batch: pa.RecordBatch) -> None:
         """Records without a value, where those are not written."""
@@ -40,10 +41,15 @@ class BadRecords:
             return
         verdict = self._policy.null()
         if verdict is ErrorAction.SKIP:
-            self._skipped += offsets
+            self.dropped(offsets)
             return
         text = NULL_FAILS if self._policy.nulls == "fail" else NULL_SKIPPED
         self._bury([rejection(offset, text) for offset in offsets], batch, lambda _: verdict)
+
+    def dropped(self, offsets: list[int]) -> None:
+        """Records that are not written, and nobody's fault: of those only the number is told."""
+        if offsets:
+            self._skipped.append(np.array(offsets, np.int64))
 
     def failures(self, failures: Sequence[Failure], batch: pa.RecordBatch) -> None:
         """Records that a step of the pipeline refused; `batch` is what was read, with keys and headers where letters need them."""
@@ -74,7 +80,7 @@ class BadRecords:
 
     def skipped_before(self, frontier: int) -> int:
         """How many of the records below the frontier were skipped."""
-        return sum(1 for offset in self._skipped if offset < frontier)
+        return sum(int(np.count_nonzero(offsets < frontier)) for offsets in self._skipped)
 
     def letters_in_order(self) -> list[DeadLetter]:
         """The dead letters by offset."""

@@ -64,6 +64,18 @@ class Interleaved:
             None if self.times is None else self.times[kept],
         )
 
+    def by_topic(self) -> list[tuple[str | None, Interleaved]]:
+        """The records by the topic of their run (`Run.topic`), in first-seen order."""
+        topics = list(dict.fromkeys(run.topic for run in self.runs))
+        if len(topics) == 1:
+            return [(topics[0], self)]
+        own = np.array([topics.index(run.topic) for run in self.runs])[self.owners]
+        return [
+            (topic, self.without(np.flatnonzero(own != at).tolist()))
+            for at, topic in enumerate(topics)
+            if (own == at).any()
+        ]
+
     def by_directory(self, start: int, stop: int) -> Iterator[tuple[str, Longs]]:
         """The places `[start, stop)` by directory, in first-seen order: directories b a b give `("b", [0, 2])`, `("a", [1])`."""
         if start == stop:
@@ -134,7 +146,7 @@ def joined(parts: list[tuple[Run, Longs]]) -> list[Run]:
         sidecars[role] = Sidecar(joint, sidecar.schema)
     offsets = np.concatenate([run.offsets for run in runs])[order]
     times = np.concatenate([run.timestamps for run in runs])[order]
-    return [Run(offsets, times, values, schema, sidecars)]
+    return [Run(offsets, times, values, schema, sidecars, runs[0].topic)]
 
 
 def _values(parts: list[Values], order: Longs, schema: ConnectSchema | None) -> Values | None:

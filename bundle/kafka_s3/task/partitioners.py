@@ -37,11 +37,20 @@ class Schemaless(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """`names[codes[i]]` is the encoded partition of record i; -1 where `failures` says why there is none."""
+    """`names[codes[i]]` is the encoded partition of record i; -1 where `failures` says why there is none. No name is there twice."""
 
     codes: npt.NDArray[np.int32]
     names: list[str]
     failures: list[Failure] = field(default_factory=list)
+
+
+def distinct(encoded: Encoded) -> Encoded:
+    """The same with each name once: different values may make one path (`x/b=y` and `z`, `x` and `y/b=z`), and that is one directory."""
+    places = {name: place for place, name in enumerate(dict.fromkeys(encoded.names))}
+    if len(places) == len(encoded.names):
+        return encoded
+    codes = np.array([*(places[name] for name in encoded.names), -1], np.int32)  # code -1 is the last of them, -1
+    return Encoded(codes[encoded.codes], list(places), encoded.failures)
 
 
 class Partitioner(Protocol):
@@ -90,7 +99,7 @@ class Registered:
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """As the own one says."""
-        return self.own.encode(topic_partition, run, times)
+        return distinct(self.own.encode(topic_partition, run, times))
 
     def may_hold(self, encoded_partition: str, run: Run) -> bool:
         """Always: nothing is known of its directories."""
@@ -156,7 +165,7 @@ class FieldPartitioner:
                 failures.append(bad)
             else:
                 codes[row] = known.setdefault(texts, len(known))
-        return Encoded(codes, [self._path(values) for values in known], failures)
+        return distinct(Encoded(codes, [self._path(values) for values in known], failures))
 
     def may_hold(self, encoded_partition: str, run: Run) -> bool:
         """Always: the directory does not depend on schema or kind."""

@@ -6,7 +6,7 @@ its columns. What a step refuses goes no further.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,7 +25,9 @@ from kafka_s3.task.timestamps import RecordTimestamp, TimestampExtractor
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The steps for one topic-partition; `only` is the file that is made again, if that is the task."""
+    """The steps for one topic-partition; `only` is the file that is made again, if that is the task; `belongs` tells
+    whether the topic of a run is that file's, where transforms change topics.
+    """
 
     topic_partition: TopicPartition
     formats: Mapping[Role, Format]
@@ -33,6 +35,7 @@ class Preparation:
     partitioner: Partitioner
     record_filter: RecordFilter | None = None
     only: DataFile | None = None
+    belongs: Callable[[Run], bool] | None = None
 
     def prepared(self, run: Run, now_ms: int, failures: list[Failure]) -> list[Partitioned]:
         """The records of a run that can be written; the others are added to `failures`."""
@@ -73,7 +76,10 @@ class Preparation:
         if not len(run):
             return Partitioned(run, np.zeros(0, np.int32), [], times)
         zeros = times if times is not None else np.zeros(len(run), np.int64)
-        encoded = self.partitioner.encode(self.topic_partition, run, zeros)
+        topic_partition = (
+            self.topic_partition if run.topic is None else TopicPartition(run.topic, self.topic_partition.partition)
+        )
+        encoded = self.partitioner.encode(topic_partition, run, zeros)
         part = Partitioned(run, encoded.codes, encoded.names, times)
         if not encoded.failures:
             return part
@@ -84,7 +90,8 @@ class Preparation:
         """The records that belong into the file that is made again. By wall clock its offsets are contiguous but for records of other
         schemas' directories and tombstones.
         """
-        if not self.partitioner.may_hold(file.encoded_partition, part.run):
+        elsewhere = self.belongs is not None and not self.belongs(part.run)
+        if elsewhere or not self.partitioner.may_hold(file.encoded_partition, part.run):
             return part.without(list(range(len(part.run))))
         if self.extractor is not None and self.extractor.needs_now:
             return Partitioned(part.run, np.zeros(len(part.run), np.int32), [file.encoded_partition], None)

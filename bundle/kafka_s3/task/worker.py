@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
-from kafka_s3.converters.whole_records import RecordConverter
+from kafka_s3.converters.whole_records import RecordDecoder
 from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.task.record_filter import record_filter_of
 from kafka_s3.formats.format import Format
@@ -26,9 +26,10 @@ from kafka_s3.model.dead_letters import DeadLetter, write_lines
 from kafka_s3.model.failures import Failure
 from kafka_s3.model.files import DataFile, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, Tail, TaskReport
+from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.naming.keys import ObjectNames, Renamed
 from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP, Longs
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.dead_letters import BadRecords, Stopped, dead_letter_file
@@ -38,6 +39,7 @@ from kafka_s3.task.open_files import Output
 from kafka_s3.task.partitioners import Partitioner
 from kafka_s3.task.preparation import Preparation
 from kafka_s3.task.rotation import RotationRules
+from kafka_s3.task.routed_writer import RoutedWriter
 from kafka_s3.task.schema_changes import SchemaRules
 from kafka_s3.task.timestamps import TimestampExtractor
 from kafka_s3.task.uploads import spill_folder, upload_whole
@@ -48,7 +50,7 @@ from kafka_s3.task.writer import TopicPartitionWriter
 class Pipeline:
     """How records become files under one configuration. Made once per process from the settings; `folder` is for spilled parts."""
 
-    converter: Callable[[TopicPartition], RecordConverter]
+    converter: Callable[[TopicPartition], RecordDecoder]
     extractor: TimestampExtractor | None
     partitioner: Partitioner
     rules: RotationRules
@@ -61,6 +63,7 @@ class Pipeline:
     memory: int
     threads: int
     evolution: Evolution | None = None
+    routed: Callable[[str], ObjectNames] | None = None
 
     def process(self, assignment: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore) -> TaskReport:
         """Runs a task over Arrow batches with the columns `offset, value, timestamp` and, for dead letters, `key, headers`.
@@ -88,13 +91,14 @@ class _Task:
             pipeline.partitioner,
             record_filter_of(pipeline.evolution, assignment.table) if pipeline.evolution is not None else None,
             assignment.only,
+            self._belongs if pipeline.routed is not None else None,
         )
         self._bad = BadRecords(assignment.topic_partition, pipeline.policy)
         self._read = 0
         self._until = assignment.until
         self._seen: list[Longs] = []
         self._settled = 0
-        self._writer = TopicPartitionWriter(
+        own = TopicPartitionWriter(
             assignment.topic_partition,
             pipeline.rules if assignment.only is None else RotationRules(),
             Output(
@@ -110,15 +114,30 @@ class _Task:
             frontier=assignment.start,
             next_rotation_ms=assignment.next_rotation_ms,
         )
+        self._writer = own if pipeline.routed is None else RoutedWriter(own, self._naming)
 
-    def _naming(self) -> ObjectNames:
+    def _naming(self, topic: str | None = None) -> ObjectNames:
+        """The names of the topic's objects, or of those of the topic to which a transform sends records."""
         only, deliveries = self._assignment.only, self._assignment.deliveries
+        names = (
+            self._pipeline.naming if topic is None or self._pipeline.routed is None else self._pipeline.routed(topic)
+        )
         if only is None:
-            return self._pipeline.naming.at(max((delivery.now_ms for delivery in deliveries), default=0))
+            return names.at(max((delivery.now_ms for delivery in deliveries), default=0))
         if only.role in self._pipeline.formats:
-            return Renamed(self._pipeline.naming, self._pipeline.formats[only.role].extension, only.key)
-        return Renamed(
-            self._pipeline.naming, self._pipeline.formats[Role.VALUE].extension, self._assignment.data_key or ""
+            return Renamed(names, self._pipeline.formats[only.role].extension, only.key)
+        return Renamed(names, self._pipeline.formats[Role.VALUE].extension, self._assignment.data_key or "")
+
+    def _belongs(self, run: Run) -> bool:
+        """Whether the file that is made again is one of the run's topic: then its key, or that of its values, is of its names."""
+        only, routed = self._assignment.only, self._pipeline.routed
+        assert only is not None
+        assert routed is not None
+        names = self._pipeline.naming if run.topic is None else routed(run.topic)
+        return any(
+            names.key(only.topic_partition, only.encoded_partition, offset=only.first_offset, extension=form.extension)
+            == only.key
+            for form in self._pipeline.formats.values()
         )
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
@@ -187,6 +206,7 @@ class _Task:
             return
         decoded = self._converter.decode(*self._converter_input(batch))
         self._bad.nulls(decoded.nulls, batch)
+        self._bad.dropped(decoded.dropped)
         failures = list(decoded.failures)
         parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
         failures += [failure for part in _interleaved(parts) for failure in self._writer.write(part)]
@@ -218,10 +238,9 @@ class _Task:
 
     def _report(self) -> TaskReport:
         writer, assignment = self._writer, self._assignment
-        here, closed = writer.open, writer.closed
-        tail = Tail(here.records, here.encoded_bytes(), here.base_ms, len(here.files))
-        if here.records:
-            here.abort()  # the open tail is read again next time
+        closed, tail = writer.closed, writer.tail()
+        if tail.records:
+            writer.drop_tail()
             frontier = writer.frontier
         else:
             frontier = max(self._until, writer.frontier)

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from kafka_s3.model.failures import Failure, rejection
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import Tail
 from kafka_s3.records.runs import Run
 from kafka_s3.task.closing import Closed, closed
-from kafka_s3.task.fitted_runs import fitted_runs
+from kafka_s3.task.fitted_runs import FittedRuns, fitted_runs
 from kafka_s3.task.interleaved import Interleaved
 from kafka_s3.task.next_point import NextPoint
 from kafka_s3.task.open_files import OpenFiles, Output, open_file
@@ -57,19 +58,45 @@ class TopicPartitionWriter:
         """
         row, rejected = 0, list[Failure]()
         while row < len(part):
-            self._note_base(part, row)
-            point = NextPoint(self.rules, self.output.schemas, self.open).after(part, row)
-            fitted = fitted_runs(part, row, point.row, open_files=self.open, rules=self.output.schemas)
+            point = self.next_point(part, row)
+            fitted = self.fitted(part, row, point.row)
             if fitted.bad:
                 rejected += [rejection(int(part.offsets[place]), text) for place, text in fitted.bad]
                 part = part.without([place for place, _ in fitted.bad])
             elif not self.open.fit(fitted.runs):
                 self.close(Reason.SCHEMA)
             else:
-                self._append(fitted.runs, part, row, point.row)
+                self.append(fitted.runs, part, row, point.row)
                 row = point.row
-                self._close_at(point)
+                if point.reason is not None and self.holds(point):
+                    self.close(point.reason)
         return rejected
+
+    def next_point(self, part: Interleaved, row: int) -> RotationPoint:
+        """The next point at which the writer has to stop; the first record after a close gives the base of `rotate.interval.ms`."""
+        if self.open.base_ms is None and part.times is not None:
+            self.open.base_ms = int(part.times[row])
+        return NextPoint(self.rules, self.output.schemas, self.open).after(part, row)
+
+    def fitted(self, part: Interleaved, start: int, stop: int) -> FittedRuns:
+        """Rows `[start, stop)` as the open files take them, and those that cannot go with them."""
+        return fitted_runs(part, start, stop, open_files=self.open, rules=self.output.schemas)
+
+    def append(self, runs: list[tuple[str, Run]], part: Interleaved, start: int, stop: int) -> None:
+        """Writes rows `[start, stop)`, given by directory, and notes where the last one went."""
+        if start == stop:
+            return
+        for name, run in runs:
+            if name not in self.open.files:
+                self.open.files[name] = open_file(self.output, self.topic_partition, name, run=run)
+            self.open.files[name].append(run)
+        directory, last_offset = part.names[part.codes[stop - 1]], int(part.offsets[stop - 1])
+        self.open.note(directory, records=stop - start, last_offset=last_offset)
+        self.open.release_memory(self.output.memory)
+
+    def holds(self, point: RotationPoint) -> bool:
+        """Whether the reason of a point that was reached holds: a size is only known when its records are written."""
+        return point.reason is not Reason.FLUSH_BYTES or self.open.encoded_bytes() >= self.rules.flush_bytes
 
     def close(self, reason: Reason) -> Closed:
         """Closes every open file, in first-seen order; what is closed is also kept for the task's report."""
@@ -86,32 +113,18 @@ class TopicPartitionWriter:
         for file in self.closed.files:
             self.output.store.abort_upload(file.upload.key, file.upload.id)
 
+    def tail(self) -> Tail:
+        """What is open, for the planner."""
+        here = self.open
+        return Tail(here.records, here.encoded_bytes(), here.base_ms, len(here.files))
+
+    def drop_tail(self) -> None:
+        """Drops what is open: it is read again next time."""
+        self.open.abort()
+
     def _expired(self, now_ms: int) -> bool:
         return self.next_rotation_ms is not None and now_ms >= self.next_rotation_ms
 
     def _rotate_by_clock(self, now_ms: int) -> None:
         self.next_rotation_ms = self.rules.next_rotation(now_ms)
         self.close(self.rules.schedule_reason)
-
-    def _note_base(self, part: Interleaved, row: int) -> None:
-        if self.open.base_ms is None and part.times is not None:
-            self.open.base_ms = int(part.times[row])
-
-    def _append(self, runs: list[tuple[str, Run]], part: Interleaved, start: int, stop: int) -> None:
-        """Writes rows `[start, stop)`, given by directory, and notes where the last one went."""
-        if start == stop:
-            return
-        for name, run in runs:
-            if name not in self.open.files:
-                self.open.files[name] = open_file(self.output, self.topic_partition, name, run=run)
-            self.open.files[name].append(run)
-        directory, last_offset = part.names[part.codes[stop - 1]], int(part.offsets[stop - 1])
-        self.open.note(directory, records=stop - start, last_offset=last_offset)
-        self.open.release_memory(self.output.memory)
-
-    def _close_at(self, point: RotationPoint) -> None:
-        """Closes the files if the point has a reason that holds: a size is only known when its records are written."""
-        if point.reason is Reason.FLUSH_BYTES and self.open.encoded_bytes() < self.rules.flush_bytes:
-            return
-        if point.reason is not None:
-            self.close(point.reason)

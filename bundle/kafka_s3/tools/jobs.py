@@ -50,17 +50,18 @@ def configurations(place: Path) -> list[Path]:
 
 def each_sink(given: Namespace, work: Callable[[Settings], bool]) -> int:
     """Does the work for each configuration, whatever happens to one, and gives the highest exit code; False is a failure, too."""
-    codes = []
-    for path in configurations(given.config):
+
+    def one(path: Path) -> int:
         print(f"--- {path.name}", flush=True)
-        codes.append(outcome(lambda path=path: work(job_settings(path, given))))  # type: ignore[misc]
-    return max(codes)
+        return outcome(lambda: OK if work(job_settings(path, given)) else FAILED)
+
+    return outcome(lambda: max([one(path) for path in configurations(given.config)]))
 
 
-def outcome(work: Callable[[], bool]) -> int:
+def outcome(work: Callable[[], int]) -> int:
     """The exit code of some work; errors of the product are printed as one message."""
     try:
-        return OK if work() else FAILED
+        return work()
     except SinkError as error:
         print(f"{type(error).__name__} {error}", file=sys.stderr, flush=True)
         return WRONG if isinstance(error, ConfigError) else FAILED

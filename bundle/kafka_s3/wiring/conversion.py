@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
@@ -19,7 +20,7 @@ from kafka_s3.converters.kafka_struct import KafkaStruct
 from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
-from kafka_s3.converters.whole_records import RecordConverter
+from kafka_s3.converters.whole_records import RecordConverter, RecordDecoder
 from kafka_s3.formats.block_gzip.encoder import block_gzip_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
@@ -27,6 +28,8 @@ from kafka_s3.registry.subjects import strategy_of
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from kafka_s3.transforms.classes import chain_of, read_by_transforms
+from kafka_s3.transforms.whole_records import TransformedRecords
 
 MakeConverter: TypeAlias = Callable[[str], Converter]
 SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
@@ -34,7 +37,7 @@ SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
 
 def record_converters(
     settings: Settings, *, fields: list[tuple[str, ...]]
-) -> Callable[[TopicPartition], RecordConverter]:
+) -> Callable[[TopicPartition], RecordDecoder]:
     """Makes the converter of a topic-partition's records; `fields` are those that extractor and partitioner look at.
 
     What is costly (registry clients, compiled schemas) is made once and shared by all topic-partitions.
@@ -53,10 +56,12 @@ def record_converters(
     envelopes = settings.flag("header.converter.schemas.enable")
     header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
 
-    def made(topic_partition: TopicPartition) -> RecordConverter:
+    chain = chain_of(settings, now_ms=time.time_ns() // 1_000_000, tables=_infers_tables(settings))
+
+    def made(topic_partition: TopicPartition) -> RecordDecoder:
         metadata = KafkaStruct(topic_partition, text_keys) if settings.flag("record.metadata.enable") else None
         topic = topic_partition.topic
-        return RecordConverter(
+        converter = RecordConverter(
             value(topic),
             key(topic) if key is not None else None,
             stores,
@@ -65,6 +70,7 @@ def record_converters(
             header,
             names_schemas(settings),
         )
+        return converter if chain is None else TransformedRecords(converter, chain, topic_partition)
 
     return made
 
@@ -83,14 +89,20 @@ def _keys_in_front(settings: Settings) -> bool:
 
 def reads_envelopes(settings: Settings) -> bool:
     """Whether keys or headers are decoded, and not only kept for dead letters."""
-    return _reads_keys(settings) or settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
+    stored = settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
+    return _reads_keys(settings) or stored or bool(read_by_transforms(settings))
 
 
 def _reads_keys(settings: Settings) -> bool:
     # the original fails records whose key cannot be decoded, stored or not; strings and bytes always can
     fallible = settings.text("key.converter") not in ("string", "bytes")
     stored = settings.flag("store.kafka.keys") or _keys_in_front(settings)
-    return stored or (settings.strict and fallible)
+    return stored or (settings.strict and fallible) or Role.KEY in read_by_transforms(settings)
+
+
+def _infers_tables(settings: Settings) -> bool:
+    """Whether schemaless values go into Parquet by a schema that is inferred."""
+    return settings.text("format.class") == "parquet" and not settings.text("value.schema")
 
 
 def names_schemas(settings: Settings) -> bool:

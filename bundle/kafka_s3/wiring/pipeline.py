@@ -6,16 +6,18 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
+from functools import partial
 from typing import Final
 
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.transforms import routes
 from kafka_s3.delta.columns import Evolution, Mode
 from kafka_s3.driver.planner import Readiness
 from kafka_s3.model.files import Reason
 from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
 from kafka_s3.naming.joda import BucketNames, Pattern, zone
-from kafka_s3.naming.keys import Naming, ObjectNames
+from kafka_s3.naming.keys import Naming, ObjectNames, OfTopic
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.schemas.compatibility import Compatibility
 from kafka_s3.task.directories import Affix, InsideOnly, SchemaDirectory, TombstoneDirectory
@@ -32,6 +34,7 @@ from kafka_s3.task.rotation import OFF, RotationRules
 from kafka_s3.task.schema_changes import SchemaRules
 from kafka_s3.task.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
 from kafka_s3.task.worker import Pipeline
+from kafka_s3.transforms.classes import has_targets_apart
 from kafka_s3.wiring.conversion import record_converters
 from kafka_s3.wiring.file_formats import formats_of
 
@@ -46,6 +49,9 @@ TIME_PARTITIONERS: Final = {
 def make_pipeline(settings: Settings) -> Pipeline:
     """The worker's pipeline of a validated configuration."""
     naming, formats = _naming(settings), formats_of(settings)
+    routed = None
+    if routes(settings):
+        routed = partial(OfTopic, connect_names(settings), keeps_source=not has_targets_apart(settings))
     extension = max((form.extension for form in formats.values()), key=len)
     return Pipeline(
         converter=record_converters(settings, fields=_fields(settings)),
@@ -63,6 +69,7 @@ def make_pipeline(settings: Settings) -> Pipeline:
         memory=settings.number("writer.memory.bytes"),
         threads=settings.number("s3.upload.threads"),
         evolution=_evolution(settings) if settings.flag("delta.enable") else None,
+        routed=routed,
     )
 
 

@@ -18,7 +18,7 @@ from tests.support.bucket import Bucket
 from tests.support.bundle.files import Workspace, load_bundle
 from tests.support.repository import ROOT
 
-WHEEL_TASK = Path(__file__).with_name("wheel_task.py")
+PYTHON_TASK = Path(__file__).with_name("python_task.py")
 TOPICS, STATE = "dev/jane_doe/topics/", "dev/jane_doe/_kafka_s3/"
 STARTED = dict[str, str]
 
@@ -65,10 +65,11 @@ class Cloud:
         return [key for key in self.bucket.data_keys() if key.startswith(f"{TOPICS}{topic}/")]
 
     def start(self, task: dict[str, Any], environment: STARTED) -> tuple[subprocess.Popen[bytes], Path]:
-        """Starts a wheel task; its output goes to the file."""
-        wheel = task["python_wheel_task"]
+        """Starts a task; its output goes to the file."""
+        script = task["spark_python_task"]
+        file = ROOT / "jobs" / Path(script["python_file"]).name
         log = self.folder / f"{task['task_key']}.log"
-        command = [self.python, WHEEL_TASK, wheel["package_name"], wheel["entry_point"], *wheel["parameters"]]
+        command = [self.python, PYTHON_TASK, file, *script["parameters"]]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=self.folder
@@ -76,7 +77,7 @@ class Cloud:
         return process, log
 
     def run(self, task: dict[str, Any], environment: STARTED) -> str:
-        """Runs a wheel task to its end, which must be a good one; gives what it wrote."""
+        """Runs a task to its end, which must be a good one; gives what it wrote."""
         process, log = self.start(task, environment)
         try:
             code = process.wait(150)

@@ -1,15 +1,13 @@
-"""What does the product do differently in a workspace? Its secrets, keys for S3, way to leave a task, place of work."""
+"""What does the product do differently in a workspace? Its secrets, keys for S3, place of work."""
 
 from __future__ import annotations
 
-import runpy
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from kafka_s3.cli import job
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.errors import ConfigError, StorageError
@@ -19,7 +17,6 @@ from kafka_s3.storage.s3 import S3Store
 from tests.services.bundle.workspace_stand_in import WorkspaceStandIn
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
-from tests.support.repository import ROOT
 from tests.support.surroundings import Surroundings
 
 SINK = {
@@ -132,55 +129,6 @@ def test_a_task_of_spark_takes_the_platforms_own_provider(
     store.close()
     sys.modules.pop("databricks.service_credentials")
     assert workspace.requests == []
-
-
-def test_a_task_returns_where_all_is_well_and_leaves_with_a_code_where_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "b.properties").write_text("name=b\n")
-    (tmp_path / "a.json").write_text('{"name": "a"}')
-    (tmp_path / "a.job.yml").write_text("resources: {}\n")
-    before = list(sys.argv)
-    monkeypatch.setattr(sys, "argv", ["task", "--help"])
-    job.run_sink()
-    monkeypatch.setattr(sys, "argv", ["task", str(tmp_path), "--dry-run"])
-    with pytest.raises(SystemExit) as left:
-        job.sweep_sinks()
-    assert left.value.code == 2
-    printed = capfd.readouterr().out
-    assert printed.index("sweep a.json") < printed.index("sweep b.properties")  # one that is wrong does not end it
-    assert "job.yml" not in printed
-    monkeypatch.setattr(sys, "argv", before)
-
-
-@pytest.mark.parametrize(
-    ("script", "command"),
-    [
-        ("run_sink", "run"),
-        ("sweep_sinks", "sweep"),
-        ("verify_sinks", "verify"),
-        ("maintain_tables", "delta maintain"),
-        ("check_sinks", "check"),
-    ],
-)
-def test_a_script_runs_as_a_file_and_returns(
-    script: str, command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """As a `spark_python_task` does: the file is executed in a process that is there, and SystemExit would be a failure."""
-    path = ROOT / "jobs" / f"{script}.py"
-    monkeypatch.setattr(sys, "argv", [str(path), "--help"])
-    runpy.run_path(str(path), run_name="__main__")
-    assert f"Usage: kafka-s3 {command} " in capfd.readouterr().out
-
-
-def test_a_folder_without_configurations_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["task", str(tmp_path)])
-    with pytest.raises(SystemExit) as left:
-        job.verify_sinks()
-    assert left.value.code == 2
-    assert "holds no configuration" in capfd.readouterr().err
 
 
 def test_the_driver_makes_the_very_objects_that_tasks_make(here: Surroundings, topic: Callable[..., str]) -> None:

@@ -57,7 +57,7 @@ def cloud(kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, python: Path, tmp_p
     content.close()
 
 
-def test_the_wheel_holds_package_entry_points_and_dashboard_and_no_tests(wheel: Path) -> None:
+def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as content:
         names = set(content.namelist())
         (entry_points,) = (content.read(name).decode() for name in names if name.endswith("/entry_points.txt"))
@@ -117,7 +117,7 @@ def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Clo
     assert any("/secrets/get" in path for path in cloud.workspace.requests)
     assert "s3cret-of-kafka" not in log.read_text()
     (_, verify, _) = cloud.job("maintenance")["tasks"]
-    verify["python_wheel_task"]["parameters"][0] = task["python_wheel_task"]["parameters"][0]  # this sink alone
+    verify["spark_python_task"]["parameters"][0] = task["spark_python_task"]["parameters"][0]  # this sink alone
     assert "every record is accounted for exactly once" in cloud.run(verify, cloud.environment())
 
 
@@ -213,7 +213,7 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
     for name in ("SESSION", "SPARK_REMOTE"):
         environment.pop(name)
     sweep, verify, maintain = cloud.job("maintenance")["tasks"]
-    assert "sweep shipments.json" in cloud.run(sweep, environment)
+    assert "--- shipments.json" in cloud.run(sweep, environment)
     told = cloud.run(verify, environment)
     assert "Nothing found: every record is accounted for exactly once." in told
     assert "shipments keeps no Delta tables" in cloud.run(maintain, environment)

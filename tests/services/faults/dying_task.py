@@ -16,33 +16,27 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
+from kafka_s3.model.tasks import Assignment
+from kafka_s3.spark.reading_task import ReadingTask
 from kafka_s3.spark.task import Task
 
 WORKER, EXECUTOR = "worker", "executor"
 
 
 @dataclass(frozen=True)
-class DyingTask(Task):
-    """`victim` dies before the `batch`-th Arrow batch of the first task to get there; every attempt leaves a file in `traces`."""
+class Death:
+    """`victim` dies once, in the first task to get there; every attempt leaves a file in `traces`."""
 
-    victim: str = WORKER
-    batch: int = 3
-    traces: str = ""
+    victim: str
+    traces: str
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return super().run(self._until_death(batches))
-
-    def _until_death(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def note_attempt(self) -> None:
         context = TaskContext.get()
         assert context is not None
         name = f"stage-{context.stageId()}-task-{context.partitionId()}-attempt-{context.attemptNumber()}"
         (Path(self.traces) / name).touch()
-        for number, batch in enumerate(batches, 1):
-            if number == self.batch:
-                self._die()
-            yield batch
 
-    def _die(self) -> None:
+    def strike(self) -> None:
         try:
             mark = os.open(Path(self.traces) / "struck", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except FileExistsError:
@@ -56,6 +50,36 @@ class DyingTask(Task):
         time.sleep(60)  # a worker outlives its executor for a moment
 
 
+@dataclass(frozen=True)
+class DyingTask(Task):
+    """Dies before the third of its Arrow batches."""
+
+    death: Death = Death(WORKER, "")
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return super().run(self._until_death(batches))
+
+    def _until_death(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        self.death.note_attempt()
+        for number, batch in enumerate(batches, 1):
+            if number == 3:
+                self.death.strike()
+            yield batch
+
+
+@dataclass(frozen=True)
+class DyingReadingTask(ReadingTask):
+    """Dies when its files are uploaded, before it reports them."""
+
+    death: Death = Death(WORKER, "")
+
+    def _reports(self, share: tuple[Assignment, ...]) -> Iterator[str]:
+        self.death.note_attempt()
+        for report in super()._reports(share):
+            self.death.strike()
+            yield report
+
+
 def parent(pid: int) -> int:
     """The parent of a process."""
     stat = Path(f"/proc/{pid}/stat").read_text()
@@ -65,7 +89,13 @@ def parent(pid: int) -> int:
 def dying(victim: str, traces: Path) -> Callable[..., DyingTask]:
     """Takes the place of `kafka_s3.spark.source.Task`. Makes the folder for the traces."""
     traces.mkdir()
-    return partial(DyingTask, victim=victim, traces=str(traces))
+    return partial(DyingTask, death=Death(victim, str(traces)))
+
+
+def dying_reading(victim: str, traces: Path) -> Callable[..., DyingReadingTask]:
+    """Takes the place of `kafka_s3.spark.tasks_source.ReadingTask`. Makes the folder for the traces."""
+    traces.mkdir()
+    return partial(DyingReadingTask, death=Death(victim, str(traces)))
 
 
 def struck(traces: Path) -> list[str]:

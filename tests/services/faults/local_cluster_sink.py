@@ -19,15 +19,13 @@ from kafka_s3.driver.runner import run_available_now, waiting
 from kafka_s3.local.jars import spark_kafka_jars
 from kafka_s3.local.java import java_environment
 from kafka_s3.model.files import Reason
-from kafka_s3.spark import source
+from kafka_s3.spark import tasks_source
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import LOCAL
 from tests.services.faults import dying_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def cluster(folder: Path) -> SparkSession:
@@ -62,9 +60,9 @@ def main(folder: Path, *deaths: str) -> None:
     for death in deaths:
         victim, _, path = death.partition("=")
         settings = resolved(load(Path(path)))
-        source.Task = dying_task.dying(victim, folder / f"{victim}-traces")  # type: ignore[assignment,misc]
+        doomed = dying_task.dying_reading(victim, folder / f"{victim}-traces")
+        tasks_source.ReadingTask = doomed  # type: ignore[assignment,misc]
         sink = sink_on_spark(settings, spark)
-        spark.conf.set(BATCH, "50")  # several batches in a task: it dies between its files
         run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=Reason.FLUSH_NOW)
         print(f"{settings.name} is done", flush=True)
     spark.stop()

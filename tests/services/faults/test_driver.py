@@ -461,14 +461,20 @@ def where(key: str) -> str:
 # ---------------------------------------------------------------- an executor dies
 
 
+@pytest.mark.parametrize("reader", ["tasks", "spark"])
 def test_a_python_worker_that_is_killed_in_its_task_stops_the_sink_with_the_reason_and_the_next_run_goes_on(
-    here: Surroundings, topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    reader: str, here: Surroundings, topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, traces = topic("worker", 2), tmp_path / "traces"
-    config = here.config(name, **{"flush.size": "30"})
+    config = here.config(name, **{"flush.size": "30", "kafka.reader": reader})
     produce(here.servers, name, numbered(0, 500, partitions=2))
     with monkeypatch.context() as doomed:
-        doomed.setattr("kafka_s3.spark.source.Task", dying_task.dying(dying_task.WORKER, traces))
+        if reader == "tasks":
+            doomed.setattr(
+                "kafka_s3.spark.tasks_source.ReadingTask", dying_task.dying_reading(dying_task.WORKER, traces)
+            )
+        else:
+            doomed.setattr("kafka_s3.spark.source.Task", dying_task.dying(dying_task.WORKER, traces))
         sink = here.sink(config)
         here.spark.conf.set(BATCHES, "50")
         sink.open()

@@ -14,7 +14,7 @@ from typing import Any
 
 from databricks.sdk.service import apps, catalog, jobs, workspace
 
-from tests.support.bundle.files import Bundle, project
+from tests.support.bundle.files import Bundle
 from tests.support.repository import ROOT
 
 Finding = str
@@ -156,13 +156,13 @@ def _task(job: Mapping[str, Any], task: Mapping[str, Any], place: Path) -> Itera
     yield from _libraries(
         [library["whl"] for library in task.get("libraries", []) if "whl" in library], place, f"task {key}"
     )
-    if wheel := task.get("python_wheel_task"):
-        entry_points = project()["scripts"]
-        if wheel["entry_point"] not in entry_points or wheel["package_name"].replace("_", "-") != project()["name"]:
-            yield f"task {key}: the wheel has no entry point {wheel['package_name']}.{wheel['entry_point']}"
-    elif script := task.get("spark_python_task"):
-        if not (place / script["python_file"]).is_file():
-            yield f"task {key}: no file {script['python_file']}"
+    if script := task.get("spark_python_task"):
+        if (place / script["python_file"]).resolve().parent != ROOT / "jobs" or not (
+            place / script["python_file"]
+        ).is_file():
+            yield f"task {key}: no file {script['python_file']} in jobs/ (paths are relative to the file)"
+        if sum(parameter.startswith("--set") for parameter in script["parameters"]) != 1:
+            yield f"task {key}: what all sinks share belongs into one variable, given as --settings"
     else:
         yield f"task {key} does nothing"
 

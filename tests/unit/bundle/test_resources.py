@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.cli.job import configurations
-from kafka_s3.config.read import read_config
+from kafka_s3.config.read import read_config, read_properties
 from kafka_s3.config.validate import validate
+from kafka_s3.tools.jobs import configurations
 from tests.support.bundle.files import VARIABLES, Bundle, Unresolved, load_bundle, project, read_yaml
 from tests.support.bundle.rules import findings, lost_in_round_trip
 from tests.support.repository import ROOT
@@ -54,8 +54,10 @@ def test_what_has_no_default_must_be_given() -> None:
 def test_developers_do_not_get_in_each_others_way(bundle: Bundle) -> None:
     names = [scope["name"] for scope in bundle.resources("secret_scopes").values()]
     app = bundle.resources("apps")["dashboard"]["name"]
-    parameters = bundle.resources("jobs")["orders"]["tasks"][0]["python_wheel_task"]["parameters"]
-    places = [text.removeprefix("--set=") for text in parameters if "topics.dir" in text or "state.prefix" in text]
+    parameters = bundle.resources("jobs")["orders"]["tasks"][0]["spark_python_task"]["parameters"]
+    places = [
+        line for text in parameters for line in text.splitlines() if line.startswith(("topics.dir", "state.prefix"))
+    ]
     if bundle.target == "dev":
         assert names == ["kafka-s3-dev-jane_doe-dashboard", "kafka-s3-dev-jane_doe"]
         assert places == ["topics.dir=dev/jane_doe/topics", "state.prefix=dev/jane_doe/_kafka_s3"]
@@ -71,7 +73,7 @@ def test_production_runs_as_the_service_principal_from_its_own_folder() -> None:
     principal = VARIABLES["service_principal"]
     assert bundle.content["workspace"]["root_path"] == f"/Workspace/Users/{principal}/.bundle/kafka-s3/prod"
     assert {job["run_as"]["service_principal_name"] for job in bundle.resources("jobs").values()} == {principal}
-    parameters = bundle.resources("jobs")["orders"]["tasks"][0]["python_wheel_task"]["parameters"]
+    parameters = bundle.resources("jobs")["orders"]["tasks"][0]["spark_python_task"]["parameters"]
     assert parameters[0] == f"/Workspace/Users/{principal}/.bundle/kafka-s3/prod/files/resources/sinks/orders.json"
 
 
@@ -80,10 +82,10 @@ def test_every_configuration_has_one_job_of_its_name_and_is_valid_with_its_param
     sinks = {key: job for key, job in bundle.resources("jobs").items() if job["tags"].get("sink")}
     assert files.keys() == sinks.keys()
     for key, job in sinks.items():
-        parameters = job["tasks"][0]["python_wheel_task"]["parameters"]
+        parameters = job["tasks"][0]["spark_python_task"]["parameters"]
         assert Path(parameters[0]).name == files[key].name
-        overrides = dict(text.removeprefix("--set=").split("=", 1) for text in parameters if text.startswith("--set="))
-        checked = validate({**read_config(files[key]), **overrides})
+        (over,) = [text.removeprefix("--settings=") for text in parameters if text.startswith("--settings=")]
+        checked = validate({**read_config(files[key]), **read_properties(over, Path("--settings"))})
         assert checked.problems == ()
         assert checked.warnings == ()
         assert checked.settings.name == key
@@ -108,7 +110,7 @@ def test_a_configuration_and_a_job_file_are_all_that_a_further_sink_takes(tmp_pa
         text = (sinks / f"orders.{suffix}").read_text()
         (sinks / f"payments.{suffix}").write_text(text.replace("orders", "payments"))
     bundle = load_bundle("prod", variables=VARIABLES, root=tmp_path)
-    assert bundle.resources("jobs")["payments"]["tasks"][0]["python_wheel_task"]["parameters"][0].endswith(
+    assert bundle.resources("jobs")["payments"]["tasks"][0]["spark_python_task"]["parameters"][0].endswith(
         "/payments.json"
     )
     assert lost_in_round_trip("jobs", bundle.resources("jobs")["payments"]) == []
@@ -132,14 +134,15 @@ ORDERS, SHIPMENTS, TASK = "resources/jobs/orders", "resources/jobs/shipments", "
     [
         (f"{ORDERS}/max_concurent_runs", 1, "max_concurent_runs is unknown"),
         (f"{ORDERS}/continuous/task_retry_mode", "ALWAYS", "task_retry_mode"),
-        (f"{ORDERS}/{TASK}/python_wheel_task/parameter", ["x"], "parameter is unknown"),
+        (f"{ORDERS}/{TASK}/spark_python_task/parameter", ["x"], "parameter is unknown"),
         (f"{ORDERS}/job_clusters/0/new_cluster/data_security_mode", "DEDICATED", "data_security_mode"),
         (f"{SHIPMENTS}/health/rules/0/metric", "RUN_DURATION", "metric"),
         (f"{ORDERS}/schedule", {"quartz_cron_expression": "0 0 0 * * ?", "timezone_id": "UTC"}, "triggers"),
         (f"{ORDERS}/continuous/pause_status", "UNPAUSED", "UNPAUSED"),
         (f"{ORDERS}/max_concurrent_runs", 4, "four drivers"),
         (f"{ORDERS}/{TASK}/job_cluster_key", "other", "no job cluster other"),
-        (f"{ORDERS}/{TASK}/python_wheel_task/entry_point", "kafka-s3-run", "no entry point"),
+        (f"{ORDERS}/{TASK}/spark_python_task/python_file", "../jobs/run_sink.py", "no file ../jobs/run_sink.py"),
+        (f"{ORDERS}/{TASK}/spark_python_task/parameters", ["orders.json", "--set=a=1", "--set=b=2"], "one variable"),
         (f"{ORDERS}/{TASK}/libraries", [{"whl": "../dist/*.whl"}], "not in dist"),
         (f"{ORDERS}/{TASK}/libraries", [{"maven": {"coordinates": "a:b:1"}}], "no jar is needed"),
         (f"{ORDERS}/job_clusters/0/new_cluster/spark_version", "16.4.x-scala2.13", "older than 17.3"),
@@ -197,7 +200,7 @@ def test_a_reference_that_points_nowhere_is_found(text: str, tmp_path: Path) -> 
     shutil.copytree(ROOT / "resources", tmp_path / "resources")
     (tmp_path / "databricks.yml").write_text((ROOT / "databricks.yml").read_text())
     job = tmp_path / "resources" / "sinks" / "orders.job.yml"
-    job.write_text(job.read_text().replace("${var.bucket}", text))
+    job.write_text(job.read_text().replace("${var.sink_settings}", text))
     with pytest.raises(Unresolved, match=re.escape(text)):
         load_bundle("dev", variables=VARIABLES, root=tmp_path)
 
@@ -215,10 +218,7 @@ def test_both_ways_of_starting_the_dashboard_agree() -> None:
     assert {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in alone["env"]}.items() <= both.items()
 
 
-def test_the_scripts_call_what_the_entry_points_call() -> None:
-    for name, target in project()["scripts"].items():
-        module, function = target.split(":")
-        if module == "kafka_s3.cli.job":
-            script = ROOT / "jobs" / f"{name.removeprefix('kafka-s3-').replace('-', '_')}.py"
-            assert f"from {module} import {function}" in script.read_text()
-            assert len(script.read_text().splitlines()) < 8
+def test_every_page_of_jobs_is_deployed(bundle: Bundle) -> None:
+    tasks = [task for job in bundle.resources("jobs").values() for task in job["tasks"]]
+    deployed = {Path(task["spark_python_task"]["python_file"]).name for task in tasks}
+    assert deployed == {path.name for path in (ROOT / "jobs").glob("*.py")}

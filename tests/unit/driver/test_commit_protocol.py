@@ -414,6 +414,27 @@ def test_an_upload_that_is_gone_is_written_again_with_the_same_content() -> None
     assert len(broken.objects()) == 2
 
 
+def test_a_file_of_two_field_tuples_with_one_path_is_written_again() -> None:
+    fields = {
+        "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner",
+        "partition.field.name": "a,b",
+    }
+    whole, broken = (World({**fields, "flush.size": "4"}) for _ in range(2))
+    for world in (whole, broken):
+        for offset in range(4):
+            pair = {"a": "x/b=y", "b": "z"} if offset % 2 else {"a": "x", "b": "y/b=z"}
+            world.kafka.add(
+                PARTITIONS[0], MemoryRecord(offset, world.now, None, json.dumps({"n": offset, **pair}).encode())
+            )
+    whole.start()
+    whole.sink.cycle()
+    assert whole.numbers() == {"topics/orders/a=x/b=y/b=z/orders+0+0000000000.json": [0, 1, 2, 3]}
+    broken.start([Fault("put_new", lambda key: abort_all(broken), Moment.AFTER, 3)])
+    assert broken.sink.cycle()
+
+    assert broken.objects() == whole.objects()
+
+
 def abort_all(world: World) -> None:
     for upload_id, upload in world.store.uploads.items():
         world.store.abort_upload(upload.key, upload_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -123,6 +124,15 @@ def test_parsed_columns_give_the_same_as_values_one_by_one(column: pa.Array, exp
     values = JsonText(pa.array([b"{}"] * 4), pa.table({"s": column}))
 
     assert directories(by("s", schemaless=Schemaless.LOOK_UP), run_of(values, None)) == expected
+
+
+def test_field_tuples_with_one_path_are_one_directory() -> None:
+    first, second = {"s": "x/i=1", "i": 2}, {"s": "x", "i": "1/i=2"}
+    rows = [first, {"s": "y", "i": 1}, second, {"s": 1.5, "i": 1}, first]
+    run = run_of(JsonText(pa.array([json.dumps(row).encode() for row in rows]), None), None)
+
+    expected = ["s=x/i=1/i=2", "s=y/i=1", "s=x/i=1/i=2", None, "s=x/i=1/i=2"]
+    assert directories(by("s", "i", schemaless=Schemaless.LOOK_UP), run) == expected
 
 
 def test_values_are_percent_encoded_and_joined_as_configured() -> None:

@@ -8,9 +8,8 @@ from kafka_s3.config.classes import CONNECTORS
 from kafka_s3.config.option import Distinct, KnownClass, OneOf, Option, OptionGroup, OptionStatus, Range, Type
 
 _INT, _LONG, _TEXT, _FLAG, _CLASS = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN, Type.CLASS
-_IDLE, _REFUSED = OptionStatus.INFORMATIONAL, OptionStatus.REFUSED
+_IDLE = OptionStatus.INFORMATIONAL
 _MAIN, _ERRORS = OptionGroup.FRAMEWORK, OptionGroup.ERRORS
-_UPSTREAM = "Transform upstream, with a Spark job or ksqlDB, and sink its output topic."
 _WORKER = "Progress is committed with the objects, not on a timer."
 
 CONNECTOR: Final = (
@@ -19,10 +18,6 @@ CONNECTOR: Final = (
     Option("tasks.max", _INT, "1", "Kafka partitions that are read at the same time, at most.", _MAIN, valid=Range(1, 2147483647)),
     Option("topics", Type.LIST, "", "The topics. Exactly one of topics and topics.regex is set.", _MAIN, valid=Distinct()),
     Option("topics.regex", _TEXT, "", "Pattern of whole topic names.", _MAIN),
-    Option("transforms", Type.LIST, "", "Single message transforms.", _MAIN, status=_REFUSED, note=_UPSTREAM),
-    Option("transforms.*", _TEXT, None, "Settings of transforms.", _MAIN, status=_IDLE, note="Transforms are not supported."),
-    Option("predicates", Type.LIST, "", "Predicates of transforms.", _MAIN, status=_REFUSED, note=_UPSTREAM),
-    Option("predicates.*", _TEXT, None, "Settings of predicates.", _MAIN, status=_IDLE, note="Predicates are not supported."),
     Option("config.action.reload", _TEXT, "restart", "What a rotated secret does.", _MAIN, valid=OneOf(("restart", "none")),
            status=_IDLE, note="References are resolved when a run starts."),
     Option("offset.flush.interval.ms", _LONG, "60000", "Worker: how often offsets are committed, which is when Block-GZIP files are "

@@ -16,10 +16,12 @@ from kafka_s3.config.options import framework as options_framework
 from kafka_s3.config.options import ours as options_ours
 from kafka_s3.config.options import partitioner as options_partitioner
 from kafka_s3.config.options import storage as options_storage
+from kafka_s3.config.options import transforms as options_transforms
 from kafka_s3.model.secret import MASK
 
 OPTIONS: Final[tuple[Option, ...]] = (
     *options_framework.ROWS,
+    *options_transforms.LISTS,
     *options_client.ROWS,
     *options_converters.ROWS,
     *options_connector.ROWS,
@@ -29,6 +31,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     *options_delta.ROWS,
     *options_block_gzip.OURS,
 )
+TRANSFORM_OPTIONS: Final[tuple[Option, ...]] = options_transforms.ROWS
 CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_cloud.ROWS
 BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = options_block_gzip.ROWS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -21,6 +21,8 @@ from kafka_s3.model.offsets import TopicPartition
 
 KEPT: Final = 4
 """Configurations whose consumers a process keeps: of a sink two, for one topic-partition at a time and for many."""
+LOOK_UP_S: Final = 2.0
+LATEST: Final = -1
 CHECK: Final = "Check the client's rights and security settings (consumer.override.*)."
 SECRET_WORDS: Final = ("password", "secret", "key")
 
@@ -36,6 +38,7 @@ class Consumer:
         self._own_queue = library.queue_get_consumer(self.handle)
         self._said = ""
         self._open: list[Queue] = []
+        self._topics: set[str] = set()
         self.failed = False
 
     @contextmanager
@@ -47,6 +50,7 @@ class Consumer:
         self._end()
         self.said()
         self._said = ""  # of what was before
+        self._look_up(starts)
         self._open = [Queue(self, place) for place in starts]
         mine = {queue.place: queue for queue in self._open}
         try:
@@ -56,6 +60,15 @@ class Consumer:
         finally:
             for queue in mine.values():
                 queue.close()
+
+    def _look_up(self, places: Iterable[TopicPartition]) -> None:
+        """Has librdkafka ask for the leaders of new topics at once; by itself it does so once a second. Failures show when it reads."""
+        new = {place.topic: place for place in places if place.topic not in self._topics}
+        if not new:
+            return
+        with _place_list(dict.fromkeys(new.values(), LATEST)) as wanted:
+            if not library.offsets_for_times(self.handle, wanted, int(LOOK_UP_S * 1000)):
+                self._topics |= set(new)
 
     def bounds(self, place: TopicPartition, *, timeout_s: float) -> tuple[int, int]:
         """The topic-partition's first offset and the one after its last, by its leader. Raises KafkaUnavailable and SourceError."""

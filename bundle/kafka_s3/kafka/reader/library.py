@@ -77,6 +77,7 @@ list_set_offset = _function("topic_partition_list_set_offset", ctypes.c_int, _Ha
 list_destroy = _function("topic_partition_list_destroy", None, _Handle)
 incremental_assign = _function("incremental_assign", _Handle, _Handle, _Handle)
 incremental_unassign = _function("incremental_unassign", _Handle, _Handle, _Handle)
+offsets_for_times = _function("offsets_for_times", ctypes.c_int, _Handle, _Handle, ctypes.c_int)
 query_watermark_offsets = _function(
     "query_watermark_offsets", ctypes.c_int, _Handle, _Text, _Int32, _INT64_OUT, _INT64_OUT, ctypes.c_int
 )

@@ -36,6 +36,7 @@ FIRST_PAUSE_S: Final = 0.001
 LONGEST_PAUSE_S: Final = 0.008
 SHORT_LOG_S: Final = 5.0
 """How long a log may be shorter than its range: a new leader learns how far the log is readable only with its followers' next request."""
+LAST_WORD_S: Final = 2.0
 LOST: Final = frozenset({
     KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
 })  # fmt: skip
@@ -154,11 +155,19 @@ class _Reading:
         if self._log_ended and self._waited_s > SHORT_LOG_S:
             self._judge_short_log()
         if self._waited_s > self._patience_s:
-            reason = self._complaint or self._queue.consumer.said()
+            reason = self._complaint or self._queue.consumer.said() or self._refusal()
             raise KafkaUnavailable(
                 f"Kafka at {self._queue.consumer.servers} sent no record of {self._wanted.topic_partition} from offset {self._position} "
                 f"on for {self._patience_s:.0f} s. {reason}".rstrip()
             )
+
+    def _refusal(self) -> str:
+        """What the leader says to a request that is not part of reading; nothing, if it answers well."""
+        try:
+            self._queue.consumer.bounds(self._wanted.topic_partition, timeout_s=LAST_WORD_S)
+        except SourceError as error:
+            return str(error)
+        return ""
 
     def _judge_short_log(self) -> None:
         """Asks again how long the log is, which is shorter than the range. Raises OffsetsLost if it still is."""

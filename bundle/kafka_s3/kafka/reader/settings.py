@@ -59,7 +59,7 @@ OURS: Final = {
 TUNED: Final = {
     "isolation.level": "read_uncommitted",
     "check.crcs": "true",
-    "fetch.wait.max.ms": "100",
+    "fetch.wait.max.ms": "10",  # the next reading waits for the answer to the last request of the one before
     "fetch.queue.backoff.ms": "5",
     "fetch.error.backoff.ms": "50",
     "fetch.max.bytes": str(32 << 20),

@@ -6,11 +6,12 @@ the English short ones (SEMANTICS A4.3).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import timedelta, tzinfo
 from functools import lru_cache
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from babel import Locale, UnknownLocaleError
@@ -44,7 +45,7 @@ def texts(language: str) -> Texts:
         return Texts(ROOT_MONTHS, ROOT_MONTHS, ROOT_DAYS, ROOT_DAYS, ("AM", "PM"), ("BCE", "CE"))
     # A copy, for babel writes resolved aliases into data that languages share: what was asked before would change the answer.
     code = str(locale.language)
-    data = LocaleDataDict(deepcopy(load(code)))
+    data = LocaleDataDict(cast(MutableMapping[str | int | None, Any], deepcopy(load(code))))
     months, days, eras = data["months"]["format"], data["days"]["format"], data["eras"]["abbreviated"]
     periods = data["day_periods"]["format"]
     return Texts(

@@ -1,0 +1,1 @@
+"""What does Java do where Python does otherwise? Numbers as text, dates by `SimpleDateFormat`, regular expressions. Pure functions."""

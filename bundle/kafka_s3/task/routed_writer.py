@@ -1,0 +1,191 @@
+"""Where do records go whose topic a transform has changed? Into files of that topic, which the rotation rules treat as one of its own.
+
+Each target topic has its counts, its base time and its open files. All files of the Kafka partition close together, at the record at which
+the first of them has to: so everything before that record is in closed files, the offset that is committed says so, and nothing is ever
+written twice. (In the original such a record's topic-partition is not the task's, and its task fails or commits offsets of the wrong one.)
+
+Targets A and B under `flush.size=2`, offsets 0 A, 1 B, 2 A, 3 B: after 2 topic A has two records, so its file closes, and that of B with
+offset 1; the frontier is 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.files import Reason
+from kafka_s3.model.tasks import Tail
+from kafka_s3.naming.keys import ObjectNames
+from kafka_s3.task.closing import Closed
+from kafka_s3.task.fitted_runs import FittedRuns
+from kafka_s3.task.interleaved import Interleaved
+from kafka_s3.task.open_files import OpenFile
+from kafka_s3.task.rotation import Close, RotationPoint
+from kafka_s3.task.writer import TopicPartitionWriter
+
+END = 2**63 - 1
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The records of a delivery that go to one topic, and how many of them are written."""
+
+    writer: TopicPartitionWriter
+    part: Interleaved
+    row: int = 0
+
+    def limit(self, point: RotationPoint) -> int:
+        """The offset before which records can be written before the point."""
+        if point.reason is None and point.row >= len(self.part):
+            return END
+        if point.side is Close.AFTER:
+            return int(self.part.offsets[point.row - 1]) + 1
+        return int(self.part.offsets[point.row])
+
+    def stop(self, point: RotationPoint, limit: int) -> int:
+        """The first row that is not written yet when everything before an offset is."""
+        return max(self.row, min(point.row, int(np.searchsorted(self.part.offsets, limit))))
+
+
+@dataclass(slots=True)
+class RoutedWriter:
+    """The open files of one topic-partition, by target topic. `own` writes those of its own topic, `names` gives the names of another's."""
+
+    own: TopicPartitionWriter
+    names: Callable[[str], ObjectNames]
+    others: dict[str, TopicPartitionWriter] = field(default_factory=dict)
+
+    @property
+    def closed(self) -> Closed:
+        """What has been closed, of all topics."""
+        return self.own.closed
+
+    @property
+    def frontier(self) -> int:
+        """One past the last record in a closed file; all records before it are in closed files."""
+        return self.own.frontier
+
+    @property
+    def next_rotation_ms(self) -> int | None:
+        """The next mark of the schedule, which is the same for all topics."""
+        return self.own.next_rotation_ms
+
+    def begin_delivery(self, now_ms: int) -> None:
+        """An expired schedule closes what is open, and moves on (SEMANTICS A3.4)."""
+        self._look_at_clock(now_ms)
+
+    def end_delivery(self, now_ms: int) -> None:
+        """The schedule is looked at once more when the delivery is done."""
+        if self.tail().records:
+            self._look_at_clock(now_ms)
+
+    def _look_at_clock(self, now_ms: int) -> None:
+        due = self.own.next_rotation_ms
+        if due is not None and now_ms >= due:
+            self.own.next_rotation_ms = self.own.rules.next_rotation(now_ms)
+            self.close(self.own.rules.schedule_reason)
+
+    def write(self, part: Interleaved) -> list[Failure]:
+        """Writes records of one delivery; gives those that cannot go with the open files."""
+        self.others = {topic: writer for topic, writer in self.others.items() if writer.open.files}
+        lanes = [_Lane(self._writer(topic), own) for topic, own in part.by_topic()]
+        rejected: list[Failure] = []
+        while lanes := [lane for lane in lanes if lane.row < len(lane.part)]:
+            points = [lane.writer.next_point(lane.part, lane.row) for lane in lanes]
+            limit = min(lane.limit(point) for lane, point in zip(lanes, points, strict=True))
+            stops = [lane.stop(point, limit) for lane, point in zip(lanes, points, strict=True)]
+            fitted = [lane.writer.fitted(lane.part, lane.row, stop) for lane, stop in zip(lanes, stops, strict=True)]
+            if any(one.bad for one in fitted):
+                rejected += [
+                    failure for lane, one in zip(lanes, fitted, strict=True) for failure in _without_bad(lane, one)
+                ]
+            elif not all(lane.writer.open.fit(one.runs) for lane, one in zip(lanes, fitted, strict=True)):
+                self.close(Reason.SCHEMA)
+            else:
+                self._append(lanes, stops, fitted)
+                reached = [(lane, at) for lane, at in zip(lanes, points, strict=True) if lane.limit(at) == limit]
+                self._close_if_due(reached)
+        return rejected
+
+    def _append(self, lanes: list[_Lane], stops: list[int], fitted: list[FittedRuns]) -> None:
+        for lane, stop, one in zip(lanes, stops, fitted, strict=True):
+            lane.writer.append(one.runs, lane.part, lane.row, stop)
+            lane.row = stop
+        self._release_memory()
+
+    def _close_if_due(self, reached: list[tuple[_Lane, RotationPoint]]) -> None:
+        due = [at.reason for lane, at in reached if at.reason is not None and lane.writer.holds(at)]
+        cap = self.own.rules.max_open_files
+        if due:
+            self.close(due[0])
+        elif 0 < cap < sum(len(writer.open.files) for writer in self._writers()):
+            self.close(Reason.MAX_OPEN_FILES)
+
+    def close(self, reason: Reason) -> None:
+        """Closes every open file of every topic."""
+        for writer in self._writers():
+            writer.close(reason)
+        self.own.frontier = max(writer.frontier for writer in self._writers())
+
+    def abort(self) -> None:
+        """Drops what is open and the uploads of what was closed: none of it will be committed."""
+        for writer in self.others.values():
+            writer.drop_tail()
+        self.own.abort()
+
+    def tail(self) -> Tail:
+        """What is open: of the topic that has most, for that one closes first; the files of all."""
+        tails = [writer.tail() for writer in self._writers()]
+        bases = [tail.base_ms for tail in tails if tail.base_ms is not None]
+        return Tail(
+            max(tail.records for tail in tails),
+            max(tail.bytes for tail in tails),
+            min(bases, default=None),
+            sum(tail.open_files for tail in tails),
+        )
+
+    def drop_tail(self) -> None:
+        """Drops what is open: it is read again next time."""
+        for writer in self._writers():
+            writer.drop_tail()
+
+    def _writers(self) -> Iterator[TopicPartitionWriter]:
+        yield self.own
+        yield from self.others.values()
+
+    def _writer(self, topic: str | None) -> TopicPartitionWriter:
+        if topic is None:
+            return self.own
+        if topic not in self.others:
+            own = self.own
+            output = replace(own.output, naming=self.names(topic))
+            self.others[topic] = TopicPartitionWriter(
+                own.topic_partition, own.rules, output, own.frontier, None, closed=own.closed
+            )
+        return self.others[topic]
+
+    def _release_memory(self) -> None:
+        """Keeps all topics together within the task's budget, as `OpenFiles` does for one."""
+        budget = self.own.output.memory
+        held: list[tuple[int, OpenFile]] = [
+            (file.memory(), file) for writer in self._writers() for file in writer.open.files.values()
+        ]
+        total = sum(size for size, _ in held)
+        if len(held) < 2 or total <= budget:
+            return
+        for size, file in sorted(held, key=lambda one: -one[0]):
+            file.release()
+            total -= size
+            if total <= budget // 2:
+                return
+
+
+def _without_bad(lane: _Lane, fitted: FittedRuns) -> list[Failure]:
+    """Leaves the records that cannot be written out of a lane, and gives them."""
+    failures = [rejection(int(lane.part.offsets[place]), text) for place, text in fitted.bad]
+    if fitted.bad:
+        lane.part = lane.part.without([place for place, _ in fitted.bad])
+    return failures

@@ -1,0 +1,27 @@
+"""What does a platform do with a `spark_python_task`? `python python_task.py FILE PARAMETERS...` where the wheel is installed.
+
+It executes the file as the main module of a process that is there already, with the parameters in sys.argv. With the variable SESSION a
+session of Spark is there before, and must be there after. A task that leaves with SystemExit has failed, whatever its code.
+"""
+
+import os
+import runpy
+import sys
+
+file, *parameters = sys.argv[1:]
+
+spark = None
+if "SESSION" in os.environ:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.getOrCreate()
+sys.argv = [file, *parameters]
+sys.path.remove(sys.path[0])  # neither this file's folder nor that of the task is promised
+try:
+    runpy.run_path(file, run_name="__main__")
+except SystemExit as end:
+    print(f"the task has left with {end.code}", file=sys.stderr)
+    sys.exit(70)
+if spark is not None:
+    print(f"after the task: {spark.range(3).count()} rows", flush=True)
+    spark.stop()
