@@ -23,7 +23,7 @@ from kafka_s3.naming.joda import BucketNames, Pattern, parse_timestamp, zone
 from kafka_s3.naming.schedule import next_rotation
 from kafka_s3.registry.subjects import subject
 from kafka_s3.registry.wire_format import MessageIndexes, framed, payloads
-from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, decide
+from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, schema_decision
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
@@ -170,7 +170,7 @@ def schema_decisions(vector: dict[str, Any], context: dict[str, Any]) -> dict[st
         None if vector[name] is None else read_schema(context["schemas"][vector[name]]["connect"])
         for name in ("record_schema", "open_file_schema")
     )
-    decision = decide(record, file, compatibility=Compatibility.named(vector["mode"]))
+    decision = schema_decision(record, file, compatibility=Compatibility.named(vector["mode"]))
     return {"decision": DECISIONS[decision]}
 
 

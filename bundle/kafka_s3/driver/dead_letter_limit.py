@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kafka_s3.model.dead_letters import DeadLetter, read_lines
-from kafka_s3.model.errors import StorageError
+from kafka_s3.model.errors import RecordError, StorageError
 from kafka_s3.model.files import Role
 from kafka_s3.model.tasks import TaskReport
 from kafka_s3.storage.store import ObjectStore
@@ -17,6 +17,16 @@ LIMIT_REMEDY: Final = (
     "Nothing of this batch was committed. Correct the configuration or the producers; to go on as it is, raise "
     "errors.deadletter.max.ratio (1 is no limit)."
 )
+
+
+def stop_above_limit(
+    reports: Sequence[TaskReport], store: ObjectStore, *, sink: str, ratio: float
+) -> RecordError | None:
+    """The error with which a sink stops at the limit, with the commonest reason; None below it. Their uploads are used up."""
+    exceeded = above_limit(reports, ratio=ratio)
+    if exceeded is None:
+        return None
+    return RecordError(f"Sink {sink} stops: {exceeded} Most often: {most_frequent(reports, store)} {LIMIT_REMEDY}")
 
 
 def above_limit(reports: Sequence[TaskReport], *, ratio: float) -> str | None:
@@ -48,6 +58,8 @@ def most_frequent(reports: Sequence[TaskReport], store: ObjectStore) -> str:
 def _letters(reports: Sequence[TaskReport], store: ObjectStore) -> Iterator[DeadLetter]:
     for file in (file for report in reports for file in report.files if file.role is Role.DEAD_LETTER):
         try:
+            if store.head(file.key) is not None:
+                continue  # of a position that was moved back: letters that are committed are not written over
             store.complete_upload(file.upload)
             yield from read_lines(store.get(file.key))
             store.delete(file.key)

@@ -10,7 +10,7 @@ from kafka_s3.formats.format import Paused
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.spill import new_folder
+from kafka_s3.task.spill import task_folder
 
 REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
 
@@ -18,7 +18,7 @@ REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise write
 def spill_folder() -> Path:
     """A new folder on local disk for parts that wait; swept by the next process should this one be killed. Raises LocalDiskError."""
     try:
-        return new_folder()
+        return task_folder()
     except OSError as error:
         raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {REMEDY}") from error
 

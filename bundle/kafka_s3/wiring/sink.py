@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
+from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.block_gzip_resume import position_in_bucket
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.followers import DeadLetterLog, DeadLetterTopic, GroupOffsets
 from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.sink import Sink
 from kafka_s3.driver.tagging import ObjectTags, Tagging
-from kafka_s3.driver.topics import Behaviour, Resume
+from kafka_s3.driver.topics import Resume
 from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.storage.store import ObjectStore
