@@ -23,15 +23,15 @@ NUMERIC: Final = frozenset("ykHmsSDFwWdhKYu")
 
 
 class Token(NamedTuple):
-    """`count` times a letter, or literal text where the count is 0."""
+    """`length` times a letter, or literal text where that is 0."""
 
     text: str
-    count: int
+    length: int
 
     @property
     def numeric(self) -> bool:
         """Whether it stands for digits."""
-        return self.count > 0 and (self.text in NUMERIC or (self.text in "ML" and self.count < SHORT))
+        return self.length > 0 and (self.text in NUMERIC or (self.text in "ML" and self.length < SHORT))
 
 
 def tokens(pattern: str) -> list[Token]:
@@ -87,7 +87,7 @@ class SimpleDates:
     def format(self, epoch_ms: int) -> str:
         """The text of an instant."""
         at = moment(epoch_ms)
-        return "".join(_written(token, at) if token.count else token.text for token in self.tokens)
+        return "".join(_written(token, at) if token.length else token.text for token in self.tokens)
 
     def parse(self, text: str) -> int:
         """The instant of a text, epoch ms; what follows the pattern does not count. Raises ValueError where it does not match."""

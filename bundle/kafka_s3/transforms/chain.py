@@ -151,7 +151,7 @@ def _chosen(step: Step, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_
         return np.ones(len(run), bool)
     if not isinstance(step.predicate, OfRuns):
         return None
-    return step.predicate.rows(run, place) == step.wanted
+    return np.equal(step.predicate.rows(run, place), step.wanted)
 
 
 def _failure(offset: int, step: Step, exception: str, message: str) -> Failure:
