@@ -1,19 +1,17 @@
-"""What a process spills is its own, and goes with it."""
+"""What becomes of records that waited on local disk when their process is killed?"""
 
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.task import spill
-from kafka_s3.task.uploads import spill_folder
+from kafka_s3.task.uploads import FileUpload, spill_folder
 
 
 @pytest.fixture(autouse=True)
@@ -24,48 +22,31 @@ def _own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
     spill._own_folder.cache_clear()
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that has spilled, and lives."""
-    environment = os.environ | {"TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", SPILLS], env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "spilled\n"
-        yield process
-        process.kill()
-
-
 def records_in(folder: Path) -> list[bytes]:
     return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
 
 
-def test_what_a_killed_process_spilled_is_gone_after_the_next_start(
-    tmp_path: Path, other: subprocess.Popen[str]
-) -> None:
-    other.send_signal(signal.SIGKILL)
-    other.wait()
-    assert records_in(tmp_path) == [b"a record that nobody else may read"]
+def test_tasks_of_a_process_share_its_folder_and_have_folders_of_their_own(tmp_path: Path) -> None:
+    first, second = spill_folder(), spill_folder()
 
-    spill_folder()
-    assert records_in(tmp_path) == []
+    assert first != second
+    assert first.parent == second.parent
+    assert [path.name.startswith(spill.HELD) for path in tmp_path.iterdir()] == [True]
 
 
-def test_what_a_living_process_spilled_stays(tmp_path: Path, other: subprocess.Popen[str]) -> None:
-    spill_folder()
+def test_a_folder_that_was_cleaned_away_is_made_again() -> None:
+    spill_folder().rmdir()
+    next(Path(tempfile.gettempdir()).iterdir()).rmdir()
 
-    assert other.poll() is None
-    assert records_in(tmp_path) == [b"a record that nobody else may read"]
+    upload = FileUpload(MemoryStore(), "key", part_size=1 << 20, folder=spill_folder())
+    upload.add(b"more")
+    upload.spill()
+    assert upload.in_memory() == 0
 
 
-SPILLS = """
-import sys, time
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.task.uploads import FileUpload, spill_folder
-upload = FileUpload(MemoryStore(), "key", part_size=1 << 20, folder=spill_folder())
-upload.add(b"a record that nobody else may read")
-upload.spill()
-print("spilled", flush=True)
-time.sleep(60)
-"""
+def test_a_forked_child_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    parents = spill_folder().parent
+    monkeypatch.setattr(os, "getpid", lambda: -2)
+
+    assert spill_folder().parent != parents
+    assert parents.is_dir()
