@@ -1,4 +1,4 @@
-"""What becomes of a range with a record that Spark's Kafka source cannot represent? It is read here, by the other client, and all of it counts.
+"""What becomes of a range with a record that Spark's Kafka source cannot represent? The other client reads it here, and all of it counts.
 
 Spark turns a record's time into microseconds before anything else, and fails where that is beyond 64 bits: a producer that counts in
 nanoseconds is enough. No selection of columns avoids it, and the failure does not say the offset. The range then goes through the same
