@@ -11,7 +11,7 @@ from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
 from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer
-from kafka_s3.driver.dead_letter_limit import LIMIT_REMEDY, above_limit, most_frequent
+from kafka_s3.driver.dead_letter_limit import LIMIT_REMEDY, above_limit
 from kafka_s3.driver.entries import entry_of, portions
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.followers import REPORTERS
@@ -292,9 +292,8 @@ class Sink:
         exceeded = above_limit(reports, ratio=self.behaviour.dead_letter_ratio)
         if exceeded is None:
             return
-        reason = most_frequent(reports, self.store)
         self._abandon(reports)
-        raise RecordError(f"Sink {self.behaviour.sink} stops: {exceeded} Most often: {reason} {LIMIT_REMEDY}")
+        raise RecordError(f"Sink {self.behaviour.sink} stops: {exceeded} {LIMIT_REMEDY}")
 
     def _abandon(self, reports: Sequence[TaskReport]) -> None:
         abort_uploads(self.store, (file for report in reports for file in report.files))

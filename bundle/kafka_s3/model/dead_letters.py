@@ -10,11 +10,11 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_s3.model.deflate import packed
 from kafka_s3.model.failures import Failure
 from kafka_s3.model.offsets import TopicPartition
 
@@ -56,10 +56,26 @@ def dead_letter(failure: Failure, topic_partition: TopicPartition, row: Mapping[
     )  # fmt: skip
 
 
+class LetterLines:
+    """The content of a dead letter file as it comes to be: letters go in, gzip comes out, and nothing is kept."""
+
+    def __init__(self) -> None:
+        self._gzip = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+
+    def line(self, letter: DeadLetter) -> bytes:
+        """The bytes that the letter makes due; often none."""
+        text = json.dumps(_line(letter), ensure_ascii=True, separators=(",", ":"))
+        return self._gzip.compress(text.encode() + b"\n")
+
+    def end(self) -> bytes:
+        """The last bytes of the file."""
+        return self._gzip.flush()
+
+
 def write_lines(letters: Iterable[DeadLetter]) -> bytes:
     """Dead letters as the content of a dead letter file."""
-    lines = [json.dumps(_line(letter), ensure_ascii=True, separators=(",", ":")) for letter in letters]
-    return packed("".join(line + "\n" for line in lines).encode())
+    lines = LetterLines()
+    return b"".join([*map(lines.line, letters), lines.end()])
 
 
 def read_lines(content: bytes) -> list[DeadLetter]:

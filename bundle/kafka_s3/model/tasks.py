@@ -59,6 +59,7 @@ class TaskReport:
 
     `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why, `remedy` how to go on;
     `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
+    `excess` says that the task stopped because its dead letters are too many; `commonest` is their commonest reason, with an example.
     """
 
     topic_partition: TopicPartition
@@ -77,3 +78,5 @@ class TaskReport:
     remedy: str = ""
     letter: DeadLetter | None = None
     columns: tuple[str, ...] = ()
+    excess: str | None = None
+    commonest: str = ""

@@ -118,6 +118,10 @@ class TopicPartitionWriter:
         here = self.open
         return Tail(here.records, here.encoded_bytes(), here.base_ms, len(here.files))
 
+    def memory(self) -> int:
+        """Bytes that the open files hold in memory."""
+        return self.open.memory()
+
     def drop_tail(self) -> None:
         """Drops what is open: it is read again next time."""
         self.open.abort()
