@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +81,21 @@ def write_lines(letters: Iterable[DeadLetter]) -> bytes:
 
 def read_lines(content: bytes) -> list[DeadLetter]:
     """The dead letters of a dead letter file."""
-    return [_letter(json.loads(line)) for line in gzip.decompress(content).splitlines()]
+    return list(each_line(content))
+
+
+def each_line(content: bytes, most_bytes: int | None = None) -> Iterator[DeadLetter]:
+    """The dead letters of a file one by one, as they are unpacked; those beyond so many unpacked bytes are left out.
+
+    Then `content` may be the beginning of a file only.
+    """
+    left = -1 if most_bytes is None else most_bytes
+    with gzip.open(io.BytesIO(content)) as lines:
+        while left and (line := lines.readline(left)):
+            if left > 0 and not line.endswith(b"\n"):
+                return
+            yield _letter(json.loads(line))
+            left -= len(line) if left > 0 else 0
 
 
 def context_headers(letter: DeadLetter, *, connector: str, task: int = 0) -> list[tuple[str, bytes]]:
