@@ -299,3 +299,28 @@ def test_the_workers_settings_are_defaults_under_the_connectors() -> None:
     assert result.settings.text("kafka.bootstrap.servers") == "w:1"
     assert result.settings.text("value.converter") == "string"
     assert [(w.key, w.remedy) for w in result.warnings] == [("plugin.pth", "Did you mean plugin.path?")]
+
+
+@pytest.mark.parametrize(
+    ("config", "keys"),
+    [
+        (
+            {"s3.compression.type": "gzip", "format.class": "io.confluent.connect.s3.format.avro.AvroFormat"},
+            {"s3.compression.type", "format.class"},
+        ),
+        (
+            {
+                "s3.compression.type": "gzip",
+                "store.kafka.keys": "true",
+                "keys.format.class": "io.confluent.connect.s3.format.avro.AvroFormat",
+            },
+            {"s3.compression.type", "store.kafka.keys", "keys.format.class"},
+        ),
+        (
+            {"s3.wan.mode": "true", "s3.path.style.access.enabled": "true"},
+            {"s3.wan.mode", "s3.path.style.access.enabled"},
+        ),
+    ],
+)
+def test_an_error_about_two_keys_names_both_as_the_original_does(config: dict[str, str], keys: set[str]) -> None:
+    assert {problem.key for problem in validate({**BASE, **config}).problems} >= keys
