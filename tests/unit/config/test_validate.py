@@ -126,7 +126,7 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({"partition.field.name": "a,,b"}, ["partition.field.name"]),
     ({"partition.field.name": "a..b"}, ["partition.field.name"]),
     ({"timestamp.extractor": "RecordField", "timestamp.field": ""}, ["timestamp.field"]),
-    ({**PARQUET, "value.converter.schemas.enable": "true", "s3.compression.type": "gzip"}, ["s3.compression.type"]),
+    ({**PARQUET, "value.converter.schemas.enable": "true", "s3.compression.type": "gzip"}, ["s3.compression.type", "format.class"]),
     (PARQUET, ["value.converter.schemas.enable"]),
     ({**PARQUET, "value.converter": "string", "value.schema.inference": "true"}, ["value.converter"]),
     ({**PARQUET, **STRICT, "value.schema.inference": "true"}, ["value.schema.inference"]),
@@ -136,7 +136,10 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({**REGISTRY, "value.converter.basic.auth.credentials.source": "USER_INFO"}, ["value.converter.basic.auth.user.info"]),
     ({**REGISTRY, "value.converter.value.subject.name.strategy": "Own"}, ["value.converter.value.subject.name.strategy"]),
     ({"store.kafka.keys": "true", "key.converter": "AvroConverter"}, ["key.converter.schema.registry.url"]),
-    ({"store.kafka.keys": "true", "s3.compression.type": "gzip"}, ["s3.compression.type"]),
+    (
+        {"store.kafka.keys": "true", "s3.compression.type": "gzip"},
+        ["s3.compression.type", "keys.format.class", "store.kafka.keys"],
+    ),
     ({"store.kafka.headers": "true", "headers.format.class": "ByteArrayFormat"}, ["headers.format.class"]),
     ({"record.metadata.enable": "true", "value.converter": "StringConverter"}, ["record.metadata.enable"]),
     ({"record.metadata.enable": "true", **STRICT}, ["record.metadata.enable"]),
@@ -144,7 +147,7 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({**PARQUET, "value.schema": "{"}, ["value.schema"]),
     ({**PARQUET, "value.schema": '{"type": "record"}'}, ["value.schema"]),
     ({**PARQUET, "value.schema": '{"type": "int32"}'}, ["value.schema"]),
-    ({"s3.wan.mode": "true"}, ["s3.wan.mode"]),
+    ({"s3.wan.mode": "true"}, ["s3.wan.mode", "s3.path.style.access.enabled"]),
     ({"s3.sse.customer.key": "c2hvcnQ="}, ["s3.sse.customer.key"]),
     ({"s3.object.tagging.key.value.pairs": "team"}, ["s3.object.tagging.key.value.pairs"]),
     ({"s3.credentials.provider.class": "static"}, ["s3.credentials.provider.class"]),
@@ -299,28 +302,3 @@ def test_the_workers_settings_are_defaults_under_the_connectors() -> None:
     assert result.settings.text("kafka.bootstrap.servers") == "w:1"
     assert result.settings.text("value.converter") == "string"
     assert [(w.key, w.remedy) for w in result.warnings] == [("plugin.pth", "Did you mean plugin.path?")]
-
-
-@pytest.mark.parametrize(
-    ("config", "keys"),
-    [
-        (
-            {"s3.compression.type": "gzip", "format.class": "io.confluent.connect.s3.format.avro.AvroFormat"},
-            {"s3.compression.type", "format.class"},
-        ),
-        (
-            {
-                "s3.compression.type": "gzip",
-                "store.kafka.keys": "true",
-                "keys.format.class": "io.confluent.connect.s3.format.avro.AvroFormat",
-            },
-            {"s3.compression.type", "store.kafka.keys", "keys.format.class"},
-        ),
-        (
-            {"s3.wan.mode": "true", "s3.path.style.access.enabled": "true"},
-            {"s3.wan.mode", "s3.path.style.access.enabled"},
-        ),
-    ],
-)
-def test_an_error_about_two_keys_names_both_as_the_original_does(config: dict[str, str], keys: set[str]) -> None:
-    assert {problem.key for problem in validate({**BASE, **config}).problems} >= keys

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.failures import Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
+from tests.support.memory_world import ORDERS, START_MS, World
 
 BURY, SKIP, STOP = ErrorAction.DEAD_LETTER, ErrorAction.SKIP, ErrorAction.STOP
 

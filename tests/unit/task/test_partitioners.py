@@ -157,6 +157,6 @@ def test_an_unknown_partitioner_is_refused_with_the_known_ones() -> None:
 
 
 def test_null_is_a_directory_also_in_a_field_whose_type_is_not_taken() -> None:
-    run = run_of([{"f": None}, {"f": 1.5}, {"f": None, "y": None}], SCHEMA)
+    run = run_of(Objects([{"f": None}, {"f": 1.5}, {"f": None, "y": None}]), SCHEMA)
     assert directories(by("f"), run) == ["f=null", None, "f=null"]
-    assert directories(by("y", "day"), run_of([{"y": None, "day": None}], SCHEMA)) == ["y=null/day=null"]
+    assert directories(by("y", "day"), run_of(Objects([{"y": None, "day": None}]), SCHEMA)) == ["y=null/day=null"]
