@@ -58,7 +58,8 @@ def _messages(consumer: Consumer, topic_partition: TopicPartition, until: int) -
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
             raise _failure(error, topic_partition, message.offset())
-        if message.offset() >= until:
+        offset = message.offset()
+        if offset is not None and offset >= until:
             return
         if error is None:
             quiet_since = time.monotonic()
@@ -79,7 +80,8 @@ def _by_size(messages: Iterable[Message]) -> Iterator[list[Message]]:
 
 def _row(message: Message) -> Mapping[str, Any]:
     kind, at = message.timestamp()
-    headers = [{"key": name, "value": value} for name, value in message.headers() or ()]
+    named: Iterable[Any] = message.headers() or ()
+    headers = [{"key": name, "value": value} for name, value in named]
     return {
         "offset": message.offset(), "timestamp": None if kind == TIMESTAMP_NOT_AVAILABLE else at,
         "key": message.key(), "value": message.value(), "headers": headers,

@@ -11,11 +11,11 @@ import base64
 import gzip
 import io
 import json
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_s3.model.deflate import packer
 from kafka_s3.model.failures import Failure
 from kafka_s3.model.offsets import TopicPartition
 
@@ -61,7 +61,7 @@ class LetterLines:
     """The content of a dead letter file as it comes to be: letters go in, gzip comes out, and nothing is kept."""
 
     def __init__(self) -> None:
-        self._gzip = zlib.compressobj(6, zlib.DEFLATED, zlib.MAX_WBITS | 16)
+        self._gzip = packer()
 
     def line(self, letter: DeadLetter) -> bytes:
         """The bytes that the letter makes due; often none."""
