@@ -32,7 +32,7 @@ def by_reason(rows: pd.DataFrame, window: Window) -> pd.DataFrame:
 
 
 def reasons(rows: pd.DataFrame) -> pd.DataFrame:
-    """Each reason of data files: files, share, records, the middle size and number of records; most files first."""
+    """Each reason of data files: files, share, records, the median size and number of records; most files first."""
     groups = groups_by(rows["reason"])
     found = pd.DataFrame({
         "reason": rows["reason"].iloc[groups.first].astype(object).to_numpy(), "files": groups.sizes(),

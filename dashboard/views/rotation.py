@@ -32,8 +32,8 @@ def render(scene: Scene) -> None:
         return
     parts.figures([
         ("Files", f"{found.files:,}", "Data files of the chosen time."),
-        ("Middle size", size_text(found.median_bytes), "Half of the files are smaller."),
-        ("Middle records", f"{found.median_records:,.0f}", "Half of the files have fewer."),
+        ("Median size", size_text(found.median_bytes), "Half of the files are smaller."),
+        ("Median records", f"{found.median_records:,.0f}", "Half of the files have fewer."),
         ("Below 16 MiB", f"{found.small:.0%}", "Small files make queries slow and requests many."),
         ("Records' age, 95 %", "unknown" if found.slow_ms is None else duration_text(found.slow_ms),
          "How old the oldest record of a file was when the file became visible: 95 % of the files are faster."),
@@ -57,7 +57,7 @@ def _over_time(scene: Scene, found: Summary) -> None:
     columns = {
         "reason": st.column_config.Column("Reason", help="The rule that closed the file, by the key that sets it."),
         "files": parts.number_column("Files"), "share": st.column_config.NumberColumn("Share", format="percent"),
-        "median_bytes": parts.size_column("Middle size"), "median_records": parts.number_column("Middle records"),
+        "median_bytes": parts.size_column("Median size"), "median_records": parts.number_column("Median records"),
         "records": parts.number_column("Records"), "bytes": parts.size_column("Bytes"),
     }  # fmt: skip
     parts.table(found.reasons, columns, name="Rotation reasons with their files", key="reasons")

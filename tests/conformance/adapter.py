@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +23,7 @@ from kafka_s3.naming.joda import BucketNames, Pattern, parse_timestamp, zone
 from kafka_s3.naming.schedule import next_rotation
 from kafka_s3.registry.subjects import subject
 from kafka_s3.registry.wire_format import MessageIndexes, framed, payloads
-from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, decide
+from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, schema_decision
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
@@ -32,6 +34,8 @@ from tests.conformance import vectors
 
 START_MS = 1705312800000
 OURS = {"compatibility.strict": "true", "kafka.bootstrap.servers": "memory:9092"}
+STATE_EVERY_RECORD = bool(os.environ.get("CONFORMANCE_STATE_EVERY_RECORD"))
+"""Open files are kept after each record, and the next one goes on with them."""
 
 
 class World:
@@ -42,7 +46,7 @@ class World:
         self.now = START_MS
         self.store = MemoryStore(lambda: self.now)
         self.settings = settings_of(case["config"])
-        self.kafka = MemoryKafka(lambda: make_pipeline(self.settings), self.store)
+        self.kafka = MemoryKafka(lambda: self.pipeline, self.store)
         self.waiting = list(records)
         self.completions = 0
         self.fault: tuple[int, str] | None = None
@@ -54,8 +58,12 @@ class World:
         self.sink = self.start()
 
     def start(self) -> Sink:
+        self.pipeline = make_pipeline(self.settings)
         store = FaultyStore(self.store, [Fault("complete_upload", self.strike, nth=None)])
         sink = build_sink(self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now)
+        if STATE_EVERY_RECORD:
+            sink.behaviour = replace(sink.behaviour, readiness=replace(sink.behaviour.readiness, task_records=1))
+            sink.topics.behaviour = sink.behaviour
         sink.open()
         return sink
 
@@ -162,7 +170,7 @@ def schema_decisions(vector: dict[str, Any], context: dict[str, Any]) -> dict[st
         None if vector[name] is None else read_schema(context["schemas"][vector[name]]["connect"])
         for name in ("record_schema", "open_file_schema")
     )
-    decision = decide(record, file, compatibility=Compatibility.named(vector["mode"]))
+    decision = schema_decision(record, file, compatibility=Compatibility.named(vector["mode"]))
     return {"decision": DECISIONS[decision]}
 
 
@@ -213,7 +221,8 @@ VECTORS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def settings_of(config: dict[str, str]) -> Settings:
-    return resolved(validate({**OURS, **config}).usable())
+    kept = {"tail.state.enable": "true"} if STATE_EVERY_RECORD else {}
+    return resolved(validate({**OURS, **kept, **config}).usable())
 
 
 def dead_letter_topic(settings: Settings) -> str:

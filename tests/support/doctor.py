@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kafka_s3.config.validate import validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.model.protocols import Topic
-from kafka_s3.storage.bucket import Answer, LifecycleRule, ListedUpload
+from kafka_s3.storage.bucket import BucketAnswer, LifecycleRule, ListedUpload
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
@@ -67,13 +67,13 @@ class Cluster:
 class Facts:
     """A bucket as its owner might have set it up."""
 
-    answer: Answer = field(default_factory=lambda: Answer("us-west-2", 0))
+    answer: BucketAnswer = field(default_factory=lambda: BucketAnswer("us-west-2", 0))
     rules: tuple[LifecycleRule, ...] = ()
     state: str = ""
     rules_refused: StorageError | None = None
     listing_refused: StorageError | None = None
 
-    def ask(self) -> Answer:
+    def ask(self) -> BucketAnswer:
         return self.answer
 
     def lifecycle(self) -> tuple[LifecycleRule, ...]:

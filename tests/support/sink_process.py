@@ -36,7 +36,7 @@ class SinkProcess:
         """Everything it has written so far."""
         return self.log.read_text(errors="replace")
 
-    def wait(self, seconds: float = 120) -> int:
+    def wait(self, seconds: float = 240) -> int:
         """Its exit code, negative for a signal."""
         assert self.process is not None
         return self.process.wait(seconds)

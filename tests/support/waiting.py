@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(holds: Callable[[], bool], *, seconds: float = 60, what: Callable[[], str] = str) -> None:
+def eventually(holds: Callable[[], bool], *, seconds: float = 240, what: Callable[[], str] = str) -> None:
     """Waits until it holds, or fails with what is there instead."""
     deadline = time.monotonic() + seconds
     while not holds():

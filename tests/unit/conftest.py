@@ -13,7 +13,10 @@ watched = False
 
 def refuse(event: str, arguments: tuple[object, ...]) -> None:
     if watched and event in STARTS:
-        raise AssertionError(f"A unit test starts something ({event} {arguments!r}): move it to tests/services.")
+        what = (
+            arguments[0] if event == "subprocess.Popen" else arguments[-1]
+        )  # never the environment, which has secrets
+        raise AssertionError(f"A unit test starts something ({event} {what}): move it to tests/services.")
 
 
 sys.addaudithook(refuse)

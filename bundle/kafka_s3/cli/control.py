@@ -27,7 +27,7 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.control.commands import (
-    Asked,
+    CommandRequest,
     Control,
     ask_flush,
     ask_pause,
@@ -180,7 +180,7 @@ def delete(
 
 
 def _set(
-    target: Target, ask: Callable[[ObjectStore, StatePaths, Asked], Control], timeout: float, *, phase: Phase
+    target: Target, ask: Callable[[ObjectStore, StatePaths, CommandRequest], Control], timeout: float, *, phase: Phase
 ) -> None:
     asked = _asked()
     word = "paused" if ask(target.store, target.paths, asked).paused else "running"
@@ -204,7 +204,7 @@ def _log_keys(target: Target, heartbeat: Heartbeat | None) -> list[str]:
     state = log.load()
     if heartbeat is None or not heartbeat.ended or heartbeat.epoch < state.epoch:
         _check_quiet(target, log)
-    folders = ("checkpoints/", "commits/", "published/", "followers/")
+    folders = ("checkpoints/", "commits/", "published/", "followers/", "open/", "open-files.json")
     found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
     return [key for keys in found for key in reversed(keys)]
 
@@ -221,9 +221,9 @@ def _check_quiet(target: Target, log: CommitLog) -> None:
         )
 
 
-def _asked() -> Asked:
+def _asked() -> CommandRequest:
     try:
         user = getpass.getuser()
     except (KeyError, OSError, ImportError):  # a container's user need not have a name
         user = "unknown"
-    return Asked(uuid.uuid4().hex, now_ms(), f"{user}@{socket.gethostname()}")
+    return CommandRequest(uuid.uuid4().hex, now_ms(), f"{user}@{socket.gethostname()}")

@@ -110,6 +110,11 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
         if beat.last_round_ms is not None:
             yield "last round", _iso(beat.last_round_ms)
         yield "lag", f"{known.lag:,} records, those of files that are still open included"
+        if beat.open_states:
+            yield (
+                "open files",
+                f"kept {beat.open_states:,} times since the start, {size_text(beat.open_state_bytes)} in all",
+            )
         if beat.warning and beat.warned_ms is not None:
             yield "last warning", f"{_iso(beat.warned_ms)} {beat.warning}"
     if log is not None:

@@ -112,7 +112,7 @@ def dead_letter_store(settings: Settings) -> Iterator[DeadLetterStore]:
     finally:
         store.close()
     for gone in at.missing:
-        say(
+        print_line(
             Console(stderr=True),
             f"not there: {gone.file.key}, {gone.file.records:,} dead letters of entry {gone.entry}. Where that is the last entry, the next "
             "run of the sink makes it visible; else restore it from a bucket version or backup.",
@@ -146,6 +146,6 @@ def target(output: Path | None) -> Iterator[TextIO]:
         raise
 
 
-def say(out: Console, text: str, *, style: str | None = None) -> None:
+def print_line(out: Console, text: str, *, style: str | None = None) -> None:
     """A line that is not broken, with nothing in it that a terminal would obey."""
     out.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)

@@ -22,7 +22,7 @@ from kafka_s3.cli.dead_letter_selection import (
     WhichOnly,
     check_paused,
     dead_letter_store,
-    say,
+    print_line,
     selection,
     target,
 )
@@ -67,7 +67,7 @@ def list_(settings: Settings, chosen: LetterSelection, which: WhichOnly = Which.
         f"{counts[state]:,} {state}" for state in LetterState if counts[state] or state is LetterState.OPEN
     )
     rest = f" ({len(groups) - len(shown)} more groups are not shown)" if len(groups) > len(shown) else ""
-    say(out, f"{sum(counts.values()):,} dead letters: {parts}{rest}")
+    print_line(out, f"{sum(counts.values()):,} dead letters: {parts}{rest}")
 
 
 @dead_letters.command()
@@ -83,7 +83,7 @@ def show(
     with dead_letter_store(settings) as at:
         found = list(at.found(wanted))
     if not found:
-        say(
+        print_line(
             Console(stderr=True),
             f"There is no dead letter of {printable(topic)}-{partition} offset {offset}. "
             "`dead-letters export` writes all there are.",
@@ -118,7 +118,7 @@ def export(
             file.write(line)
             written += 1
     written -= form is ExportFormat.CSV  # its header
-    say(Console(stderr=True), f"{written:,} dead letters written to {output or 'standard output'}")
+    print_line(Console(stderr=True), f"{written:,} dead letters written to {output or 'standard output'}")
 
 
 @dead_letters.command()
@@ -143,10 +143,10 @@ def replay(
         at.missing.extend(outcome.missing)
     print_dry_run(out, outcome)
     if dry_run:
-        say(out, f"{len(outcome.done):,} would succeed, {len(outcome.failed):,} would fail again (--dry-run)")
+        print_line(out, f"{len(outcome.done):,} would succeed, {len(outcome.failed):,} would fail again (--dry-run)")
         return
     told = f"in entry {committed.version} of the commit log" if committed else "nothing was changed"
-    say(out, f"{len(outcome.done):,} replayed, {len(outcome.failed):,} failed again and stay open: {told}")
+    print_line(out, f"{len(outcome.done):,} replayed, {len(outcome.failed):,} failed again and stay open: {told}")
     if outcome.failed:
         raise typer.Exit(1)
 
@@ -167,7 +167,7 @@ def resolve(
     with dead_letter_store(settings) as at:
         groups = grouped(at.found(replace(chosen, states=Which.OPEN.states)))
         if not groups:
-            say(out, "There are no such open dead letters.")
+            print_line(out, "There are no such open dead letters.")
             return
         out.print(table(groups))
         work = at.replay()
@@ -177,7 +177,7 @@ def resolve(
         committed = work.resolve(chosen, reason=reason)
     done = -committed.totals.dead_letters if committed else 0
     told = f" in entry {committed.version} of the commit log" if committed else ""
-    say(out, f"{done:,} dead letters resolved without writing them{told}")
+    print_line(out, f"{done:,} dead letters resolved without writing them{told}")
 
 
 def limited(found: Iterator[FiledLetter], limit: int | None) -> Iterator[FiledLetter]:
@@ -224,6 +224,6 @@ def _reasons(failed: Sequence[DeadLetter]) -> list[str]:
 
 def _some(out: Console, lines: Sequence[str], *, most: int, style: str) -> None:
     for line in lines[:most]:
-        say(out, line, style=style)
+        print_line(out, line, style=style)
     if len(lines) > most:
-        say(out, f"... and {len(lines) - most:,} more", style=style)
+        print_line(out, f"... and {len(lines) - most:,} more", style=style)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from kafka_s3.cli.arguments import settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.position import MINUTE_MS, Recent, connect, console, log_of, mirror
+from kafka_s3.cli.position import MINUTE_MS, Recent, clients_of, console, log_of, mirror
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
@@ -53,7 +53,7 @@ def migrate(
 ) -> None:
     """Compare the connector's group offsets with its objects and take over where it stopped."""
     by_hand = offsets_given(offsets or [])
-    brokers, store = connect(settings)
+    brokers, store = clients_of(settings)
     log = log_of(settings, store)
     check_log_empty(log)
     found = survey(settings, brokers, store=store, group=group or group_of(settings))

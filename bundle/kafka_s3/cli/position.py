@@ -53,7 +53,7 @@ Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which 
 @composed(settings=settings_of)
 def show(settings: Settings) -> None:
     """Show frontier, Kafka's offsets, lag and mirrored group offset of every topic-partition."""
-    brokers, store = connect(settings)
+    brokers, store = clients_of(settings)
     log = log_of(settings, store)
     rows = places(log.load(), brokers, topics=topics_of(settings, brokers), group=group_of(settings))
     out = console()
@@ -81,7 +81,7 @@ def set_(
     """Let the sink go on at another offset, with an entry of its commit log."""
     if (to is None) == (offset is None) or (topics if to is None else topic):
         raise _call("position set", "takes TOPIC PARTITION OFFSET, or --to (with --topic, if you like).")
-    brokers, store = connect(settings)
+    brokers, store = clients_of(settings)
     log = log_of(settings, store)
     known = places(log.load(), brokers, topics=topics_of(settings, brokers))
     if topic is not None and partition is not None and offset is not None:
@@ -111,7 +111,7 @@ def seek_to_time(
 ) -> None:
     """Let the sink go on at the first record of a time, by the brokers' time index; at the head where all are older."""
     time_ms = epoch_ms(moment)
-    brokers, store = connect(settings)
+    brokers, store = clients_of(settings)
     log = log_of(settings, store)
     known = places(log.load(), brokers, topics=topics_of(settings, brokers))
     positions = offsets_at_time(brokers, chosen(known.values(), topics), time_ms=time_ms)
@@ -119,7 +119,7 @@ def seek_to_time(
     _move(settings, log, brokers, positions=positions, ask=ask, dry_run=dry_run, within=None if force else recent)
 
 
-def connect(settings: Settings) -> tuple[KafkaBrokers, S3Store]:
+def clients_of(settings: Settings) -> tuple[KafkaBrokers, S3Store]:
     """The cluster and the bucket of resolved settings; Spark is not needed."""
     return brokers_of(settings), S3Store(store_options(settings))
 

@@ -38,10 +38,14 @@ def sweep(
         if judged:
             print_uploads(out, judged, now_ms=now_ms())
         aborted = 0 if dry_run else sweeper.abort(judged)
+        states = sweeper.overtaken(older_than_ms=age_ms) if dry_run else sweeper.remove_overtaken(older_than_ms=age_ms)
     finally:
         bucket.close()
         store.close()
     out.print(summary(judged, aborted), markup=False, highlight=False, soft_wrap=True)
+    if states:
+        done = "would be removed (--dry-run)" if dry_run else "removed"
+        out.print(f"{states} states of open files that nobody goes on with: {done}", soft_wrap=True)
 
 
 def print_uploads(out: Console, judged: Sequence[JudgedUpload], *, now_ms: int) -> None:

@@ -11,7 +11,7 @@ from kafka_s3.commit.entry import file_of
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Tail, TaskReport
+from kafka_s3.model.tasks import OpenState, Tail, TaskReport
 
 
 def report_text(report: TaskReport) -> str:
@@ -23,7 +23,7 @@ def report_text(report: TaskReport) -> str:
 def report_of(text: str) -> TaskReport:
     """The report from its JSON form."""
     document = json.loads(text)
-    letter = document["letter"]
+    letter, state = document["letter"], document["state"]
     return TaskReport(
         **{
             **document,
@@ -33,6 +33,7 @@ def report_of(text: str) -> TaskReport:
             "tail": Tail(**document["tail"]),
             "columns": tuple(document["columns"]),
             "letter": None if letter is None else _letter(letter),
+            "state": None if state is None else OpenState(**state),
         }
     )
 

@@ -39,8 +39,8 @@ A value may hold references, also inside longer text. They are resolved when a r
 | `${secrets:scope/key}`, `${secret:scope/key}` | the variable `KAFKA_S3_SECRET_<SCOPE>_<KEY>` (upper case, everything but letters \
 and digits as `_`), else the file `<scope>/<key>` below the directory in `KAFKA_S3_SECRETS_DIR`, else the Databricks secret |"""
 
-TRANSFORMS: Final = """What each class does, and where it differs: [transforms](transforms.md). The class of a row stands in brackets; `$Key` \
-and `$Value` take the same settings."""
+TRANSFORMS: Final = """What each class does, and where it differs: [transforms](transforms.md). The class of a row stands in \
+brackets; `$Key` and `$Value` take the same settings."""
 
 CLOUD: Final = """A configuration with `connector.class=S3_SINK` is read in this spelling. Keys that are not in this table mean \
 what they mean in the tables above; `kafka.bootstrap.servers` has to be added. \

@@ -169,7 +169,8 @@ def _one(settings: Settings, prefix: str, alias: str, found: Steps) -> Configure
     }
     plain = {one: settings.text(prefix + one) for one in texts if one not in STEP_KEYS}
     made = Configured(alias, kind, part, _values(settings, prefix, kind, plain, found), plain, frozenset(plain))
-    found.faults.extend(_between(made, prefix))
+    if not any(one.startswith(prefix) for one in settings.pending):
+        found.faults.extend(_between(made, prefix))
     return made
 
 

@@ -63,7 +63,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CommandRequest:
     """One request: its id, when (epoch ms) and by whom."""
 
     id: str
@@ -90,17 +90,17 @@ def read_control(store: ObjectStore, paths: StatePaths) -> Control | None:
         ) from error
 
 
-def ask_pause(store: ObjectStore, paths: StatePaths, asked: Asked) -> Control:
+def ask_pause(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
     """Asks the sink to do nothing until it is resumed."""
     return _put(store, paths, replace(_now(store, paths), paused=True, request=asked.id), asked=asked)
 
 
-def ask_resume(store: ObjectStore, paths: StatePaths, asked: Asked) -> Control:
+def ask_resume(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
     """Asks the sink to go on."""
     return _put(store, paths, replace(_now(store, paths), paused=False, request=asked.id), asked=asked)
 
 
-def ask_flush(store: ObjectStore, paths: StatePaths, asked: Asked) -> Control:
+def ask_flush(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
     """Asks the sink to close its open files once."""
     return _put(store, paths, replace(_now(store, paths), flush=asked.id), asked=asked)
 
@@ -112,7 +112,7 @@ def _now(store: ObjectStore, paths: StatePaths) -> Control:
         return Control()  # what cannot be read is replaced
 
 
-def _put(store: ObjectStore, paths: StatePaths, control: Control, *, asked: Asked) -> Control:
+def _put(store: ObjectStore, paths: StatePaths, control: Control, *, asked: CommandRequest) -> Control:
     at = datetime.fromtimestamp(asked.at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     control = replace(control, requested_at=at, requested_by=asked.by)
     store.put(paths.control(), control.to_json())

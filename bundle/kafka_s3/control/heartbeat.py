@@ -54,6 +54,7 @@ class Heartbeat:
     `run` names the process's run, `driver` and `epoch` what it is in the commit log (empty and 0 until it has claimed it), `version` the
     last entry it knows. `request` and `flushed` are the requests that it has acted on. `troubled`: something fails and is tried again.
     `looked_ms`: when lag was measured, None where the sink has not looked yet, or is older than the field.
+    `open_states` and `open_state_bytes`: states of open files written since the start, and their size.
     `lag_grew`: at how many heartbeats in a row that followed a commit the lag was higher than at the one before.
     """
 
@@ -73,6 +74,8 @@ class Heartbeat:
     lag: Mapping[TopicPartition, int] = field(default_factory=dict)
     looked_ms: int | None = None
     lag_grew: int = 0
+    open_states: int = 0
+    open_state_bytes: int = 0
     troubled: bool = False
     warning: str = ""
     warned_ms: int | None = None
@@ -171,6 +174,7 @@ class HeartbeatWriter:
             self._rounds += 1
             self._now = replace(self._now, version=done.version, last_round_ms=done.ended_ms)
             self._now = replace(self._now, lag=dict(done.lag), looked_ms=done.looked_ms)
+            self._now = replace(self._now, open_states=done.open_states, open_state_bytes=done.open_state_bytes)
         self._inner.round_done(done)
 
     def warned(self, text: str) -> None:

@@ -14,7 +14,7 @@ from kafka_s3.converters.payload import Payloads
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.values import Longs, Plain
 from kafka_s3.schemas.arrow import arrow_table
-from kafka_s3.schemas.avro_in import connect_schema, parse_avro
+from kafka_s3.schemas.avro_in import connect_schema_of_avro, parse_avro
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.avro_values import decoder, measuring_decoder
 from kafka_s3.schemas.connect import SchemaError
@@ -28,7 +28,7 @@ class AvroPayloads:
 
     def __init__(self, registered: RegisteredSchema, options: AvroOptions, *, version: int | None) -> None:
         self._writer = parse_avro(registered.text, registered.references)
-        self.schema = connect_schema(self._writer, options=options, version=version)
+        self.schema = connect_schema_of_avro(self._writer, options=options, version=version)
         self._decode = decoder(self._writer, self.schema)
         self._measure = measuring_decoder(self._writer, self.schema)
         self._columns = None if self.schema is None else columns_of(self._writer, self.schema)

@@ -19,10 +19,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.converters.avro_unions import has_union, nullable, well_tagged
+from kafka_s3.converters.avro_unions import has_union, well_tagged
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_binary import long_bytes
-from kafka_s3.schemas.avro_types import AvroType, read_types
+from kafka_s3.schemas.avro_types import AvroType, nullable, read_types
 from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaType
 
 MARK: Final = "kafka_s3_mark"

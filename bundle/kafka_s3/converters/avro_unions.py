@@ -22,19 +22,11 @@ import pyarrow.compute as pc
 
 from kafka_s3.records.values import Longs
 from kafka_s3.registry.wire_format import Bytes
-from kafka_s3.schemas.avro_types import AvroType
+from kafka_s3.schemas.avro_types import AvroType, nullable
 
 SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
 LONGER: Final = np.array([1 << 7 * size for size in range(1, 10)], np.uint64)
 """From these zig-zag numbers on, a varint takes one more byte."""
-
-
-def nullable(avro: AvroType) -> AvroType | None:
-    """The type beside null in a union of the two, None for any other type."""
-    if avro.kind != "union" or len(avro.branches) != 2:
-        return None
-    others = [branch for branch in avro.branches if branch.kind != "null"]
-    return others[0] if len(others) == 1 else None
 
 
 def has_union(avro: AvroType) -> bool:

@@ -62,7 +62,7 @@ class Converter(Protocol):
         ...
 
 
-def without_nulls(batch: KafkaBatch) -> tuple[KafkaBatch, list[int]]:
+def without_tombstones(batch: KafkaBatch) -> tuple[KafkaBatch, list[int]]:
     """The batch without tombstones, and the tombstones' offsets."""
     if batch.values.null_count == 0:
         return batch, []

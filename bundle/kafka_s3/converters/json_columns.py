@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from kafka_s3.converters.converter import KafkaBatch, merged, without_nulls
+from kafka_s3.converters.converter import KafkaBatch, merged, without_tombstones
 from kafka_s3.converters.json_values import ONE_BY_ONE, bad_json, check_for_columns, parse_document, read_known
 from kafka_s3.model.failures import Failure
 from kafka_s3.records.runs import Decoded
@@ -36,7 +36,7 @@ class JsonColumns:
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """Columns of the schema; flat schemas of plain types are read a whole batch at a time, others record by record."""
-        batch, nulls = without_nulls(batch)
+        batch, nulls = without_tombstones(batch)
         decoded = self._decode(batch) if len(batch) else Decoded()
         return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
 

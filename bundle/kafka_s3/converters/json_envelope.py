@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kafka_s3.converters.converter import KafkaBatch, without_nulls
+from kafka_s3.converters.converter import KafkaBatch, without_tombstones
 from kafka_s3.converters.json_values import bad_json, parse_document
 from kafka_s3.records.runs import Decoded, Run
 from kafka_s3.records.values import JsonText, Objects
@@ -29,7 +29,7 @@ class JsonEnvelope:
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """Runs of records of one schema; a null schema gives schemaless values, a null payload a null value."""
-        batch, nulls = without_nulls(batch)
+        batch, nulls = without_tombstones(batch)
         decoded = Decoded(nulls=nulls)
         good: list[tuple[int, Any, ConnectSchema | None]] = []
         for row, raw in enumerate(batch.values.to_pylist()):

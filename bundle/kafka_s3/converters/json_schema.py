@@ -18,7 +18,7 @@ from kafka_s3.converters.json_values import SPACE, parse_document
 from kafka_s3.converters.payload import Payloads
 from kafka_s3.records.values import Objects
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
-from kafka_s3.schemas.json_schema import JsonSchemaOptions, connect_schema, parsed_references
+from kafka_s3.schemas.json_schema import JsonSchemaOptions, connect_schema_of_json, parsed_references
 from kafka_s3.schemas.json_schema_values import has_decimal, to_connect
 from kafka_s3.schemas.registered import RegisteredSchema
 
@@ -27,7 +27,7 @@ BAD = (ValueError, ArithmeticError, RecursionError, SchemaError)
 
 
 class JsonSchemaPayloads:
-    """Decodes the payloads of one JSON Schema. Raises SchemaError where Connect has no form for it (`connect_schema`)."""
+    """Decodes the payloads of one JSON Schema. Raises SchemaError where Connect has no form for it (`connect_schema_of_json`)."""
 
     schema: ConnectSchema | None
 
@@ -37,7 +37,7 @@ class JsonSchemaPayloads:
         except (ValueError, RecursionError) as error:
             raise SchemaError(f"The JSON Schema is no JSON: {error}.") from None
         references = parsed_references(registered.references)
-        self._schema = connect_schema(document, options=options, version=version, references=references)
+        self._schema = connect_schema_of_json(document, options=options, version=version, references=references)
         self._exact = has_decimal(self._schema)
         self._validator = _validator(document, references) if options.fail_invalid else None
         self.schema = self._schema

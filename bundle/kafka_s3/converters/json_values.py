@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from kafka_s3.converters.converter import KafkaBatch, merged, without_nulls
+from kafka_s3.converters.converter import KafkaBatch, merged, without_tombstones
 from kafka_s3.model.failures import Failure, Stage
 from kafka_s3.records.runs import Decoded
 from kafka_s3.records.values import JsonText
@@ -54,7 +54,7 @@ class JsonValues:
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """JSON text, checked; the wanted fields parsed where they have one type throughout the batch."""
-        batch, nulls = without_nulls(batch)
+        batch, nulls = without_tombstones(batch)
         decoded = _decode(batch, self._parse) if len(batch) else Decoded()
         return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
 
@@ -87,7 +87,7 @@ class JsonTables:
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """JSON text and a table of all its fields; text that looks like a time stays text."""
-        batch, nulls = without_nulls(batch)
+        batch, nulls = without_tombstones(batch)
         decoded = _decode(batch, self._parse, objects=infer_table) if len(batch) else Decoded()
         return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.converters.converter import KafkaBatch, without_nulls
+from kafka_s3.converters.converter import KafkaBatch, without_tombstones
 from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage
 from kafka_s3.records.runs import Decoded
 from kafka_s3.records.values import Plain
@@ -27,7 +27,7 @@ class Strings:
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """One run of strings."""
-        batch, nulls = without_nulls(batch)
+        batch, nulls = without_tombstones(batch)
         if not len(batch):
             return Decoded(nulls=nulls)
         try:
@@ -47,7 +47,7 @@ class ByteArrayConverter:
         """One run of bytes."""
         if self._instead is not None:
             batch = replace(batch, values=pc.fill_null(batch.values, self._instead))
-        batch, nulls = without_nulls(batch)
+        batch, nulls = without_tombstones(batch)
         return Decoded([batch.run(Plain(batch.values), BYTES)] if len(batch) else [], nulls=nulls)
 
 
@@ -71,7 +71,7 @@ class Numbers:
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """One run of numbers; bytes of another length, and booleans that are neither 0 nor 1, are failures."""
-        batch, nulls = without_nulls(batch)
+        batch, nulls = without_tombstones(batch)
         fits = pc.equal(pc.binary_length(batch.values), self._type.itemsize).to_numpy(zero_copy_only=False)
         raw = b"".join(value for value, good in zip(batch.values.to_pylist(), fits, strict=True) if good)
         numbers = np.frombuffer(raw, self._type)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from kafka_s3.converters.converter import KafkaBatch, without_nulls
+from kafka_s3.converters.converter import KafkaBatch, without_tombstones
 from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.model.errors import UnknownSchema
 from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage
@@ -92,7 +92,7 @@ class RegistryValues:
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """A run for each schema. Raises RegistryUnavailable, and RegistryError where the registry refuses us."""
-        batch, nulls = without_nulls(batch)
+        batch, nulls = without_tombstones(batch)
         if not len(batch):
             return Decoded(nulls=nulls)
         follow = MessageIndexes.FOLLOW if self.catalog.language is Language.PROTOBUF else MessageIndexes.ABSENT

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from kafka_s3.model.errors import RecordError
 from kafka_s3.model.tasks import TaskReport
 from kafka_s3.task.dead_letter_limit import LIMIT_FROM, excess
 
@@ -12,6 +13,12 @@ LIMIT_REMEDY: Final = (
     "Nothing of this batch was committed. Correct the configuration or the producers; to go on as it is, raise "
     "errors.deadletter.max.ratio (1 is no limit)."
 )
+
+
+def stop_above_limit(reports: Sequence[TaskReport], *, sink: str, ratio: float) -> RecordError | None:
+    """The error with which a sink stops at the limit, with the commonest reason; None below it."""
+    exceeded = above_limit(reports, ratio=ratio)
+    return None if exceeded is None else RecordError(f"Sink {sink} stops: {exceeded} {LIMIT_REMEDY}")
 
 
 def above_limit(reports: Sequence[TaskReport], *, ratio: float) -> str | None:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.model.errors import CommitError
+from kafka_s3.model.errors import CommitError, RecordError
 from kafka_s3.model.files import DeadLetterCount, Totals, counted
 from kafka_s3.model.tasks import TaskReport
+
+_log = logging.getLogger(__name__)
+
+
+def stop_at_failures(reports: Sequence[TaskReport], *, sink: str) -> RecordError | None:
+    """The error with which a sink stops at a record that a task could not pass over; None where there is none."""
+    first = next((report for report in reports if report.failure is not None), None)
+    if first is None:
+        return None
+    reason = (first.failure or "").removesuffix(".")
+    return RecordError(
+        f"Sink {sink} stops at {reason}. Nothing of this batch was committed; the sink stands at {first.topic_partition} offset "
+        f"{first.start}. Correct the data or the configuration. {first.remedy}"
+    )
 
 
 def portions(reports: Sequence[TaskReport], *, max_files: int) -> Iterator[list[TaskReport]]:
@@ -62,3 +77,33 @@ def _progress(report: TaskReport, before: Progress) -> Progress:
         )
     written = max((file.last_offset + 1 for file in values), default=before.written)
     return Progress(report.frontier, written, dead.since(report.frontier))
+
+
+def tell(reports: Sequence[TaskReport]) -> None:
+    """What tasks did, and which files they closed for what reason."""
+    for report in reports:
+        place = str(report.topic_partition)
+        facts = {
+            "partition": place,
+            "start": report.start,
+            "until": report.until,
+            "read": report.read,
+            "frontier": report.frontier,
+        }
+        tail = {
+            "files": len(report.files),
+            "dead_letters": len(report.dead),
+            "skipped": report.skipped,
+            "pending": report.tail.records,
+        }
+        _log.debug("task done", extra={"facts": facts | tail})
+        for file in report.files:
+            content = {
+                "key": file.key,
+                "reason": str(file.reason),
+                "role": str(file.role),
+                "records": file.records,
+                "bytes": file.bytes,
+            }
+            offsets = {"partition": place, "first": file.first_offset, "last": file.last_offset}
+            _log.debug("file closed", extra={"facts": content | offsets})

@@ -2,9 +2,10 @@
 
 *Deliveries*: each look at the heads is a delivery in Connect's words, `(now, head)`; a record's wall-clock time is that of the first
 delivery past it. Those that no rule can tell apart are one; of very many, neighbours become one as if the sink had looked less often.
-*Readiness*: the open tail is never stored, it is read again from the frontier, so a topic-partition is read only when a file can close:
-by count, by the schedule's clock, by idle time; by record time when the brokers' time index says so, the backlog has doubled or a
-quarter of the interval has passed; and at the latest after `tail.check.interval.ms`, so that bad records in the tail come to light.
+*Readiness*: a topic-partition is read when a file can close: by count, by the schedule's clock, by idle time; by record time when the
+brokers' time index says so, the backlog has doubled or a quarter of the interval has passed; and at the latest after
+`tail.check.interval.ms`, so that bad records in the tail come to light. Where open files are kept (`tail.state.enable`), also when what is
+unread is worth a task; else all is read again from the frontier.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Final
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, Delivery, Tail, TaskReport
+from kafka_s3.model.tasks import Assignment, Delivery, OpenState, Tail, TaskReport
 from kafka_s3.task.rotation import RotationRules
 
 _log = logging.getLogger(__name__)
@@ -37,7 +38,7 @@ class ReadReason(StrEnum):
     BACKLOG = "records were left by the last task"
     SCHEDULE = "a mark of the schedule has passed"
     COUNT = "flush.size may be reached"
-    MUCH = "as much is waiting as one task reads"
+    MUCH = "what is waiting is worth a task"
     CHECK = "tail.check.interval.ms has passed"
     GROWTH = "the tail has doubled, or a part of the interval has passed"
     INTERVAL = "the time index shows a record past the interval"
@@ -49,7 +50,9 @@ class Readiness:
     """How eagerly to read.
 
     `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory stands for (1: unknown).
-    `check_ms`: `tail.check.interval.ms`, 0 is at once.
+    `check_ms`: `tail.check.interval.ms`, 0 is at once. `worth_records` and `worth_bytes`: an unread tail of that size is read where that
+    does not read anything twice; 0: it waits for a reason. `task_records`: what a task reads at most, unless it could close no file with
+    that.
     """
 
     rules: RotationRules
@@ -57,6 +60,9 @@ class Readiness:
     wall_clock: bool
     check_ms: int
     directory_ms: int = 1
+    worth_records: int = 0
+    worth_bytes: int = 0
+    task_records: int = FIRST_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +70,9 @@ class PartitionState:
     """One topic-partition as the driver knows it.
 
     `examined` is the offset up to which the tail was read, at `examined_ms` (None: never); `tail` what was pending then; `more` whether
-    the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of one task at most; `waiting_ms` when
-    the first of the records arrived that no task has looked at (None: there are none).
+    the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of the next task at most, `least_limit`
+    what that is at first; `waiting_ms` when the first of the records arrived that no task has looked at (None: there are none).
+    `open_state` is where the files of the tail are kept open, `record_bytes` the size of a record as last seen.
     """
 
     topic_partition: TopicPartition
@@ -78,8 +85,11 @@ class PartitionState:
     tail: Tail = field(default_factory=Tail)
     grown_ms: int = 0
     limit: int = FIRST_LIMIT
+    least_limit: int = FIRST_LIMIT
     more: bool = False
     waiting_ms: int | None = None
+    open_state: OpenState | None = None
+    record_bytes: float = 0.0
 
     @property
     def head(self) -> int:
@@ -90,6 +100,11 @@ class PartitionState:
     def unexamined(self) -> int:
         """Offsets of the tail that no task has read yet."""
         return max(self.head - max(self.examined, self.frontier), 0)
+
+    @property
+    def first_unread(self) -> int:
+        """Where the next task begins to read: where the last one stopped if its files are kept open, else at the frontier."""
+        return self.frontier if self.open_state is None else self.open_state.examined
 
 
 def delivered(partition_state: PartitionState, now_ms: int, head: int, readiness: Readiness) -> PartitionState:
@@ -183,8 +198,8 @@ def reason_to_read(
 
 
 def assignment(partition_state: PartitionState, *, close: Reason | None = None) -> Assignment:
-    """Everything from the frontier to the head, up to the limit; `close` closes the tail if the range reaches the head."""
-    until = min(partition_state.head, partition_state.frontier + partition_state.limit)
+    """Everything that is unread up to the head, or the limit; `close` closes the tail if the range reaches the head."""
+    until = min(partition_state.head, partition_state.first_unread + partition_state.limit)
     deliveries = []
     for delivery in partition_state.deliveries:
         deliveries.append(delivery)
@@ -198,13 +213,16 @@ def assignment(partition_state: PartitionState, *, close: Reason | None = None) 
         partition_state.rotation_ms,
         partition_state.recorded,
         close if until == partition_state.head else None,
+        state=partition_state.open_state,
     )
 
 
 def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) -> PartitionState:
     """The partition_state after a report was committed."""
+    if report.dropped:  # nothing was done: the tail is read at once, from the frontier
+        return replace(partition_state, open_state=None, examined=partition_state.frontier, more=True)
     more = report.until < partition_state.head
-    asked = min(partition_state.head, partition_state.frontier + partition_state.limit)
+    asked = min(partition_state.head, partition_state.first_unread + partition_state.limit)
     kept = tuple(d for d in partition_state.deliveries if d.until > report.frontier)
     return replace(
         partition_state,
@@ -218,20 +236,23 @@ def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) 
         limit=_next_limit(partition_state, report, more=more, full=report.until < asked),
         more=more,
         waiting_ms=now_ms if more else None,
+        open_state=report.state,
+        record_bytes=report.read_bytes / report.read if report.read else partition_state.record_bytes,
     )
 
 
 def _next_limit(partition_state: PartitionState, report: TaskReport, *, more: bool, full: bool) -> int:
     """How many records the next task reads: no more than became as many files as one task closes, then more again."""
     if full:
-        return max(report.until - report.start, LEAST_LIMIT)
+        return max(report.until - partition_state.first_unread, LEAST_LIMIT)
     grown = partition_state.limit * 2
-    return grown if more and report.frontier == partition_state.frontier else min(grown, FIRST_LIMIT)
+    stuck = more and report.frontier == partition_state.frontier and report.state is None
+    return grown if stuck else min(grown, partition_state.least_limit)
 
 
 def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
     """The assignments in groups of at most `tasks` (`tasks.max`), the largest backlogs together."""
-    ordered = sorted(assignments, key=lambda a: a.start - a.until)
+    ordered = sorted(assignments, key=lambda a: a.first_unread - a.until)
     return [ordered[at : at + tasks] for at in range(0, len(ordered), tasks)]
 
 
@@ -265,7 +286,7 @@ def _due(partition_state: PartitionState, now_ms: int, readiness: Readiness) -> 
     count = (partition_state.tail.records if since is not None else 0) + partition_state.unexamined
     if 0 <= rules.flush_size <= count:
         return ReadReason.COUNT
-    if partition_state.unexamined >= FIRST_LIMIT:
+    if partition_state.unexamined >= partition_state.least_limit or _worth_a_task(partition_state, readiness):
         return ReadReason.MUCH
     waited = now_ms - (since if since is not None else _first_seen(partition_state))
     if waited >= readiness.check_ms:
@@ -277,6 +298,15 @@ def _first_seen(partition_state: PartitionState) -> int:
     """When the first of the records arrived that no task has looked at."""
     waiting = partition_state.waiting_ms
     return partition_state.deliveries[0].now_ms if waiting is None else waiting
+
+
+def _worth_a_task(partition_state: PartitionState, readiness: Readiness) -> bool:
+    """Whether what is unread is enough for a task of its own, which reads nothing else."""
+    if partition_state.open_state is None and partition_state.examined > partition_state.frontier:
+        return False
+    unread = partition_state.unexamined
+    by_records = 0 < readiness.worth_records <= unread
+    return by_records or 0 < readiness.worth_bytes <= unread * partition_state.record_bytes
 
 
 def _by_growth(partition_state: PartitionState, waited: int, readiness: Readiness) -> bool:

@@ -27,7 +27,7 @@ def rewrite_from_kafka(
     if lost:
         raise OffsetsLost(
             f"Commit entry {entry.version} counts files whose uploads are gone from the bucket, and Kafka no longer has their records: "
-            f"{named(lost)}. If the objects were published and then removed, or are not needed, start with "
+            f"{files_text(lost)}. If the objects were published and then removed, or are not needed, start with "
             "behavior.on.lost.offsets=gap, or move the position (kafka-s3 position set): either records a gap and goes on."
         )
     made: list[DataFile] = []
@@ -66,7 +66,7 @@ def beyond_recovery(gone: Iterable[DataFile], brokers: Brokers) -> list[DataFile
     return [file for file in wanted if starts.get(file.topic_partition, file.first_offset + 1) > file.first_offset]
 
 
-def named(files: Iterable[DataFile]) -> str:
+def files_text(files: Iterable[DataFile]) -> str:
     """Keys and offsets of files, for a message."""
     return "; ".join(f"{file.key} (offsets {file.first_offset} to {file.last_offset})" for file in files)
 

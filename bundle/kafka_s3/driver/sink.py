@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
+from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer
-from kafka_s3.driver.dead_letter_limit import LIMIT_REMEDY, above_limit
-from kafka_s3.driver.entries import entry_of, portions
+from kafka_s3.driver.dead_letter_limit import stop_above_limit
+from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.followers import REPORTERS
+from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
-from kafka_s3.driver.topics import Behaviour, Resume, Topics
+from kafka_s3.driver.topics import Resume, Topics
 from kafka_s3.model.errors import (
     CommitUnknown,
     Fenced,
     KafkaUnavailable,
     OffsetsLost,
-    RecordError,
     RegistryUnavailable,
     SinkError,
     StorageUnavailable,
@@ -36,8 +36,6 @@ from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.storage.uploads import abort_uploads
-
-_log = logging.getLogger(__name__)
 
 
 def always() -> bool:
@@ -60,6 +58,7 @@ class Sink:
     observer: Observer = field(default_factory=Silent)
     resume: Resume | None = None
     replays_again: Rewrite | None = None
+    open_states: OpenStates | None = None
     topics: Topics = field(init=False)
     looked_ms: int | None = None
     committer: Committer = field(init=False)
@@ -84,6 +83,8 @@ class Sink:
         check_cluster(self.log.load().cluster_id, cluster, sink=self.behaviour.sink, remedy="use a new sink name")
         self.committer.claim(cluster)
         self.topics.refresh(self.clock_ms())
+        if self.open_states is not None:
+            self.topics.partition_states = self.open_states.restored(self.partition_states, self.log.state)
         self.committer.follow()
         self._mirror()
         self.observer.started(self._start())
@@ -137,7 +138,8 @@ class Sink:
         """Works until nothing that was delivered can close a file any more; with `close` the open tail is closed too."""
         while self.step(go_on):
             pass
-        self.work([assignment(s) for s in self.partition_states.values() if s.unexamined], go_on)
+        while self.work([assignment(s) for s in self.partition_states.values() if s.unexamined], go_on):
+            pass
         while close is not None:
             pending = [assignment(s, close=close) for s in self.partition_states.values() if s.head > s.frontier]
             if not self.work(pending, go_on):
@@ -150,16 +152,20 @@ class Sink:
             if not go_on():
                 return False
             started = self.clock_ms()
-            reports = self._read([replace(one, max_files=self.behaviour.max_files) for one in turn])
-            self._stop_at_failures(reports)
-            self._stop_above_limit(reports)
+            reports = self._read([replace(one, max_files=self.behaviour.max_files, keep=self._keep) for one in turn])
+            self._check(reports)
             self._commit(reports, started)
         self._mirror()
         return bool(due)
 
+    @property
+    def _keep(self) -> int | None:
+        """The epoch under which tasks keep what they leave open, None where they do not."""
+        return None if self.open_states is None else self.log.state.epoch
+
     def _commit(self, reports: Sequence[TaskReport], started: int) -> None:
         """Commits the reports of a turn, in several entries where they have very many files."""
-        _tell(reports)
+        tell(reports)
         left = list(portions(reports, max_files=self.behaviour.max_files))
         try:
             while left:
@@ -227,6 +233,8 @@ class Sink:
         for report in reports:
             partition_state = self.partition_states[report.topic_partition]
             self.partition_states[report.topic_partition] = committed(partition_state, report, self.clock_ms())
+        if self.open_states is not None:
+            self.open_states.advanced(self.partition_states, reports, self.log.state)
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
         """Makes files again whose uploads are gone; under `behavior.on.lost.offsets=gap` what cannot be made is lost."""
@@ -267,63 +275,28 @@ class Sink:
             frontier=self.log.state.frontier,
             lag=self.lag(),
             looked_ms=self.looked_ms,
+            open_states=self.open_states.written if self.open_states is not None else 0,
+            open_state_bytes=self.open_states.bytes if self.open_states is not None else 0,
         )
         self.observer.round_done(done)
 
-    def _stop_at_failures(self, reports: Sequence[TaskReport]) -> None:
-        failed = [report for report in reports if report.failure is not None]
-        if not failed:
+    def _check(self, reports: Sequence[TaskReport]) -> None:
+        """Raises RecordError, with all uploads aborted, where a record or the share of bad ones stops the sink."""
+        error = stop_at_failures(reports, sink=self.behaviour.sink) or stop_above_limit(
+            reports, sink=self.behaviour.sink, ratio=self.behaviour.dead_letter_ratio
+        )
+        if error is None:
             return
         self._abandon(reports)
-        letters = [report.letter for report in failed if report.letter is not None]
+        letters = [report.letter for report in reports if report.letter is not None]
         for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS) and letters):
             try:
                 reporter.send(letters)
-            except SinkError as error:  # what stops the sink is the record
-                self.observer.warned(f"{reporter.name}: {error}")
-        first = failed[0]
-        reason = (first.failure or "").removesuffix(".")
-        raise RecordError(
-            f"Sink {self.behaviour.sink} stops at {reason}. Nothing of this batch was committed; the sink stands at "
-            f"{first.topic_partition} offset {first.start}. Correct the data or the configuration. {first.remedy}"
-        )
-
-    def _stop_above_limit(self, reports: Sequence[TaskReport]) -> None:
-        exceeded = above_limit(reports, ratio=self.behaviour.dead_letter_ratio)
-        if exceeded is None:
-            return
-        self._abandon(reports)
-        raise RecordError(f"Sink {self.behaviour.sink} stops: {exceeded} {LIMIT_REMEDY}")
+            except SinkError as failed:  # what stops the sink is the record
+                self.observer.warned(f"{reporter.name}: {failed}")
+        raise error
 
     def _abandon(self, reports: Sequence[TaskReport]) -> None:
         abort_uploads(self.store, (file for report in reports for file in report.files))
-
-
-def _tell(reports: Sequence[TaskReport]) -> None:
-    """What tasks did, and which files they closed for what reason."""
-    for report in reports:
-        place = str(report.topic_partition)
-        facts = {
-            "partition": place,
-            "start": report.start,
-            "until": report.until,
-            "read": report.read,
-            "frontier": report.frontier,
-        }
-        tail = {
-            "files": len(report.files),
-            "dead_letters": len(report.dead),
-            "skipped": report.skipped,
-            "pending": report.tail.records,
-        }
-        _log.debug("task done", extra={"facts": facts | tail})
-        for file in report.files:
-            content = {
-                "key": file.key,
-                "reason": str(file.reason),
-                "role": str(file.role),
-                "records": file.records,
-                "bytes": file.bytes,
-            }
-            offsets = {"partition": place, "first": file.first_offset, "last": file.last_offset}
-            _log.debug("file closed", extra={"facts": content | offsets})
+        if self.open_states is not None:
+            self.open_states.abandoned(reports)

@@ -14,36 +14,14 @@ from typing import TypeAlias
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.committer import nothing_more
-from kafka_s3.driver.planner import PartitionState, Readiness, cut_off, delivered
+from kafka_s3.driver.planner import PartitionState, cut_off, delivered
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
 from kafka_s3.model.tasks import Assignment
-
-
-@dataclass(frozen=True, slots=True)
-class Behaviour:
-    """What the loop itself needs of the configuration. `reset`: earliest, latest or none; `lost`: fail or gap.
-
-    `retry_timeout_ms`: how long a schema registry may be away, -1 without limit. `dead_letter_ratio`: the share of a batch's records that
-    may become dead letters; 1 is no limit. `max_files`: about how many files one task closes and one entry holds.
-    """
-
-    sink: str
-    topics: tuple[str, ...]
-    topics_regex: str | None
-    readiness: Readiness
-    tasks_max: int
-    reset: str
-    lost: str
-    refresh_ms: int
-    record_timestamps: bool
-    retry_timeout_ms: int = 0
-    dead_letter_ratio: float = 1.0
-    max_files: int = 5000
-
 
 _log = logging.getLogger(__name__)
 Resume: TypeAlias = Callable[[TopicPartition], int | None]
@@ -84,12 +62,18 @@ class Topics:
             )
             self.commit(self.log.new_entry(EntryKind.POSITION, progress=positions, topic_ids=ids), nothing_more)
         self._forget([tp for tp in self.partition_states if tp not in found])
-        rules = self.behaviour.readiness.rules
+        rules, most = self.behaviour.readiness.rules, self.behaviour.readiness.task_records
         for tp in found:
             if tp not in self.partition_states and tp in self.log.state.progress:
                 progress = self.log.state.progress[tp]
                 self.partition_states[tp] = PartitionState(
-                    tp, progress.frontier, rules.next_rotation(now), progress.recorded, grown_ms=now
+                    tp,
+                    progress.frontier,
+                    rules.next_rotation(now),
+                    progress.recorded,
+                    grown_ms=now,
+                    limit=most,
+                    least_limit=most,
                 )
         self._refreshed_ms = now
 
@@ -271,6 +255,7 @@ class Topics:
                 examined_ms=None,
                 recorded=progress[tp].recorded,
                 deliveries=kept,
+                open_state=None,
             )
 
     def intervals_reached(self) -> set[TopicPartition]:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.formats.format import Format, FormatError
+from kafka_s3.formats.format import Format, FormatError, Paused
 from kafka_s3.model.deflate import RAW, packed
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.runs import Run
@@ -119,6 +119,22 @@ class AvroFile:
     def finish(self) -> None:
         """Writes the last block."""
         self.compact()
+
+    def pause(self) -> Paused:
+        """The block that waits, and what its file and the blocks before it have settled."""
+        return {
+            "sync": self._sync,
+            "waiting": bytes(self._waiting),
+            "count": self._count,
+            "written": self._written,
+            "share": self._share,
+        }
+
+    def resume(self, paused: Paused) -> None:
+        """Goes on behind the blocks of another one, whose header is in the file already."""
+        self._sync, self._waiting, self._count = paused["sync"], bytearray(paused["waiting"]), paused["count"]
+        self._written, self._share = paused["written"], paused["share"]
+        self._out = bytearray()
 
     def _add(self, bodies: bytes, count: int) -> None:
         self._waiting += bodies

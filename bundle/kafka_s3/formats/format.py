@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
@@ -74,6 +74,27 @@ class Columnar(Encoder, Protocol):
         ...
 
 
+Paused: TypeAlias = Mapping[str, Any]
+"""What something open needs to go on in another process: texts, numbers, truth values, None, lists and maps of them, and bytes."""
+
+
+class CannotPause(SinkError):
+    """Something open cannot be kept for another process; its records are read again."""
+
+
+@runtime_checkable
+class Pausing(Encoder, Protocol):
+    """An encoder that another one, of the same format and schema, can go on for."""
+
+    def pause(self) -> Paused:
+        """What the other one needs; to be called once, and followed by a last `take`. Raises CannotPause."""
+        ...
+
+    def resume(self, paused: Paused) -> None:
+        """Makes a new encoder go on behind all that was taken from the paused one."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class SidecarObject:
     """A small object that goes with a finished file: what it is, its key, its content."""
@@ -101,7 +122,7 @@ class Format:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
     what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
     follows. `stops_original` says whether the original's task fails for values that `fit` refuses, dead letter topic or not
-    (SEMANTICS A9.2). What only some encoders can do is declared by `Fitting`, `Keyed` and `Columnar`.
+    (SEMANTICS A9.2). What only some encoders can do is declared by `Fitting`, `Keyed`, `Columnar` and `Pausing`.
     """
 
     name: str

@@ -15,7 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_s3.formats.format import Format, FormatError
+from kafka_s3.formats.format import Format, FormatError, Paused
+from kafka_s3.formats.parquet_pieces import FileLayout, Piece, footer_of
+from kafka_s3.records.arrow_stream import stream_of, table_of
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, StructColumns, Values
@@ -26,7 +28,6 @@ from kafka_s3.schemas.connect import ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.inference import conform, unify, wider
 
 ROW_GROUP_BYTES: Final = 64 << 20
-PAGE_BYTES: Final = 64 << 10
 OBJECT_BYTES: Final = 1536  # what an Arrow column costs beside its data; counts where a file gets a few rows at a time
 FEW_ROWS: Final = 256
 SAMPLE: Final = 4096
@@ -80,38 +81,6 @@ def _has_empty_struct(schema: ConnectSchema) -> bool:
     return (schema.kind is SchemaType.STRUCT and not schema.fields) or any(map(_has_empty_struct, inner))
 
 
-class Tap:
-    """A file object that keeps what is written until it is taken."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._bytes = bytearray()
-        self.position = 0
-
-    def write(self, data: bytes) -> int:
-        """Appends bytes."""
-        self._bytes += data
-        self.position += len(data)
-        return len(data)
-
-    def take(self) -> bytes:
-        """What was written since the last take."""
-        taken = bytes(self._bytes)
-        self._bytes = bytearray()
-        return taken
-
-    def tell(self) -> int:
-        """Bytes written in all."""
-        return self.position
-
-    def flush(self) -> None:
-        """Nothing to do: the writer's bytes are already here."""
-
-    def close(self) -> None:
-        """Nothing to do: the bytes stay until they are taken."""
-
-
 class ParquetFile:
     """An open Parquet file."""
 
@@ -123,15 +92,17 @@ class ParquetFile:
         self._waiting = 0
         self._few = 0
         self._share = COMPRESSED_SHARE
-        self._tap = Tap()
-        self._writer: pq.ParquetWriter | None = None
-        self._footers: list[pq.FileMetaData] = []
+        self._out = bytearray()
+        self._taken = 0
+        self._layout: FileLayout | None = None
+        self._piece: Piece | None = None
+        self._footers: list[bytes] = []
 
     def fits(self, values: Values) -> bool:
         """Whether the values can join this file, whose columns are settled once a row group is written."""
-        if self._writer is None or self._schema is not None or not isinstance(values, JsonText) or values.table is None:
+        if self._layout is None or self._schema is not None or not isinstance(values, JsonText) or values.table is None:
             return True
-        settled = {field.name: field.type for field in self._writer.schema}
+        settled = {field.name: field.type for field in self._layout.schema}
         return all(
             field.name in settled and wider(settled[field.name], field.type) == settled[field.name]
             for field in values.table.schema
@@ -151,7 +122,7 @@ class ParquetFile:
 
     def size(self) -> int:
         """Encoded bytes, and an estimate of the waiting rows by the compression seen so far."""
-        return self._tap.position + int(self._waiting * self._share)
+        return self._position() + int(self._waiting * self._share)
 
     def pending(self) -> int:
         """Bytes of the rows that wait for their row group."""
@@ -162,26 +133,66 @@ class ParquetFile:
         if not self._tables:
             return
         table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
-        if self._writer is None:
-            self._writer = self._opened(table)
-        before = self._tap.position
-        self._writer.write_table(conform(table, self._writer.schema), row_group_size=max(table.num_rows, 1))
-        self._share = max((self._tap.position - before) / max(self._waiting, 1), 0.01)
+        if self._layout is None:
+            self._layout = _layout(table)
+        before = self._position()
+        self._opened(self._layout).write(conform(table, self._layout.schema))
+        self._share = max((self._position() - before) / max(self._waiting, 1), 0.01)
         self._tables, self._waiting, self._few = [], 0, 0
 
     def take(self) -> bytes:
         """The encoded bytes since the last take."""
-        return self._tap.take()
+        taken = bytes(self._out)
+        self._taken += len(taken)
+        self._out.clear()  # the open piece writes into it
+        return taken
 
     def finish(self) -> None:
         """Writes the last row group and the footer."""
         self.compact()
-        if self._writer is not None:
-            self._writer.close()
+        self._end_piece()
+        if self._footers:
+            self._out += footer_of(self._footers)
+
+    def pause(self) -> Paused:
+        """The rows that wait, the footers of the row groups that are written, and what the first of them settled."""
+        self._end_piece()
+        return {
+            "tables": [stream_of(table) for table in self._tables],
+            "waiting": self._waiting,
+            "few": self._few,
+            "share": self._share,
+            "taken": self._position(),
+            "columns": None if self._layout is None else self._layout.schema.serialize().to_pybytes(),
+            "repeated": None if self._layout is None else list(self._layout.repeated),
+            "footers": self._footers,
+        }
+
+    def resume(self, paused: Paused) -> None:
+        """Goes on behind the row groups of another one."""
+        self._tables = [table_of(content) for content in paused["tables"]]
+        self._waiting, self._few, self._share = paused["waiting"], paused["few"], paused["share"]
+        self._taken, self._footers = paused["taken"], list(paused["footers"])
+        if paused["columns"] is not None:
+            columns = pa.ipc.read_schema(pa.py_buffer(paused["columns"]))
+            self._layout = FileLayout(columns, tuple(paused["repeated"]))
 
     def written_schema(self) -> pa.Schema:
         """The columns of the finished file, as its footer has them."""
-        return self._footers[-1].schema.to_arrow_schema()
+        return pq.read_schema(pa.BufferReader(self._footers[0]))
+
+    def _position(self) -> int:
+        return self._taken + len(self._out)
+
+    def _opened(self, layout: FileLayout) -> Piece:
+        if self._piece is None:
+            self._piece = Piece(self._out, self._position(), layout, codec=self._codec, metadata=self._avro)
+        return self._piece
+
+    def _end_piece(self) -> None:
+        if self._piece is not None:
+            self._footers.append(self._piece.end())
+            self._piece = None
 
     def _join_small(self) -> None:
         """Makes many tables of a few rows each into one: with a thousand open files their Arrow objects outweigh the data four to one."""
@@ -203,24 +214,11 @@ class ParquetFile:
                 raise FormatError(f"Parquet cannot hold the values: {error}") from error
         raise FormatError("Parquet needs values with a struct schema.")
 
-    def _opened(self, table: pa.Table) -> pq.ParquetWriter:
-        schema = table.schema
-        repeated = [
-            field.name for field in schema if pa.types.is_string(field.type) and _repeats(table.column(field.name))
-        ]
-        writer = pq.ParquetWriter(
-            pa.PythonFile(self._tap, mode="w"),
-            schema,
-            compression=self._codec,
-            data_page_size=PAGE_BYTES,
-            use_dictionary=repeated or False,
-            store_schema=False,
-            write_statistics=True,
-            write_time_adjusted_to_utc=True,
-            metadata_collector=self._footers,
-        )
-        writer.add_key_value_metadata(self._avro)
-        return writer
+
+def _layout(table: pa.Table) -> FileLayout:
+    """What a file settles by its first row group."""
+    texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    return FileLayout(table.schema, tuple(name for name in texts if _repeats(table.column(name))))
 
 
 def _repeats(column: pa.ChunkedArray) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_s3.model.deflate import packer
+from kafka_s3.formats.format import Paused
+from kafka_s3.formats.gzip_member import GzipMember
 
 COMPRESS_EVERY: Final = 1 << 16
 
@@ -13,7 +14,7 @@ class TextStream:
     """Bytes in, encoded bytes out; `gzip_level` is -1 to 9, None for plain."""
 
     def __init__(self, gzip_level: int | None) -> None:
-        self._gzip = None if gzip_level is None else packer(gzip_level)
+        self._gzip = None if gzip_level is None else GzipMember(gzip_level)
         self._plain = bytearray()
         self._encoded = bytearray()
         self._taken = 0
@@ -57,5 +58,19 @@ class TextStream:
         """Ends the gzip member."""
         self.compact()
         if self._gzip is not None:
-            self._encoded += self._gzip.flush()
+            self._encoded += self._gzip.end()
         self._held = self._size = 0  # nothing is estimated any more
+
+    def pause(self) -> Paused:
+        """Text is kept as it is; gzip is flushed, and goes on as the same member."""
+        self.compact()
+        if self._gzip is not None:
+            self._encoded += self._gzip.flushed()
+        member = self._gzip.pause() if self._gzip is not None else None
+        return {"taken": self._taken + len(self._encoded), "size": self._size, "gzip": member}
+
+    def resume(self, paused: Paused) -> None:
+        """Goes on behind the bytes of another one."""
+        self._taken, self._size = paused["taken"], paused["size"]
+        if self._gzip is not None:
+            self._gzip.resume(paused["gzip"])

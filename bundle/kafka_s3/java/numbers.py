@@ -35,8 +35,8 @@ def parse_double(text: str) -> float:
 
 def wrapped(number: int, bits: int) -> int:
     """The lower bits of an integer as a signed number."""
-    low = number & (2**bits - 1)
-    return low - 2**bits if low >= 2 ** (bits - 1) else low
+    low: int = number & ((1 << bits) - 1)
+    return low - (1 << bits) if low >> (bits - 1) else low
 
 
 def truncated(number: float, bits: int) -> int:

@@ -3,76 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from kafka_s3.java.calendar import DAY_MS, SUNDAY, Moment, days_of, first_sunday, moment, week_of_month, week_of_year
+from kafka_s3.java.date_patterns import SHORT, Token, tokens
 
-LETTERS: Final = "GyMdkHmsSEDFwWahKzZYuXL"
 MONTHS: Final = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
 )  # fmt: skip
 DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-SHORT: Final = 3
 ZONES: Final = {
     "Coordinated Universal Time": 0, "Greenwich Mean Time": 0, "UTC": 0, "GMT": 0, "EST": -300, "EDT": -240, "CST": -360, "CDT": -300,
     "MST": -420, "MDT": -360, "PST": -480, "PDT": -420, "CEST": 120, "CET": 60, "EEST": 180, "EET": 120, "BST": 60, "JST": 540,
     "IST": 330, "MSK": 180,
 }  # fmt: skip
 """Minutes east of UTC of the zones that are read by name."""
-NUMERIC: Final = frozenset("ykHmsSDFwWdhKYu")
-
-
-class Token(NamedTuple):
-    """`count` times a letter, or literal text where the count is 0."""
-
-    text: str
-    count: int
-
-    @property
-    def numeric(self) -> bool:
-        """Whether it stands for digits."""
-        return self.count > 0 and (self.text in NUMERIC or (self.text in "ML" and self.count < SHORT))
-
-
-def tokens(pattern: str) -> list[Token]:
-    """The parts of a pattern. Raises ValueError with Java's reason."""
-    found: list[Token] = []
-    at = 0
-    while at < len(pattern):
-        char = pattern[at]
-        if char == "'":
-            text, at = _quoted(pattern, at + 1)
-            found.append(Token(text, 0))
-        elif char.isascii() and char.isalpha():
-            end = at
-            while end < len(pattern) and pattern[end] == char:
-                end += 1
-            if char not in LETTERS:
-                raise ValueError(f"Illegal pattern character '{char}'")
-            if char == "X" and end - at > SHORT:
-                raise ValueError(f"invalid ISO 8601 format: length={end - at}")
-            found.append(Token(char, end - at))
-            at = end
-        else:
-            found.append(Token(char, 0))
-            at += 1
-    return found
-
-
-def _quoted(pattern: str, at: int) -> tuple[str, int]:
-    if pattern.startswith("'", at):
-        return "'", at + 1
-    text = ""
-    while at < len(pattern):
-        if pattern[at] != "'":
-            text += pattern[at]
-            at += 1
-        elif pattern.startswith("''", at):
-            text += "'"
-            at += 2
-        else:
-            return text, at + 1
-    raise ValueError("Unterminated quote")
 
 
 class SimpleDates:
@@ -87,7 +32,7 @@ class SimpleDates:
     def format(self, epoch_ms: int) -> str:
         """The text of an instant."""
         at = moment(epoch_ms)
-        return "".join(_written(token, at) if token.count else token.text for token in self.tokens)
+        return "".join(_written(token, at) if token.length else token.text for token in self.tokens)
 
     def parse(self, text: str) -> int:
         """The instant of a text, epoch ms; what follows the pattern does not count. Raises ValueError where it does not match."""

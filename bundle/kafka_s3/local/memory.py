@@ -131,7 +131,7 @@ class MemoryKafka:
                 "headers": [{"key": name, "value": value} for name, value in r.headers],
             }
             for r in self.records[wanted.topic_partition]
-            if wanted.start <= r.offset < wanted.until
+            if wanted.first_unread <= r.offset < wanted.until
         ]
         for at in range(0, len(rows), self.batch_size):
             yield pa.RecordBatch.from_pylist(rows[at : at + self.batch_size], schema=SCHEMA)

@@ -22,6 +22,7 @@ GZIP: Final = 31
 """A gzip member: header, deflate, checksum and length."""
 RAW: Final = -15
 """Deflate alone, as in Avro's blocks."""
+FULL_FLUSH: Final = zlib.Z_FULL_FLUSH
 DEFAULT_LEVEL: Final = -1
 ISAL_LEVELS: Final = {DEFAULT_LEVEL: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2, 6: 2}
 """Connect's level to ISA-L's; the others are zlib's."""
@@ -34,8 +35,8 @@ class Packer(Protocol):
         """Takes bytes; gives what is compressed by now."""
         ...
 
-    def flush(self) -> bytes:
-        """Ends the stream; gives the rest of it."""
+    def flush(self, mode: int = ..., /) -> bytes:
+        """Ends the stream, or with `FULL_FLUSH` a stretch of it that ends at a byte and stands alone; gives the rest."""
         ...
 
 
@@ -54,3 +55,9 @@ def packed(data: Bytes, level: int = DEFAULT_LEVEL, *, frame: int = GZIP) -> byt
     """The whole stream of these bytes."""
     stream = packer(level, frame=frame)
     return stream.compress(data) + stream.flush()
+
+
+def checksum(data: Bytes, before: int = 0) -> int:
+    """The CRC-32 of the bytes behind those that have the checksum `before`."""
+    found: int = (_isal or zlib).crc32(data, before)
+    return found

@@ -23,7 +23,10 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one step of the loop did, for progress displays and logs. Times in epoch ms, lag in records, behind the heads at `looked_ms`."""
+    """What one step of the loop did, for progress displays and logs. Times in epoch ms, lag in records, behind the heads at `looked_ms`.
+
+    `open_states` states of open files were written since the start, `open_state_bytes` in all.
+    """
 
     version: int
     started_ms: int
@@ -34,6 +37,8 @@ class Round:
     frontier: dict[TopicPartition, int]
     lag: dict[TopicPartition, int]
     looked_ms: int | None = None
+    open_states: int = 0
+    open_state_bytes: int = 0
 
 
 class Observer(Protocol):

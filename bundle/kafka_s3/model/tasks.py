@@ -20,6 +20,20 @@ class Delivery:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenState:
+    """Where a task left the open files of its topic-partition for the next one: an object of that key and size in bytes.
+
+    It was written for the driver of an `epoch`, above a `frontier`, and holds all records before `examined`, the first offset not read yet.
+    """
+
+    key: str
+    bytes: int
+    epoch: int
+    frontier: int
+    examined: int
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """What a task shall read: offsets `[start, until)` and the deliveries in which they arrived.
 
@@ -27,7 +41,8 @@ class Assignment:
     `close` closes what is open at the end, for that reason. With `only` the task makes that one file again: no rule closes anything, and
     records of other directories are left out; `data_key` is then the key of the values beside which it lies. `table` are the columns of the
     topic's Delta table, in the form of its log; None: there is none yet, or none is kept. After about `max_files` closed files (None: no
-    limit) the task stops, and its report says how far it came.
+    limit) the task stops, and its report says how far it came. With `state` it goes on with the files that another one left open, and
+    reads from there. `keep` is the epoch of a driver that wants what is left open to be kept; None: not.
     """
 
     topic_partition: TopicPartition
@@ -41,6 +56,13 @@ class Assignment:
     data_key: str | None = None
     table: str | None = None
     max_files: int | None = None
+    state: OpenState | None = None
+    keep: int | None = None
+
+    @property
+    def first_unread(self) -> int:
+        """Where reading begins: at the first offset that no task has read whose open files are kept."""
+        return self.start if self.state is None else self.state.examined
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +82,8 @@ class TaskReport:
     `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why, `remedy` how to go on;
     `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
     `excess` says that the task stopped because its dead letters are too many; `commonest` is their commonest reason, with an example.
+    `read_bytes` is the size of the records read, `state` where the open files are kept. `dropped` says why the state of the assignment
+    could not be used: then nothing was done, and the tail has to be read from the frontier.
     """
 
     topic_partition: TopicPartition
@@ -80,3 +104,6 @@ class TaskReport:
     columns: tuple[str, ...] = ()
     excess: str | None = None
     commonest: str = ""
+    read_bytes: int = 0
+    state: OpenState | None = None
+    dropped: str = ""

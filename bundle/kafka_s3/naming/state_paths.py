@@ -51,3 +51,16 @@ class StatePaths:
     def config(self) -> str:
         """The key of the sink's stored configuration."""
         return f"{self.root}config.json"
+
+    def open_states(self) -> str:
+        """The folder of the objects in which tasks keep their open files, with a trailing slash."""
+        return f"{self.root}open/"
+
+    def open_state(self, topic_partition: TopicPartition, *, epoch: int, offset: int, unique: str) -> str:
+        """The key of one: the driver's epoch, the first offset not read yet, and a text that no other has."""
+        topic, partition = topic_partition
+        return f"{self.open_states()}{topic}/{partition}/{epoch:010d}-{offset:020d}-{unique}"
+
+    def open_files(self) -> str:
+        """The key of the object in which the driver notes which of them hold."""
+        return f"{self.root}open-files.json"

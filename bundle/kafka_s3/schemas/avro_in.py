@@ -47,7 +47,7 @@ from kafka_s3.schemas.connect import (
 )
 from kafka_s3.schemas.registered import Reference
 
-__all__ = ["CONVERTER_OPTIONS", "AvroOptions", "connect_schema", "parse_avro"]
+__all__ = ["CONVERTER_OPTIONS", "AvroOptions", "connect_schema_of_avro", "parse_avro"]
 
 KINDS: Final = {
     "boolean": SchemaType.BOOLEAN, "int": SchemaType.INT32, "long": SchemaType.INT64, "float": SchemaType.FLOAT32,
@@ -76,7 +76,7 @@ def parse_avro(text: str, references: Sequence[Reference] = ()) -> Any:
     return document(load_types(text, references))
 
 
-def connect_schema(avro: Any, *, options: AvroOptions, version: int | None = None) -> ConnectSchema | None:
+def connect_schema_of_avro(avro: Any, *, options: AvroOptions, version: int | None = None) -> ConnectSchema | None:
     """The Connect schema of an Avro schema (parsed JSON), None for that of schemaless values.
 
     `version` is the registry's; `connect.version` overrides it. Raises SchemaError for what Connect cannot hold; that includes

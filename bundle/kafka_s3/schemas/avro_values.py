@@ -20,7 +20,7 @@ from kafka_s3.schemas.json_form import scale_of
 
 
 def decoder(avro: Any, schema: ConnectSchema | None) -> Callable[[bytes], Any]:
-    """A function from a payload to its Connect value; `avro` is the writer's schema, `schema` what `connect_schema` gives of it.
+    """A function from a payload to its Connect value; `avro` is the writer's schema, `schema` what `connect_schema_of_avro` gives of it.
 
     Bytes after the datum are ignored. The function raises SchemaError for data that is truncated or malformed.
     """

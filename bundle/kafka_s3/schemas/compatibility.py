@@ -13,7 +13,8 @@ from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType, in_order
 from kafka_s3.schemas.projection import NUMBERS, mismatch, parameters_fit, project, project_table, projection
 
 __all__ = [
-    "VERSION_REQUIRED", "Compatibility", "SchemaDecision", "decide", "mismatch", "project", "project_table", "projection", "unified",
+    "VERSION_REQUIRED", "Compatibility", "SchemaDecision", "mismatch", "project", "project_table", "projection", "schema_decision",
+    "unified",
 ]  # fmt: skip
 
 VERSION_REQUIRED: Final = "Schema version required for {mode} compatibility"
@@ -49,7 +50,9 @@ class SchemaDecision(Enum):
     REJECT = auto()
 
 
-def decide(record: ConnectSchema | None, file: ConnectSchema | None, compatibility: Compatibility) -> SchemaDecision:
+def schema_decision(
+    record: ConnectSchema | None, file: ConnectSchema | None, compatibility: Compatibility
+) -> SchemaDecision:
     """What happens to a record of one schema at a file that holds records of another. Equal schemas count as the same object."""
     if record == file:
         return SchemaDecision.WRITE

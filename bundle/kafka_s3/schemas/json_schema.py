@@ -17,7 +17,7 @@ from kafka_s3.schemas.json_references import Resolver, Scope, resolver
 from kafka_s3.schemas.json_schema_values import ONE_OF, to_connect
 from kafka_s3.schemas.registered import Reference
 
-__all__ = ["ENUM", "ONE_OF", "JsonSchemaOptions", "connect_schema", "parsed_references", "to_connect"]
+__all__ = ["ENUM", "ONE_OF", "JsonSchemaOptions", "connect_schema_of_json", "parsed_references", "to_connect"]
 
 ENUM: Final = "io.confluent.connect.json.Enum"
 NULL_SYMBOL: Final = "<NULL>"
@@ -48,7 +48,7 @@ class JsonSchemaOptions:
     fail_invalid: bool = False
 
 
-def connect_schema(
+def connect_schema_of_json(
     document: Any,
     *,
     options: JsonSchemaOptions,

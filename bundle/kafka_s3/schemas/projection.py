@@ -77,7 +77,7 @@ def projection(record: ConnectSchema, file: ConnectSchema) -> Project:
     return _projection(record, file, where="value")
 
 
-def default_of(schema: ConnectSchema) -> Any:
+def default_value(schema: ConnectSchema) -> Any:
     """The default as a Connect value; None where there is none. Raises SchemaError where it is no value of the schema."""
     return None if schema.default is None else from_json(json.loads(schema.default), schema, where="default")
 
@@ -97,7 +97,7 @@ def _projection(record: ConnectSchema, file: ConnectSchema, *, where: str) -> Pr
     convert = _same if record == file else _conversion(record, file, where)
     if file.optional:
         return lambda value: None if value is None else convert(value)
-    default = default_of(file)
+    default = default_value(file)
 
     def required(value: Any) -> Any:
         if value is not None:
@@ -132,7 +132,7 @@ def _of_structs(record: ConnectSchema, file: ConnectSchema, where: str) -> Proje
 
 
 def _filled(schema: ConnectSchema) -> Project:
-    default = default_of(schema)
+    default = default_value(schema)
     return lambda _: default
 
 
@@ -197,7 +197,7 @@ def _columns(
         elif right.default is None:
             column = pa.nulls(len(valid), field.type)
         else:
-            column = pa.array([default_of(right)] * len(valid), field.type)
+            column = pa.array([default_value(right)] * len(valid), field.type)
         if column is None or column.type != field.type:
             return None
         columns.append(column)

@@ -41,9 +41,9 @@ class DriverSource:
         return report_of(rows[0]) if rows else task.without_records(wanted)
 
     def _batches(self, task: Task, wanted: Assignment) -> Iterator[pa.RecordBatch]:
-        start = wanted.start
+        start = wanted.first_unread
         while start < wanted.until:
-            part = replace(wanted, start=start, until=min(start + OFFSETS_PER_READ, wanted.until))
+            part = replace(wanted, start=start, until=min(start + OFFSETS_PER_READ, wanted.until), state=None)
             batches = self._spark.batches(task, part)
             start = last_offset(batches[-1], task.offset_bits) + 1 if is_cut(batches) else part.until
             yield from batches

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kafka_s3.commit.report_form import report_text
 from kafka_s3.model.errors import SinkError
+from kafka_s3.model.offsets import OffsetRange
 from kafka_s3.model.tasks import Assignment
 from kafka_s3.spark.failures import failure_text
 from kafka_s3.spark.task import Task, forget_archives, report_row, tools
@@ -39,11 +40,11 @@ class ReadingTask:
         forget_archives()
 
     def _reports(self, share: tuple[Assignment, ...]) -> Iterator[str]:
-        from kafka_s3.kafka.reader.reader import OffsetRange, Reader  # here: the driver need not load and compile it
+        from kafka_s3.kafka.reader.reader import Reader  # here: the driver need not load and compile it
 
         pipeline, store = tools(self.task.settings)
         reader = Reader(self.bootstrap_servers, self.properties, self._part())
-        ranges = [OffsetRange(wanted.topic_partition, wanted.start, wanted.until) for wanted in share]
+        ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in share]
         wanted = share[0]
         try:
             with closing(reader.read(ranges)) as readings:

@@ -124,7 +124,7 @@ class SparkSource:
         for wanted in assignments:
             topic, partition = wanted.topic_partition
             topics.setdefault(topic, []).append(partition)
-            start.setdefault(topic, {})[str(partition)] = wanted.start
+            start.setdefault(topic, {})[str(partition)] = wanted.first_unread
             until.setdefault(topic, {})[str(partition)] = wanted.until
         options: dict[str, Any] = {
             **self._options,

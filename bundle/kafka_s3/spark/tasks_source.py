@@ -61,10 +61,10 @@ class TasksSource:
 def shares(assignments: Sequence[Assignment]) -> list[tuple[Assignment, ...]]:
     """What each task reads: a long range alone, quiet ones together, of the same topics where that is possible."""
     quiet = sorted(
-        (wanted for wanted in assignments if wanted.until - wanted.start < QUIET_OFFSETS),
+        (wanted for wanted in assignments if wanted.until - wanted.first_unread < QUIET_OFFSETS),
         key=lambda wanted: wanted.topic_partition,
     )
-    alone = [(wanted,) for wanted in assignments if wanted.until - wanted.start >= QUIET_OFFSETS]
+    alone = [(wanted,) for wanted in assignments if wanted.until - wanted.first_unread >= QUIET_OFFSETS]
     tasks = max(min(len(quiet), TASKS_AT_LEAST), -(-len(quiet) // RANGES_IN_A_TASK))
     cuts = [number * len(quiet) // tasks for number in range(tasks + 1)] if tasks else []
     return alone + [tuple(quiet[start:stop]) for start, stop in pairwise(cuts)]

@@ -56,7 +56,7 @@ class ReadHereInstead:
 
     def _read(self, wanted: Assignment) -> TaskReport:
         brokers = KafkaBrokers(self._settings.text("kafka.bootstrap.servers"), properties=self._properties)
-        seen = _Seen(envelopes(brokers, wanted.topic_partition, start=wanted.start, until=wanted.until))
+        seen = _Seen(envelopes(brokers, wanted.topic_partition, start=wanted.first_unread, until=wanted.until))
         report = Task(self._settings, (wanted,)).here(wanted, seen)
         if not seen.beyond:
             self._here.discard(wanted.topic_partition)

@@ -32,7 +32,7 @@ class ListedUpload:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BucketAnswer:
     """How the bucket answered: its region ("" where it does not say), the store's clock less ours in ms (None: no Date), the refusal."""
 
     region: str
@@ -70,7 +70,7 @@ class UploadsListing(Protocol):
 class BucketFacts(UploadsListing, Protocol):
     """What can be asked of a bucket as a whole. Every method but `look` raises StorageError where it is refused."""
 
-    def ask(self) -> Answer:
+    def ask(self) -> BucketAnswer:
         """Asks for the bucket itself; what went wrong is in the answer."""
         ...
 
@@ -103,7 +103,7 @@ class S3Bucket:
                 return
             position = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
 
-    def ask(self) -> Answer:
+    def ask(self) -> BucketAnswer:
         """HEAD, once; where that fails a listing, because only its answer says why. The clocks are compared in either case."""
         before = self._clock_ms()
         try:
@@ -112,7 +112,9 @@ class S3Bucket:
         except FAILURES as error:
             headers = _headers(error.response) if isinstance(error, boto.ClientError) else {}
             refusal = self._reason(error)
-        return Answer(headers.get("x-amz-bucket-region", ""), _skew_ms(headers, before, self._clock_ms()), refusal)
+        return BucketAnswer(
+            headers.get("x-amz-bucket-region", ""), _skew_ms(headers, before, self._clock_ms()), refusal
+        )
 
     def lifecycle(self) -> tuple[LifecycleRule, ...]:
         """The enabled lifecycle rules, none where the bucket has none or the service knows none. Raises StorageError."""

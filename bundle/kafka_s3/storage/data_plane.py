@@ -53,7 +53,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class S3Request:
     """A request: a key, an encoded query, headers besides those of signing, a body.
 
     `trusts_digest`: over TLS the body is not hashed a second time for the signature, where a Content-MD5 header covers it.
@@ -67,7 +67,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class S3Answer:
     """What came back with a status below 300; `headers` are found in any case of letters."""
 
     headers: Mapping[str, str]
@@ -89,7 +89,7 @@ class DataPlane:
         self._http = http_session(options, session, self.client.meta.endpoint_url)
         self._parser: Any = RestXMLParser()
 
-    def send(self, operation: str, asked: Asked) -> Answer:
+    def send(self, operation: str, asked: S3Request) -> S3Answer:
         """The answer to one of VERBS. Raises what the client would: ClientError for a refusal, BotoCoreError where there is no answer.
 
         A bucket of another region than the configured one is found there, as by the client.
@@ -108,7 +108,7 @@ class DataPlane:
         self._http.close()
         self.client.close()
 
-    def _send_once(self, operation: str, asked: Asked) -> Answer:
+    def _send_once(self, operation: str, asked: S3Request) -> S3Answer:
         response = self._http.send(self._signed(VERBS[operation], asked))
         status, body = response.status_code, response.content
         if operation != "get_object" and status == 200 and hides_an_error(body):
@@ -118,9 +118,9 @@ class DataPlane:
             raise boto.ClientError(found, operation)
         if VERBS[operation] != "HEAD":
             _check_length(response, body)
-        return Answer(response.headers, body)
+        return S3Answer(response.headers, body)
 
-    def _signed(self, method: str, asked: Asked) -> AWSPreparedRequest:
+    def _signed(self, method: str, asked: S3Request) -> AWSPreparedRequest:
         headers = {
             "User-Agent": self._address.user_agent,
             **asked.headers,

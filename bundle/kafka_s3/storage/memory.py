@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from kafka_s3.model.clock import now_ms
-from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, UploadMissing
+from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.etag import etag_of, etag_of_bytes
 from kafka_s3.storage.store import ObjectInfo
@@ -114,7 +114,7 @@ class MemoryStore:
             return etag_of_bytes(data)
 
     def complete_upload(self, upload: Upload) -> None:
-        """Makes the object visible; again is no error. Raises UploadMissing, or StorageError where a part is not the one sent."""
+        """Makes the object visible; again is no error. Raises UploadMissing, also where a part is not the one sent."""
         etag = etag_of(upload.parts)
         with self._lock:
             stored = self._stored.get(upload.key)
@@ -124,7 +124,7 @@ class MemoryStore:
             sent = [parts.get(number) for number in range(1, len(upload.parts) + 1)]
             data = [part for part in sent if part is not None]
             if not data or tuple(map(etag_of_bytes, data)) != upload.parts:
-                raise StorageError(
+                raise UploadMissing(
                     f"CompleteMultipartUpload on memory:{upload.key} failed: the parts are not those that were sent."
                 )
             del self._uploads[upload.id]

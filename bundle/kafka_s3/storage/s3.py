@@ -15,7 +15,7 @@ from urllib.parse import quote
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.client import SSE, creation_headers, customer_key_headers, digest_headers, secrets_of
-from kafka_s3.storage.data_plane import Answer, Asked, DataPlane
+from kafka_s3.storage.data_plane import DataPlane, S3Answer, S3Request
 from kafka_s3.storage.documents import completion_document, tagging_document, text_of
 from kafka_s3.storage.etag import etag_of
 from kafka_s3.storage.options import StoreOptions
@@ -76,16 +76,18 @@ class S3Store:
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises ObjectMissing."""
-        return self._ask("get_object", Asked(key, headers=self._customer_key)).body
+        return self._ask("get_object", S3Request(key, headers=self._customer_key)).body
 
     def get_range(self, key: str, first: int, last: int) -> bytes:
         """The object's bytes from `first` to `last`, both included, by a range request. Raises ObjectMissing."""
-        return self._ask("get_object", Asked(key, headers=self._customer_key | {"Range": f"bytes={first}-{last}"})).body
+        return self._ask(
+            "get_object", S3Request(key, headers=self._customer_key | {"Range": f"bytes={first}-{last}"})
+        ).body
 
     def head(self, key: str) -> ObjectInfo | None:
         """What is known of an object, None where there is none."""
         try:
-            said = self._ask("head_object", Asked(key, headers=self._customer_key)).headers
+            said = self._ask("head_object", S3Request(key, headers=self._customer_key)).headers
         except ObjectMissing:
             return None
         modified_ms = int(parsedate_to_datetime(said["Last-Modified"]).timestamp() * 1000)
@@ -108,7 +110,7 @@ class S3Store:
 
     def create_upload(self, key: str) -> str:
         """Begins a multipart upload with the configured ACL and encryption; returns its id."""
-        answer = self._ask("create_multipart_upload", Asked(key, "uploads", self._creation))
+        answer = self._ask("create_multipart_upload", S3Request(key, "uploads", self._creation))
         upload_id = text_of(answer.body, "UploadId")
         if not upload_id:
             title = self._request("create_multipart_upload", key).title
@@ -119,7 +121,7 @@ class S3Store:
         """Sends part `number` (from 1); returns its ETag. Raises UploadMissing."""
         digest = digest_headers(data) if self.options.send_digest else {}
         query = f"partNumber={number}&{_upload(upload_id)}"
-        asked = Asked(key, query, self._customer_key | digest, data, trusts_digest=True)
+        asked = S3Request(key, query, self._customer_key | digest, data, trusts_digest=True)
         return _etag(self._ask("upload_part", asked).headers)
 
     def complete_upload(self, upload: Upload) -> None:
@@ -139,14 +141,14 @@ class S3Store:
     def abort_upload(self, key: str, upload_id: str) -> None:
         """Drops a pending upload; no error where there is none."""
         try:
-            self._ask("abort_multipart_upload", Asked(key, _upload(upload_id)))
+            self._ask("abort_multipart_upload", S3Request(key, _upload(upload_id)))
         except UploadMissing:
             return
 
     def tag(self, key: str, tags: Mapping[str, str]) -> None:
         """Replaces the object's tags."""
         body = tagging_document(tags)
-        self._ask("put_object_tagging", Asked(key, "tagging", digest_headers(body), body))
+        self._ask("put_object_tagging", S3Request(key, "tagging", digest_headers(body), body))
 
     def close(self) -> None:
         """Gives this process's connections back; the next request makes new ones."""
@@ -173,12 +175,12 @@ class S3Store:
             "Two drivers would overwrite each other's commits there: use a service that honours conditional puts (store.url)."
         )
 
-    def _state(self, key: str, data: bytes, condition: Mapping[str, str] | None = None) -> Asked:
+    def _state(self, key: str, data: bytes, condition: Mapping[str, str] | None = None) -> S3Request:
         """A put of state. Its digest is always there: buckets with Object Lock refuse a put without one."""
-        return Asked(key, headers={**self._creation, **digest_headers(data), **(condition or {})}, body=data)
+        return S3Request(key, headers={**self._creation, **digest_headers(data), **(condition or {})}, body=data)
 
     def _complete_once(self, upload: Upload) -> None:
-        asked = Asked(upload.key, _upload(upload.id), self._customer_key, completion_document(upload.parts))
+        asked = S3Request(upload.key, _upload(upload.id), self._customer_key, completion_document(upload.parts))
         try:
             self._ask_once("complete_multipart_upload", asked)
         except (UploadMissing, StorageUnavailable):
@@ -198,22 +200,22 @@ class S3Store:
 
     def _published_once(self, upload: Upload) -> bool:
         try:
-            answer = self._ask_once("head_object", Asked(upload.key, headers=self._customer_key))
+            answer = self._ask_once("head_object", S3Request(upload.key, headers=self._customer_key))
         except ObjectMissing:
             return False
         return _is_of(upload, answer.headers)
 
     def _pending_once(self, key: str, upload_id: str) -> bool:
         try:
-            self._ask_once("list_parts", Asked(key, f"max-parts=1&{_upload(upload_id)}", self._customer_key))
+            self._ask_once("list_parts", S3Request(key, f"max-parts=1&{_upload(upload_id)}", self._customer_key))
         except UploadMissing:
             return False
         return True
 
-    def _ask(self, operation: str, asked: Asked) -> Answer:
+    def _ask(self, operation: str, asked: S3Request) -> S3Answer:
         return self._retrier.run(lambda: self._ask_once(operation, asked))
 
-    def _ask_once(self, operation: str, asked: Asked) -> Answer:
+    def _ask_once(self, operation: str, asked: S3Request) -> S3Answer:
         try:
             return self._connected().send(operation, asked)
         except FAILURES as error:

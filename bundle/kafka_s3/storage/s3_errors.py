@@ -97,6 +97,7 @@ _MISSING: dict[str, type[StorageError]] = {
     "NoSuchKey": ObjectMissing,
     "404": ObjectMissing,
     "NoSuchUpload": UploadMissing,
+    "InvalidPart": UploadMissing,  # another driver sent other parts into it
     "PreconditionFailed": PreconditionFailed,
     "412": PreconditionFailed,
 }

@@ -72,7 +72,8 @@ class ObjectStore(Protocol):
     def complete_upload(self, upload: Upload) -> None:
         """Makes the object visible. Completing again what was completed with the same parts is no error.
 
-        Raises UploadMissing where the upload is gone and no object with the upload's ETag (`etag_of`) is there.
+        Raises UploadMissing where the upload is gone, or holds other parts than these, and no object with the upload's ETag (`etag_of`)
+        is there.
         """
         ...
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from kafka_s3.formats.format import Paused
 from kafka_s3.model.dead_letters import DeadLetter, dead_letter
 from kafka_s3.model.failures import Failure, rejection
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.records.values import Longs
 from kafka_s3.task.dead_letter_file import DeadLetterFile
 from kafka_s3.task.dead_letter_limit import DeadLetterLimit
 from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
+from kafka_s3.task.examined import Examined
 
 
 class Stopped(Exception):
@@ -35,12 +36,12 @@ class BadRecords:
         self._topic_partition = topic_partition
         self._policy = policy
         self._limit = limit
-        self._skipped: list[Longs] = []
+        self._skipped = Examined()
 
     def dropped(self, offsets: Sequence[int]) -> None:
         """Records that are not written, and nobody's fault: of those only the number is told."""
         if offsets:
-            self._skipped.append(np.array(offsets, np.int64))
+            self._skipped.add(np.array(sorted(offsets), np.int64), 0)
 
     def take(self, failures: Sequence[Failure], nulls: Sequence[int], batch: pa.RecordBatch) -> None:
         """The bad records of a batch: those that a step refused, and those without a value where such are not written.
@@ -71,7 +72,15 @@ class BadRecords:
 
     def skipped_before(self, frontier: int) -> int:
         """How many of the records below the frontier were skipped."""
-        return sum(int(np.count_nonzero(offsets < frontier)) for offsets in self._skipped)
+        return self._skipped.below(frontier)
+
+    def pause(self, frontier: int, written: int) -> Paused:
+        """The skipped records, as `Examined` does; dead letters are committed with each task."""
+        return self._skipped.pause(frontier, written)
+
+    def resume(self, paused: Paused) -> None:
+        """Counts on."""
+        self._skipped.resume(paused)
 
     def _judged_nulls(self, offsets: Sequence[int]) -> list[tuple[Failure, ErrorAction]]:
         verdict = self._policy.null()

@@ -6,10 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from kafka_s3.formats.format import Encoder, Fitting, Format, Keyed
+import pyarrow as pa
+
+from kafka_s3.formats.format import CannotPause, Encoder, Fitting, Format, Keyed, Paused, Pausing
+from kafka_s3.records.arrow_stream import stream_of, table_of
+from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.runs import Sidecar
-from kafka_s3.records.values import Values
+from kafka_s3.records.values import StructColumns, Values
+from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
+from kafka_s3.schemas.stored import schema_document, stored_schema
 from kafka_s3.task.schema_changes import UNIFIED, SchemaRules, projected
 
 HELD_BYTES: Final = 4 << 20
@@ -70,6 +76,14 @@ class FileEncoder(Protocol):
         """Encodes the rest and the file's end."""
         ...
 
+    def pause(self) -> Paused:
+        """What a new encoder of the same format and schema needs to go on; a last `take` follows. Raises CannotPause."""
+        ...
+
+    def resume(self, paused: Paused) -> None:
+        """Makes a new encoder go on for the paused one."""
+        ...
+
 
 def file_encoder(rules: SchemaRules, form: Format, schema: ConnectSchema | None) -> FileEncoder:
     """A new file's encoder: one that unifies, where that is asked for and there is a schema."""
@@ -124,6 +138,14 @@ class OneSchema:
     def finish(self) -> None:
         """Encodes the rest and the file's end."""
         self.inner.finish()
+
+    def pause(self) -> Paused:
+        """As the encoder says, where it can. Raises CannotPause."""
+        return _paused(self.inner)
+
+    def resume(self, paused: Paused) -> None:
+        """Goes on for the paused encoder. Raises CannotPause where this one cannot."""
+        _resume(self.inner, paused)
 
 
 @dataclass(slots=True)
@@ -193,6 +215,20 @@ class Unifying:
         """Settles and ends the file."""
         self._chosen().finish()
 
+    def pause(self) -> Paused:
+        """The values that are held back, in columns, with their schemas; and the encoder, if there is one. Raises CannotPause."""
+        held = [{"schema": schema_document(schema), "rows": _columns(values, schema)} for values, schema in self._held]
+        inner = None if self._inner is None else _paused(self._inner)
+        return {"held": held, "held_bytes": self._held_bytes, "inner": inner}
+
+    def resume(self, paused: Paused) -> None:
+        """Goes on for the paused encoder, whose schema this one was opened with."""
+        self._held = [(StructColumns(table_of(one["rows"])), stored_schema(one["schema"])) for one in paused["held"]]
+        self._held_bytes = paused["held_bytes"]
+        if paused["inner"] is not None:
+            self._inner = self.open(self.schema)
+            _resume(self._inner, paused["inner"])
+
     def _chosen(self) -> Encoder:
         if self._inner is None:
             self._inner = self.open(self.schema)
@@ -208,3 +244,27 @@ class Unifying:
         if bad:  # `takes` has promised that it fits
             raise SchemaError(f"A value does not fit the unified schema {self.schema.label()}: {bad[0][1]}")
         return fitted
+
+
+def _paused(encoder: Encoder) -> Paused:
+    if not isinstance(encoder, Pausing):
+        raise CannotPause(f"files of {type(encoder).__name__} cannot be kept open between two tasks")
+    return encoder.pause()
+
+
+def _resume(encoder: Encoder, paused: Paused) -> None:
+    if not isinstance(encoder, Pausing):
+        raise CannotPause(f"files of {type(encoder).__name__} cannot be kept open between two tasks")
+    encoder.resume(paused)
+
+
+def _columns(values: Values, schema: ConnectSchema) -> bytes:
+    """Structs that are held back, as a stream of Arrow."""
+    if isinstance(values, StructColumns | AvroBodies) and values.table is not None:
+        return stream_of(values.table)
+    try:
+        return stream_of(arrow_table(values.objects(), schema))
+    except (SchemaError, ValueError, pa.ArrowException) as error:
+        raise CannotPause(
+            f"values of {schema.label()} that wait for their file's schema have no columns: {error}"
+        ) from None

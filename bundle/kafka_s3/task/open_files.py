@@ -216,10 +216,14 @@ class OpenFiles:
             if total <= budget // 2:
                 return
 
+    def uploads(self) -> list[FileUpload]:
+        """The uploads of all open objects."""
+        return [target.upload for _, target in self.objects()]
+
     def abort(self) -> None:
         """Drops every upload."""
-        for _, target in self.objects():
-            target.upload.abort()
+        for upload in self.uploads():
+            upload.abort()
 
 
 def open_file(output: Output, topic_partition: TopicPartition, name: str, *, run: Run) -> OpenFile:

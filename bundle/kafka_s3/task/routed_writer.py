@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from kafka_s3.formats.format import CannotPause
 from kafka_s3.model.failures import Failure, rejection
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Tail
@@ -22,7 +23,7 @@ from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.task.closing import Closed
 from kafka_s3.task.fitted_runs import FittedRuns
 from kafka_s3.task.interleaved import Interleaved
-from kafka_s3.task.open_files import OpenFile
+from kafka_s3.task.open_files import OpenFile, OpenFiles
 from kafka_s3.task.rotation import Close, RotationPoint
 from kafka_s3.task.writer import TopicPartitionWriter
 
@@ -155,6 +156,14 @@ class RoutedWriter:
         """Drops what is open: it is read again next time."""
         for writer in self._writers():
             writer.drop_tail()
+
+    def open_files(self) -> OpenFiles:
+        """Nothing: files of several topics are read again. Raises CannotPause."""
+        raise CannotPause("a transform sends records to several topics")
+
+    def resume(self, open_files: OpenFiles) -> None:
+        """Goes on with what another task left open in files of its own topic."""
+        self.own.resume(open_files)
 
     def _writers(self) -> Iterator[TopicPartitionWriter]:
         yield self.own

@@ -17,9 +17,9 @@ from kafka_s3.schemas.compatibility import (
     VERSION_REQUIRED,
     Compatibility,
     SchemaDecision,
-    decide,
     project_table,
     projection,
+    schema_decision,
     unified,
 )
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
@@ -49,7 +49,7 @@ class SchemaRules:
     _decisions: SchemaPairs[SchemaDecision] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        decisions = SchemaPairs(lambda record, file: decide(record, file, compatibility=self.compatibility))
+        decisions = SchemaPairs(lambda record, file: schema_decision(record, file, compatibility=self.compatibility))
         object.__setattr__(self, "_decisions", decisions)
 
     def decision(self, record: ConnectSchema | None, file: OpenSchema) -> SchemaDecision:

@@ -18,7 +18,7 @@ HELD: Final = "kafka-s3-spill-"
 UNHELD: Final = "kafka-s3-new-"
 
 
-def new_folder() -> Path:
+def task_folder() -> Path:
     """A new, empty folder for one task. Raises OSError."""
     try:
         return Path(tempfile.mkdtemp(dir=_own_folder(os.getpid(), tempfile.gettempdir())))

@@ -6,10 +6,11 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from kafka_s3.formats.format import Paused
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.spill import new_folder
+from kafka_s3.task.spill import task_folder
 
 REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
 
@@ -17,7 +18,7 @@ REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise write
 def spill_folder() -> Path:
     """A new folder on local disk for parts that wait; swept by the next process should this one be killed. Raises LocalDiskError."""
     try:
-        return new_folder()
+        return task_folder()
     except OSError as error:
         raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {REMEDY}") from error
 
@@ -36,6 +37,31 @@ class FileUpload:
         self._id: str | None = None
         self._etags: list[str] = []
         self._sent = 0
+        self._inherited = False
+
+    @classmethod
+    def resumed(cls, store: ObjectStore, paused: Paused, *, part_size: int, folder: Path) -> FileUpload:
+        """Goes on with the upload of another task. Raises KeyError, TypeError where it is none."""
+        upload = cls(store, paused["key"], part_size=part_size, folder=folder)
+        upload._id, upload._etags, upload._sent = paused["id"], list(paused["parts"]), paused["sent"]
+        upload._waiting, upload._inherited = bytearray(paused["waiting"]), paused["id"] is not None
+        return upload
+
+    def pause(self) -> Paused:
+        """What another task needs to go on: the parts sent, and the bytes that wait."""
+        return {
+            "key": self.key, "id": self._id, "parts": self._etags, "sent": self._sent, "waiting": self._gathered(),
+        }  # fmt: skip
+
+    @property
+    def id(self) -> str | None:
+        """The upload's id, None before the first part."""
+        return self._id
+
+    @property
+    def inherited(self) -> bool:
+        """Whether another task began the upload, which may still be continued from its state."""
+        return self._inherited
 
     def add(self, data: bytes) -> None:
         """Takes bytes; sends every part that is full."""

@@ -7,6 +7,7 @@ By example: docs/worked-examples.md.
 
 from __future__ import annotations
 
+import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -21,36 +22,45 @@ from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.converters.whole_records import RecordDecoder
 from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.task.record_filter import record_filter_of
-from kafka_s3.formats.format import Format
+from kafka_s3.formats.format import CannotPause, Format
 from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.errors import UploadMissing
 from kafka_s3.model.failures import Failure
 from kafka_s3.model.files import DataFile, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.tasks import Assignment, OpenState, TaskReport
 from kafka_s3.naming.keys import ObjectNames, Renamed
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.records.runs import Run
-from kafka_s3.records.values import NO_TIMESTAMP, Longs
+from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.dead_letter_file import DeadLetterFile
 from kafka_s3.task.dead_letter_limit import AboveLimit, DeadLetterLimit
 from kafka_s3.task.dead_letters import BadRecords, Stopped
 from kafka_s3.task.error_policy import ErrorPolicy
+from kafka_s3.task.examined import Examined
 from kafka_s3.task.interleaved import Interleaved, Partitioned, interleaved
 from kafka_s3.task.open_files import Output
+from kafka_s3.task.open_state import StateUnusable
 from kafka_s3.task.partitioners import Partitioner
 from kafka_s3.task.preparation import Preparation
 from kafka_s3.task.rotation import RotationRules
 from kafka_s3.task.routed_writer import RoutedWriter
 from kafka_s3.task.schema_changes import SchemaRules
+from kafka_s3.task.state_keeper import Kept, Place, StateKeeper
 from kafka_s3.task.timestamps import TimestampExtractor
 from kafka_s3.task.uploads import spill_folder, upload_whole
 from kafka_s3.task.writer import TopicPartitionWriter
 
+_log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Pipeline:
-    """How records become files under one configuration. Made once per process from the settings; `folder` is for spilled parts."""
+    """How records become files under one configuration. Made once per process from the settings.
+
+    `fingerprint` names configuration and version: only with the same one are open files continued.
+    """
 
     converter: Callable[[TopicPartition], RecordDecoder]
     extractor: TimestampExtractor | None
@@ -67,6 +77,7 @@ class Pipeline:
     evolution: Evolution | None = None
     routed: Callable[[str], ObjectNames] | None = None
     dead_letter_ratio: float = 1.0
+    fingerprint: str = ""
 
     def process(self, assignment: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore) -> TaskReport:
         """Runs a task over Arrow batches with the columns `offset, value, timestamp` and, for dead letters, `key, headers`.
@@ -97,23 +108,24 @@ class _Task:
             self._belongs if pipeline.routed is not None else None,
         )
         self._bad = self._bad_records()
-        self._read = 0
+        self._read, self._read_bytes = 0, 0
         self._until = assignment.until
-        self._seen: list[Longs] = []
-        self._settled = 0
+        self._examined = Examined()
+        self._keeper = StateKeeper(assignment, pipeline.state, pipeline.fingerprint)
+        self._output = Output(
+            store,
+            self._naming(),
+            pipeline.formats,
+            pipeline.schemas,
+            pipeline.part_size,
+            pipeline.memory,
+            pipeline.threads,
+            folder,
+        )
         own = TopicPartitionWriter(
             assignment.topic_partition,
             pipeline.rules if assignment.only is None else RotationRules(),
-            Output(
-                store,
-                self._naming(),
-                pipeline.formats,
-                pipeline.schemas,
-                pipeline.part_size,
-                pipeline.memory,
-                pipeline.threads,
-                folder,
-            ),
+            self._output,
             frontier=assignment.start,
             next_rotation_ms=assignment.next_rotation_ms,
         )
@@ -130,7 +142,7 @@ class _Task:
             folder=self._folder,
         )
         ratio = pipeline.dead_letter_ratio if wanted.only is None else 1.0
-        return BadRecords(tp, pipeline.policy, file, DeadLetterLimit(ratio, wanted.until - wanted.start))
+        return BadRecords(tp, pipeline.policy, file, DeadLetterLimit(ratio, wanted.until - wanted.first_unread))
 
     def _naming(self, topic: str | None = None) -> ObjectNames:
         """The names of the topic's objects, or of those of the topic to which a transform sends records."""
@@ -158,6 +170,8 @@ class _Task:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         try:
+            if self._assignment.state is not None:
+                self._resume(self._assignment.state)
             self._deliver(iter(batches))
             if self._assignment.close is not None and self._until == self._assignment.until:
                 self._writer.close(self._assignment.close)
@@ -169,6 +183,11 @@ class _Task:
         except AboveLimit as above:
             self._abort()
             return self._above(str(above))
+        except (StateUnusable, UploadMissing) as error:
+            self._abort()
+            if self._assignment.state is None:
+                raise
+            return self._dropped(str(error))
         except BaseException:
             self._abort()
             raise
@@ -189,6 +208,32 @@ class _Task:
             excess=excess,
             commonest=commonest,
         )
+
+    def _resume(self, state: OpenState) -> None:
+        """Goes on with the open files of the last task. Raises StateUnusable."""
+        kept = self._keeper.resumed(state, self._output)
+        self._writer.resume(kept.open)
+        self._examined.resume(kept.examined)
+        self._bad.resume(kept.skipped)
+
+    def _kept(self, frontier: int) -> OpenState | None:
+        """Keeps what is open for the next task; drops it where nobody asks, or where it cannot be kept."""
+        try:
+            if self._assignment.keep is not None:
+                open_files = self._writer.open_files()
+                written = open_files.last_offset
+                examined, skipped = self._examined.pause(frontier, written), self._bad.pause(frontier, written)
+                place = Place(self._assignment.keep, frontier, self._until)
+                return self._keeper.keep(Kept(open_files, examined, skipped), self._output, place)
+        except CannotPause as error:
+            _log.info("%s: open files are read again: %s.", self._assignment.topic_partition, error)
+        self._writer.drop_tail()
+        return None
+
+    def _dropped(self, why: str) -> TaskReport:
+        """The report of a task that could not go on with the files that were left open."""
+        tp, start = self._assignment.topic_partition, self._assignment.start
+        return TaskReport(tp, start, start, start, next_rotation_ms=self._assignment.next_rotation_ms, dropped=why)
 
     def _stopped(self, failure: Failure, letter: DeadLetter) -> TaskReport:
         """The report of a task that met a record at which the sink stops."""
@@ -238,6 +283,7 @@ class _Task:
         null values says, 7 and 8 as the one for failures does.
         """
         self._read += len(batch)
+        self._read_bytes += batch.nbytes
         batch = self._not_recorded(batch)
         if not len(batch):
             return
@@ -252,7 +298,7 @@ class _Task:
     def _not_recorded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records that are no dead letters yet; all are counted."""
         offsets = batch.column("offset").to_numpy()
-        self._see(offsets)
+        self._examined.add(offsets, self._writer.frontier)
         recorded = self._assignment.recorded.mask(offsets)
         return batch.filter(pa.array(~recorded)) if recorded.any() else batch
 
@@ -267,20 +313,12 @@ class _Task:
             names = batch.column(SCHEMA_NAME)
         return KafkaBatch(offsets, times, batch.column("value"), headers, names), keys
 
-    def _see(self, offsets: Longs) -> None:
-        """Counts records independently of what becomes of them; offsets are kept only while the frontier may still cut among them."""
-        self._seen.append(offsets)
-        while self._seen and self._seen[0][-1] < self._writer.frontier:
-            self._settled += len(self._seen.pop(0))
-
     def _report(self) -> TaskReport:
         writer, assignment = self._writer, self._assignment
         closed, tail = writer.closed, writer.tail()
-        if tail.records:
-            writer.drop_tail()
-            frontier = writer.frontier
-        else:
-            frontier = max(self._until, writer.frontier)
+        frontier = writer.frontier if tail.records else max(self._until, writer.frontier)
+        rows, skipped = self._examined.below(frontier), self._bad.skipped_before(frontier)
+        state = self._kept(frontier) if tail.records else None
         files = [*closed.files, *self._pointer_file(closed.files), *filter(None, [self._bad.file.finish()])]
         if assignment.only is not None:
             files = self._only_of_role(files, assignment.only.role)
@@ -289,16 +327,18 @@ class _Task:
             assignment.start,
             self._until,
             frontier,
-            rows=self._settled + sum(int(np.searchsorted(offsets, frontier)) for offsets in self._seen),
+            rows=rows,
             read=self._read,
             files=tuple(files),
             dead=self._bad.file.offsets,
             stages=self._bad.file.stages,
             commonest=self._bad.file.commonest,
-            skipped=self._bad.skipped_before(frontier),
+            skipped=skipped,
             next_rotation_ms=writer.next_rotation_ms,
             tail=tail,
             columns=tuple(closed.columns),
+            read_bytes=self._read_bytes,
+            state=state,
         )
 
     def _only_of_role(self, files: list[DataFile], role: Role) -> list[DataFile]:

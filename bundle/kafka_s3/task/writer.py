@@ -36,6 +36,12 @@ class TopicPartitionWriter:
     next_rotation_ms: int | None
     open: OpenFiles = field(default_factory=OpenFiles)
     closed: Closed = field(default_factory=Closed)
+    _inherited: frozenset[str] = frozenset()
+
+    def resume(self, open_files: OpenFiles) -> None:
+        """Goes on with what another task left open."""
+        self.open = open_files
+        self._inherited = frozenset(upload.id for upload in open_files.uploads() if upload.id is not None)
 
     def begin_delivery(self, now_ms: int) -> None:
         """An expired schedule moves on before the first record, so that a quiet night is no reason to flush (SEMANTICS A3.4)."""
@@ -108,10 +114,16 @@ class TopicPartitionWriter:
         return found
 
     def abort(self) -> None:
-        """Drops what is open and the uploads of what was closed: none of it will be committed."""
-        self.open.abort()
+        """Drops what is open and the uploads of what was closed: none of it will be committed.
+
+        Uploads that another task began are left: the work may be tried again from its state.
+        """
+        for upload in self.open.uploads():
+            if not upload.inherited:
+                upload.abort()
         for file in self.closed.files:
-            self.output.store.abort_upload(file.upload.key, file.upload.id)
+            if file.upload.id not in self._inherited:
+                self.output.store.abort_upload(file.upload.key, file.upload.id)
 
     def tail(self) -> Tail:
         """What is open, for the planner."""
@@ -121,6 +133,10 @@ class TopicPartitionWriter:
     def memory(self) -> int:
         """Bytes that the open files hold in memory."""
         return self.open.memory()
+
+    def open_files(self) -> OpenFiles:
+        """What is open, for another task to go on with."""
+        return self.open
 
     def drop_tail(self) -> None:
         """Drops what is open: it is read again next time."""

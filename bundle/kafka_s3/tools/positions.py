@@ -19,7 +19,7 @@ from kafka_s3.commit.state import LogState
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer
-from kafka_s3.driver.recovery import beyond_recovery, named
+from kafka_s3.driver.recovery import beyond_recovery, files_text
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import Gap, TopicPartition
@@ -234,7 +234,7 @@ def leaving(targets: Mapping[TopicPartition, int], brokers: Brokers) -> Rewrite:
         owed = [file for file in kept if file not in lost]
         if owed:
             raise CommitError(
-                f"Commit entry {entry.version} counts files whose uploads are gone: {named(owed)}. A run makes them again: "
+                f"Commit entry {entry.version} counts files whose uploads are gone: {files_text(owed)}. A run makes them again: "
                 "start the sink once with `kafka-s3 run`, stop it, then repeat. Or move the position to their first offset or before."
             )
         return Rewritten(lost=lost)

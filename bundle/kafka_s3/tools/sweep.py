@@ -1,7 +1,8 @@
 """Which pending uploads does nobody need any more? Those of a sink's own keys that no commit waits for and that are not at work.
 
 A task that dies leaves its uploads behind: invisible, but paid for. Kept are those of the last commit entry, which may still have to be
-completed (`commit.log`), and young ones, which a running sink may be about to commit. All others cannot become visible any more.
+completed (`commit.log`), those of open files that the sink goes on with, and young ones, which a running sink may be about to commit. All
+others cannot become visible any more.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
@@ -27,8 +29,10 @@ from kafka_s3.naming.block_gzip import (
     parse_data_key,
 )
 from kafka_s3.naming.keys import Naming
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.bucket import ListedUpload, UploadsListing
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.kept_files import KeptFiles
 from kafka_s3.wiring.pipeline import block_names, connect_names, is_block_gzip, state_paths
 
 LISTING_RIGHT: Final = "s3:ListBucketMultipartUploads"
@@ -40,6 +44,7 @@ class UploadState(StrEnum):
 
     COMMITTED = "kept (committed)"
     YOUNG = "kept (young)"
+    OPEN = "kept (open file)"
     ABANDONED = "abandoned"
 
 
@@ -126,7 +131,7 @@ class Sweeper:
     store: ObjectStore
     log: CommitLog
     data_keys: DataKeys
-    state_root: str
+    paths: StatePaths
     topics: tuple[str, ...]
     clock_ms: Callable[[], int]
 
@@ -136,7 +141,20 @@ class Sweeper:
         topics = {*self.topics, *state.topic_ids, *(tp.topic for tp in state.progress)}
         uploads = self._listed(topics)
         self.log.load()  # after the listing: what was committed in between is in the entry that is looked at
-        return judge(uploads, self.log.last, younger_than_ms=older_than_ms, now_ms=self.clock_ms())
+        kept = self._kept_files.uploads(younger_than_ms=older_than_ms, now_ms=self.clock_ms())
+        return judge(uploads, self.log.last, kept=kept, younger_than_ms=older_than_ms, now_ms=self.clock_ms())
+
+    def overtaken(self, *, older_than_ms: int) -> int:
+        """How many states of open files nobody goes on with. Raises StorageError."""
+        return len(list(self._kept_files.overtaken(older_than_ms=older_than_ms, now_ms=self.clock_ms())))
+
+    def remove_overtaken(self, *, older_than_ms: int) -> int:
+        """Removes those states, and says how many. Raises StorageError."""
+        return self._kept_files.remove(older_than_ms=older_than_ms, now_ms=self.clock_ms())
+
+    @property
+    def _kept_files(self) -> KeptFiles:
+        return KeptFiles(self.store, self.paths)
 
     def abort(self, judged: Iterable[JudgedUpload]) -> int:
         """Aborts the abandoned ones, and says how many; those that are gone already count. Raises StorageError."""
@@ -147,9 +165,9 @@ class Sweeper:
 
     def _listed(self, topics: set[str]) -> list[ListedUpload]:
         found: dict[tuple[str, str], ListedUpload] = {}
-        for prefix in dict.fromkeys((self.state_root, *self.data_keys.prefixes(topics))):
+        for prefix in dict.fromkeys((self.paths.root, *self.data_keys.prefixes(topics))):
             for upload in self._pending(prefix):
-                if upload.key.startswith(self.state_root) or self.data_keys.is_of(upload.key, topics):
+                if upload.key.startswith(self.paths.root) or self.data_keys.is_of(upload.key, topics):
                     found[upload.key, upload.id] = upload
         return sorted(found.values(), key=lambda upload: (upload.key, upload.started_ms, upload.id))
 
@@ -166,14 +184,21 @@ class Sweeper:
 
 
 def judge(
-    uploads: Sequence[ListedUpload], last: CommitEntry | None, *, younger_than_ms: int, now_ms: int
+    uploads: Sequence[ListedUpload],
+    last: CommitEntry | None,
+    *,
+    kept: AbstractSet[tuple[str, str]] = frozenset(),
+    younger_than_ms: int,
+    now_ms: int,
 ) -> list[JudgedUpload]:
-    """What becomes of each upload, given the log's last entry (None: there is no log)."""
+    """What becomes of each upload, given the log's last entry (None: there is no log); `kept` are those of open files (key, id)."""
     waiting = {(file.upload.key, file.upload.id) for file in last.files} if last is not None else set()
 
     def verdict(upload: ListedUpload) -> UploadState:
         if (upload.key, upload.id) in waiting:
             return UploadState.COMMITTED
+        if (upload.key, upload.id) in kept:
+            return UploadState.OPEN
         return UploadState.YOUNG if now_ms - upload.started_ms < younger_than_ms else UploadState.ABANDONED
 
     return [JudgedUpload(upload, verdict(upload)) for upload in uploads]
@@ -196,7 +221,7 @@ def sweeper_of(
         store=store,
         log=CommitLog(store, paths, clock_ms=clock_ms),
         data_keys=data_keys_of(settings),
-        state_root=paths.root,
+        paths=paths,
         topics=settings.names("topics"),
         clock_ms=clock_ms,
     )
@@ -226,6 +251,8 @@ def summary(judged: Sequence[JudgedUpload], aborted: int) -> str:
         f"{counts[UploadState.YOUNG]} young and kept",
         f"{counts[UploadState.COMMITTED]} committed and kept",
     ]
+    if counts[UploadState.OPEN]:
+        parts.append(f"{counts[UploadState.OPEN]} of open files and kept")
     if left:
         parts.insert(1, f"{left} would be aborted (--dry-run)")
     return f"{len(judged)} pending uploads of this sink: {', '.join(parts)}"

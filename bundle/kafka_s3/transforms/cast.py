@@ -148,7 +148,7 @@ def _check_input(value: Any, schema: Schema) -> None:
         if isinstance(value, JavaDate | Decimal):
             known = "which is not supported by Connect's data API"
             raise Refused(f"Cast transformation was passed a value of type class {java_class(value)} {known}")
-        kind = {list: "ARRAY", dict: "MAP"}.get(type(value))
+        kind = "ARRAY" if isinstance(value, list) else "MAP" if isinstance(value, dict) else None
     else:
         kind = schema.kind.upper() if schema.kind in (SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT) else None
     if kind:

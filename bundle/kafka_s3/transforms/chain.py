@@ -151,7 +151,8 @@ def _chosen(step: Step, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_
         return np.ones(len(run), bool)
     if not isinstance(step.predicate, OfRuns):
         return None
-    return step.predicate.rows(run, place) == step.wanted
+    holds = step.predicate.rows(run, place)
+    return holds if step.wanted else ~holds
 
 
 def _failure(offset: int, step: Step, exception: str, message: str) -> Failure:

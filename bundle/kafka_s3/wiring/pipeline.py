@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from datetime import UTC, tzinfo
 from functools import partial
 from typing import Final
 
+from kafka_s3 import __version__
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transforms import routes
@@ -71,7 +74,14 @@ def make_pipeline(settings: Settings) -> Pipeline:
         evolution=_evolution(settings) if settings.flag("delta.enable") else None,
         routed=routed,
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
+        fingerprint=fingerprint(settings),
     )
+
+
+def fingerprint(settings: Settings) -> str:
+    """A text that is another one for another configuration or version; secrets do not go into it."""
+    text = json.dumps([__version__, settings.masked()], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _evolution(settings: Settings) -> Evolution:
@@ -143,12 +153,15 @@ def readiness(settings: Settings) -> Readiness:
     by_time = _uses_time(settings) or is_block_gzip(settings)
     check_ms = 0 if settings.strict else settings.number("tail.check.interval.ms")
     rules = rotation_rules(settings)
+    keeps = settings.flag("tail.state.enable")
     return Readiness(
         rules,
         by_record_time=by_time and rules.interval_ms > 0,
         wall_clock=isinstance(_extractor(settings), Wallclock),
         check_ms=check_ms,
         directory_ms=max(_directory(settings)[0], 1) if _uses_time(settings) else 1,
+        worth_records=settings.number("tail.read.records") if keeps else 0,
+        worth_bytes=settings.number("tail.read.bytes") if keeps else 0,
     )
 
 

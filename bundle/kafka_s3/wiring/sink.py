@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING
 
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
+from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.block_gzip_resume import position_in_bucket
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.followers import DeadLetterLog, DeadLetterTopic, GroupOffsets
+from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.sink import Sink
 from kafka_s3.driver.tagging import ObjectTags, Tagging
-from kafka_s3.driver.topics import Behaviour, Resume
+from kafka_s3.driver.topics import Resume
 from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.wiring.pipeline import block_names, is_block_gzip, readiness, state_paths
+from kafka_s3.wiring.pipeline import block_names, fingerprint, is_block_gzip, readiness, state_paths
 from kafka_s3.wiring.replay import guard_of, replays_again
 
 if TYPE_CHECKING:
@@ -48,7 +50,15 @@ def build_sink(
         observer=observer or Silent(),
         resume=_resume(settings, store),
         replays_again=replays_again(settings, store),
+        open_states=_open_states(settings, store, observer or Silent()),
     )
+
+
+def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> OpenStates | None:
+    """What keeps open files between two tasks, None where the open tail is read again."""
+    if not settings.flag("tail.state.enable"):
+        return None
+    return OpenStates(store, state_paths(settings), fingerprint(settings), observer)
 
 
 def _tables(settings: Settings, store: ObjectStore) -> Tables | None:

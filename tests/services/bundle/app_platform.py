@@ -71,7 +71,7 @@ def started(app: UploadedApp, command: list[str], variables: Mapping[str, str], 
     with log.open("wb") as output:
         process = subprocess.Popen(command, cwd=app.source, env=environment, stdout=output, stderr=subprocess.STDOUT)
     try:
-        eventually(lambda: process.poll() is not None or _healthy(port), seconds=60, what=log.read_text)
+        eventually(lambda: process.poll() is not None or _healthy(port), what=log.read_text)
         assert process.poll() is None, log.read_text()
         yield port
     finally:

@@ -102,11 +102,9 @@ def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Clo
     options = f"--master local[2] {quiet} --jars {connector()} pyspark-shell"
     process, log = cloud.start(task, cloud.environment(SESSION="1", PYSPARK_SUBMIT_ARGS=options))
     try:
-        eventually(
-            lambda: len(cloud.objects("orders")) == 2 or process.poll() is not None, seconds=240, what=log.read_text
-        )
+        eventually(lambda: len(cloud.objects("orders")) == 2 or process.poll() is not None, what=log.read_text)
         process.terminate()
-        assert process.wait(90) == 0, log.read_text()
+        assert process.wait(240) == 0, log.read_text()
     finally:
         process.kill()
         process.wait()
@@ -136,9 +134,9 @@ def test_spark_submit_on_a_cluster_writes_once_what_a_killed_executor_was_at(
     ]
     job += [part for key, value in places.items() for part in ("--set", f"{key}={value}")]
     with submitted(cloud, job) as (process, log):
-        eventually(lambda: process.poll() is not None or _uploads(cloud.bucket) > 0, seconds=120, what=log.read_text)
+        eventually(lambda: process.poll() is not None or _uploads(cloud.bucket) > 0, what=log.read_text)
         executor_at_work(process.pid, log).kill()
-        assert process.wait(150) == 0, log.read_text()
+        assert process.wait(240) == 0, log.read_text()
     told = log.read_text()
     assert "Lost task 0.0 in stage 0.0" in told
     assert told.count("Starting task 0.1 in stage 0.0") == 1
@@ -219,6 +217,6 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
     assert "shipments keeps no Delta tables" in cloud.run(maintain, environment)
     (check,) = cloud.job("watch")["tasks"]
     process, log = cloud.start(check, environment)
-    assert process.wait(120) == 70, log.read_text()  # orders, the other sink of the folder, has never run
+    assert process.wait(240) == 70, log.read_text()  # orders, the other sink of the folder, has never run
     assert "shipments STOPPED: ended cleanly" in log.read_text()
     assert "orders" in log.read_text().partition("has no state")[0].splitlines()[-1]

@@ -130,7 +130,7 @@ def test_a_running_sink_is_paused_resumed_flushed_and_missed_when_it_is_killed(s
     sink.produce(range(7))
     sink.config.unlink()  # it runs from what is stored
     with sink.process("run", "orders", *sink.place) as process:
-        eventually(lambda: sink.sizes() == [5], seconds=240, what=process.output)
+        eventually(lambda: sink.sizes() == [5], what=process.output)
         running = sink.becomes("RUNNING")
         assert (running["heartbeat"]["pid"], running["configured"]) == (process.process.pid, True)  # type: ignore[union-attr]
         assert running["topic_partitions"] == [

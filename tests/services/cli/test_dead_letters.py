@@ -41,7 +41,7 @@ class Operator:
     def runs(self, command: str, *words: str, code: int = 0) -> str:
         """What the command prints as a process, once it has ended as expected."""
         with SinkProcess([*COMMAND, command, str(self.config), *words], self.folder / f"{command}.log") as process:
-            assert process.wait(60) == code, process.output()
+            assert process.wait(240) == code, process.output()
         assert "Traceback" not in process.output()
         return process.output()
 

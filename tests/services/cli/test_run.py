@@ -27,7 +27,7 @@ def test_a_wrong_configuration_is_reported_whole_and_nothing_is_read(tmp_path: P
     path.write_text(json.dumps(config))
     words = ["-m", "kafka_s3", "run", str(path), "--available-now", "--log-format", "json"]
     with SinkProcess(words, tmp_path / "run.log") as process:
-        assert process.wait(60) == 2, process.output()
+        assert process.wait(240) == 2, process.output()
     for key in ("topics.regex", "flush.size", "s3.part.size", "timezone"):
         assert f"  {key} (" in process.output()
     assert "Traceback" not in process.output()
@@ -46,7 +46,7 @@ def test_a_sink_that_was_told_to_stop_leaves_its_open_tail_to_the_next_run(
     thread.start()
     eventually(lambda: len(here.bucket.data_keys()) == 1)
     stop.set()
-    thread.join(30)
+    thread.join(240)
     assert not thread.is_alive()
 
     produce(here.servers, name, [Given(document(n=n)) for n in range(7, 11)])

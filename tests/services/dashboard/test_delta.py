@@ -39,7 +39,7 @@ def read_on(logs: TableLogs, clock: Clock) -> TableLog:
     """What is known after another look, which the call that begins it does not wait for."""
     clock.now += KEPT_S + 1
     logs.of([FOLDER])
-    logs._held[FOLDER].coming.result(10)
+    logs._held[FOLDER].coming.result(200)
     (found,) = logs.of([FOLDER])
     return found
 

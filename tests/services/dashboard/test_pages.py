@@ -25,6 +25,8 @@ from tests.support.numbers import numbers
 from tests.support.repository import DASHBOARD
 from tests.support.s3_proxy import ANYTHING, Proxy, Refuse, Rule, Which
 
+PATIENCE_S = 200
+"""Readers may take their time on a busy machine."""
 TRACES = ("Traceback", 'File "/', "KeyError", "NoneType")
 Open = Callable[..., AppTest]
 
@@ -113,7 +115,7 @@ def texts(test: AppTest) -> str:
 
 def settled(test: AppTest, holds: Callable[[AppTest], bool]) -> AppTest:
     """The page as it is when the readers behind it have come so far."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not holds(test):
         assert time.monotonic() < deadline, texts(test)
         time.sleep(0.1)
@@ -130,13 +132,18 @@ def clean(test: AppTest) -> AppTest:
 
 
 def figure(test: AppTest, label: str) -> str:
-    """The value of a figure."""
+    """The value of a figure, once it is there."""
+    settled(test, lambda now: any(metric.label == label for metric in now.metric))
     return str(next(metric.value for metric in test.metric if metric.label == label))
 
 
 def frame(test: AppTest, *columns: str) -> Any:
-    """The table with these columns."""
-    return next(table.value for table in test.dataframe if set(columns) <= set(table.value.columns))
+    """The table with these columns, once it is there."""
+
+    def found(now: AppTest) -> list[Any]:
+        return [table.value for table in now.dataframe if set(columns) <= set(table.value.columns)]
+
+    return found(settled(test, lambda now: bool(found(now))))[0]
 
 
 def test_the_overview_has_the_figures_of_the_log(visit: Open, made: World) -> None:

@@ -76,7 +76,7 @@ class Reader:
             return self.sink(rest)
         done = subprocess.run(
             ["bash", "-e", "-c", rest],
-            cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=180, check=False,
+            cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=500, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -121,7 +121,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
         def lines() -> list[str]:
             return [line.strip() for line in demo.output().splitlines() if EXPORT.match(line.strip())]
 
-        eventually(lambda: len(lines()) == 1 and "stay up" in demo.output(), seconds=180, what=demo.output)
+        eventually(lambda: len(lines()) == 1 and "stay up" in demo.output(), what=demo.output)
         yield pairs(shlex.split(lines()[0].removeprefix("export ")))
         demo.signal(signal.SIGTERM)
         assert demo.wait(30) == 0
@@ -183,6 +183,6 @@ def avro_tools(tool: str, file: Path) -> str:
 
     jars = resolve(["org.apache.avro:avro-tools:1.12.0"])[0].parent
     command = [find_java().executable, "-cp", f"{jars}/*", "org.apache.avro.tool.Main", tool, file]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -344,7 +344,7 @@ def test_of_drivers_that_take_turns_only_the_last_one_to_claim_commits(
         assert here.bucket.listing() == before
         owner = successor
     assert fenced == 8
-    assert pending(here), "the fenced drivers had nothing to write"
+    assert not pending(here), "a fenced driver ends its own uploads"
     here.drain(config)
     assert_exactly_once(here, name, partitions=partitions)
     assert_swept(here, config)
@@ -385,7 +385,7 @@ def test_of_two_processes_one_is_fenced_and_the_other_and_its_successor_may_be_k
         return sum(entry["kind"] == "data" and entry["epoch"] == epoch for entry in entries)
 
     def killed_at_work(process: SinkProcess, *, epoch: int) -> None:
-        eventually(lambda: data_entries(epoch) > 1, seconds=150, what=process.output)
+        eventually(lambda: data_entries(epoch) > 1, what=process.output)
         threading.Event().wait(jitter.random())
         process.signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
@@ -395,7 +395,7 @@ def test_of_two_processes_one_is_fenced_and_the_other_and_its_successor_may_be_k
             SinkProcess(words, tmp_path / "one.log") as one,
             SinkProcess(words, tmp_path / "two.log") as two,
         ):
-            eventually(lambda: ended(one) or ended(two), seconds=150, what=lambda: one.output() + two.output())
+            eventually(lambda: ended(one) or ended(two), what=lambda: one.output() + two.output())
             loser, winner = (one, two) if ended(one) else (two, one)
             assert loser.wait() == 1, loser.output()
             assert "Fenced" in loser.output()

@@ -104,7 +104,7 @@ def running(here: Surroundings, config: dict[str, str]) -> Iterator[Running]:
         yield Running(warnings, stop, thread, died)
     finally:
         stop.set()
-        thread.join(60)
+        thread.join(240)
     assert not thread.is_alive()
     assert died == []
 
@@ -145,7 +145,7 @@ def producing(servers: str, topic: str) -> Iterator[list[int]]:
         yield sent
     finally:
         stop.set()
-        thread.join(40)
+        thread.join(240)
     assert left == [0]
 
 

@@ -86,4 +86,4 @@ def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
         assert other.stdout.readline() == "waiting\n"
         with pytest.raises(subprocess.TimeoutExpired):
             other.wait(0.5)
-    assert other.communicate(timeout=30)[0] == "entered\n"
+    assert other.communicate(timeout=200)[0] == "entered\n"

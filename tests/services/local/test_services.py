@@ -121,7 +121,7 @@ def test_spark_runs_on_the_java_from_pypi_where_none_is_installed(tmp_path: Path
         env=environment,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=500,
         check=False,
     )
     answer = [line.split() for line in ran.stdout.splitlines() if line.startswith("answer")]

@@ -25,7 +25,7 @@ def test_a_driver_that_wakes_up_after_a_takeover_changes_nothing_and_ends_as_fen
     path = tmp_path / "sink.json"
     path.write_text(json.dumps(config))
     with SinkProcess(["-m", "tests.services.sink.paused_sink", str(path)], tmp_path / "first.log") as first:
-        eventually(lambda: stopped(first), seconds=90, what=first.output)
+        eventually(lambda: stopped(first), what=first.output)
         entry = here.bucket.entries(config["name"])[-1]
         assert entry["kind"] == "data"
         assert here.bucket.data_keys() == []

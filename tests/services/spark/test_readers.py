@@ -22,11 +22,11 @@ from kafka_s3.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import consumer as consumers
 from kafka_s3.kafka.reader.batches import BYTES, ROWS, Part
-from kafka_s3.kafka.reader.reader import AT_A_TIME, OffsetRange, Reader
+from kafka_s3.kafka.reader.reader import AT_A_TIME, Reader
 from kafka_s3.kafka.reader.settings import QUEUE_BYTES
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.spark.rows import unpacked
 from kafka_s3.spark.source import SparkSource
@@ -398,7 +398,8 @@ def test_memory_is_bounded_in_bytes_however_slowly_the_records_are_taken(
     assert producer.flush(60) == 0
     script = (
         "import resource, sys, time\n"
-        "from kafka_s3.kafka.reader.reader import OffsetRange, Reader\n"
+        "from kafka_s3.kafka.reader.reader import Reader\n"
+        "from kafka_s3.model.offsets import OffsetRange\n"
         "from kafka_s3.model.offsets import TopicPartition\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         f"before, wanted, rows = peak(), OffsetRange(TopicPartition({name!r}, 0), 0, {count}), 0\n"

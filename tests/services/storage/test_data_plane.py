@@ -14,7 +14,7 @@ from kafka_s3.model.errors import StorageError, StorageUnavailable
 from kafka_s3.model.files import Upload
 from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import AssumedRole, Credentials, Provider
-from kafka_s3.storage.data_plane import Asked, DataPlane
+from kafka_s3.storage.data_plane import DataPlane, S3Request
 from kafka_s3.storage.documents import completion_document, tagging_document
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
@@ -97,7 +97,7 @@ def test_the_address_and_the_signature_are_botocores(
     plane.client.meta.events.register("before-send.s3.HeadObject", stop)
     with pytest.raises(KeyError):
         plane.client.head_object(Bucket=bucket_name, Key=KEY)
-    ours, (theirs,) = plane._signed("HEAD", Asked(KEY)), caught
+    ours, (theirs,) = plane._signed("HEAD", S3Request(KEY)), caught
 
     assert ours.url == theirs.url
     scopes = [_scope(request.headers.get("Authorization")) for request in (ours, theirs)]
@@ -188,7 +188,7 @@ def test_over_tls_a_part_with_a_digest_is_not_hashed_again() -> None:
     plane = DataPlane(StoreOptions("orders", credentials=KEYS))
     digest = {"Content-MD5": "841a2d689ad86bd1611447453c22c6fc"}
     hashes = [
-        plane._signed("PUT", Asked("a", "", digest, b"body", trusts)).headers["X-Amz-Content-SHA256"]
+        plane._signed("PUT", S3Request("a", "", digest, b"body", trusts)).headers["X-Amz-Content-SHA256"]
         for trusts in (True, False)
     ]
     assert hashes[0] == "UNSIGNED-PAYLOAD"

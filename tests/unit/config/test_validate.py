@@ -195,10 +195,10 @@ def test_tombstones_name_both_keys() -> None:
     assert problem_keys({"behavior.on.null.values": "write"}) == ["behavior.on.null.values", "store.kafka.keys"]
 
 
-def test_transforms_are_refused_with_the_way_out() -> None:
+def test_an_unknown_transform_is_refused_with_those_that_are_known() -> None:
     (problem,) = checked({"transforms": "route", "transforms.route.type": "x"}).problems
-    assert problem.key == "transforms"
-    assert "Spark job or ksqlDB" in problem.remedy
+    assert problem.key == "transforms.route.type"
+    assert "org.apache.kafka.connect.transforms.RegexRouter" in problem.rule
 
 
 def test_all_problems_are_reported_at_once() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import (
-    Asked,
+    CommandRequest,
     Control,
     ControlChannel,
     ask_flush,
@@ -80,9 +80,9 @@ class Attended:
 
         run_continuously(self.sink(), poll_ms=poll_ms, backoff_ms=500, wait=wait, stopped=stopped, channel=self.channel)
 
-    def request(self) -> Asked:
+    def request(self) -> CommandRequest:
         self.asked += 1
-        return Asked(f"request-{self.asked}", self.world.now, "ann@channel")
+        return CommandRequest(f"request-{self.asked}", self.world.now, "ann@channel")
 
     @property
     def answer(self) -> tuple[Phase, str, str]:
@@ -105,10 +105,10 @@ def counts(world: World) -> list[int]:
 def test_requests_keep_what_was_asked_before() -> None:
     store, paths = MemoryStore(), state_paths(settings_of(SIZE))
     assert read_control(store, paths) is None
-    ask_flush(store, paths, Asked("one", 0, "ann"))
-    ask_pause(store, paths, Asked("two", 1000, "ben"))
+    ask_flush(store, paths, CommandRequest("one", 0, "ann"))
+    ask_pause(store, paths, CommandRequest("two", 1000, "ben"))
     assert read_control(store, paths) == Control(True, "two", "one", "1970-01-01T00:00:01.000Z", "ben")
-    ask_resume(store, paths, Asked("three", 1000, "ben"))
+    ask_resume(store, paths, CommandRequest("three", 1000, "ben"))
     assert read_control(store, paths) == Control(False, "three", "one", "1970-01-01T00:00:01.000Z", "ben")
 
 
@@ -118,7 +118,7 @@ def test_a_control_object_that_cannot_be_read_is_named_and_replaced_by_the_next_
     store.put(paths.control(), content)
     with pytest.raises(LogDamaged, match=r"_kafka_s3/orders/control\.json"):
         read_control(store, paths)
-    assert ask_pause(store, paths, Asked("one", 0, "ann")).paused
+    assert ask_pause(store, paths, CommandRequest("one", 0, "ann")).paused
 
 
 def test_a_paused_sink_writes_nothing_until_it_is_resumed(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kafka_s3.commit.entry import Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.state import LogState
-from kafka_s3.control.commands import Asked, Control, ask_pause
+from kafka_s3.control.commands import CommandRequest, Control, ask_pause
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.sinks import all_known, known_of, sink_names
 from kafka_s3.control.status import GREW_OFTEN, SinkSnapshot, SinkState, Standpoint, age, health, sink_id, standpoints
@@ -109,7 +109,7 @@ def test_the_bucket_tells_everything_of_a_sink_that_ran() -> None:
     known = known_of(world.store, StatePaths("_kafka_s3", "orders"))
     assert (known.last_commit, known.log) == (committed.committed_at, world.log().load())
     assert health(known, world.now).state is SinkState.UNKNOWN
-    ask_pause(world.store, StatePaths("_kafka_s3", "orders"), Asked("r", 0, "ann"))
+    ask_pause(world.store, StatePaths("_kafka_s3", "orders"), CommandRequest("r", 0, "ann"))
     assert known_of(world.store, StatePaths("_kafka_s3", "orders")).control == Control(
         True, "r", "", "1970-01-01T00:00:00.000Z", "ann"
     )

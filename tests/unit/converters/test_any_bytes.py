@@ -279,6 +279,6 @@ def test_a_record_of_fifty_megabytes_needs_a_bounded_multiple_of_its_size() -> N
         written[name] = written.get(name, 0) + sum(map(len, decoded.runs))
 
     assert written == {"json": 1, "json envelope": 1, "avro": 1, "protobuf": 1, "string": 1, "long": 0}
-    assert time.process_time() - begun < 5
+    assert time.process_time() - begun < 60  # a square of the size would take hours
     grown: Any = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
     assert grown < 12 * len(text)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from kafka_s3.converters.json_schema import JsonSchemaPayloads
 from kafka_s3.records.values import Objects
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, SchemaError, SchemaType
-from kafka_s3.schemas.json_schema import ENUM, ONE_OF, JsonSchemaOptions, connect_schema, to_connect
+from kafka_s3.schemas.json_schema import ENUM, ONE_OF, JsonSchemaOptions, connect_schema_of_json, to_connect
 from kafka_s3.schemas.registered import Language, Reference, RegisteredSchema
 
 OPTIONS = JsonSchemaOptions()
@@ -25,7 +25,7 @@ OPTIONAL_STRING = ConnectSchema(SchemaType.STRING, optional=True)
 
 
 def read(document: Any, **more: Any) -> ConnectSchema:
-    return connect_schema(document, options=more.pop("options", OPTIONS), **more)
+    return connect_schema_of_json(document, options=more.pop("options", OPTIONS), **more)
 
 
 def fields(schema: ConnectSchema) -> dict[str, ConnectSchema]:

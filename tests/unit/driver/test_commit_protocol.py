@@ -6,6 +6,7 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -39,24 +40,25 @@ CONFIG = {
     "tail.check.interval.ms": "60000",
 }
 GOOD, BAD, NULL = "good", "bad", "null"
-WRITES = ("put_new", "create_upload", "upload_part", "complete_upload")
+KEEPING = {**CONFIG, "tail.state.enable": "true", "tail.read.records": "1"}
+"""Open files are kept between tasks, in parts of a few bytes."""
+WRITES = ("put_new", "put", "create_upload", "upload_part", "complete_upload")
 
 
 class Driver:
     """One process with a sink. It can be armed: something happens at the n-th call of a verb."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, part_size: int | None = None) -> None:
         self.dead = self.fenced = False
         self._armed: tuple[str, Moment, int, Callable[[], None]] | None = None
         self._lock = threading.Lock()
         plan = [Fault(verb, partial(self._strike, verb, m), m, nth=None) for verb in WRITES for m in Moment]
-        plan += [
-            Fault(verb, self._alive, nth=None) for verb in ("put", "get", "head", "list", "abort_upload", "delete")
-        ]
+        plan += [Fault(verb, self._alive, nth=None) for verb in ("get", "head", "list", "abort_upload", "delete")]
         store = FaultyStore(world.store, plan)
-        kafka = world.kafka
+        kafka, pipeline = world.kafka, make_pipeline(world.settings)
+        pipeline = pipeline if part_size is None else replace(pipeline, part_size=part_size)
         source = MemoryKafka(
-            lambda: make_pipeline(world.settings), store, 5, kafka.records, kafka.groups, kafka.produced, kafka.ids, kafka.begins
+            lambda: pipeline, store, 5, kafka.records, kafka.groups, kafka.produced, kafka.ids, kafka.begins
         )  # fmt: skip
         self.sink = build_sink(world.settings, source, source=source, store=store, clock_ms=lambda: world.now)
 
@@ -93,14 +95,16 @@ class Driver:
 
 
 class TwoDrivers(RuleBasedStateMachine):
+    config, part_size = CONFIG, None
+
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(CONFIG, topics=PARTITIONS)
+        self.world = World(self.config, topics=PARTITIONS)
         self.sent: dict[TopicPartition, dict[int, str]] = {tp: {} for tp in PARTITIONS}
         self.drivers = [self.started(), None]
 
     def started(self) -> Driver:
-        driver = Driver(self.world)
+        driver = Driver(self.world, part_size=self.part_size)
         driver.run(driver.sink.open)
         return driver
 
@@ -147,7 +151,7 @@ class TwoDrivers(RuleBasedStateMachine):
 
     @rule(index=st.sampled_from([0, 1]), verb=st.sampled_from(WRITES), moment=st.sampled_from(list(Moment)))
     def crash_while_starting(self, index: int, verb: str, moment: Moment) -> None:
-        driver = Driver(self.world)
+        driver = Driver(self.world, part_size=self.part_size)
         driver.arm(verb, moment, 1, action=driver.die)
         driver.run(driver.sink.open)
         self.drivers[index] = driver
@@ -183,11 +187,17 @@ class TwoDrivers(RuleBasedStateMachine):
         paused.arm(verb, moment, nth, action=other)
         paused.run(paused.sink.cycle)
         if struck and not paused.dead:  # it may finish the entry it was at, and is fenced at its next
-            before = self.world.store.objects
+            before = self.lasting()
             self.deliver(PARTITIONS[0], [GOOD] * 6, 0, 0)
             paused.run(paused.sink.cycle)
             assert paused.fenced
-            assert self.world.store.objects == before
+            assert self.lasting() == before
+
+    def lasting(self) -> dict[str, bytes]:
+        """The objects but for states of open files, of which a driver that was overtaken may leave one."""
+        return {
+            key: data for key, data in self.world.store.objects.items() if not key.startswith(f"{STATE}orders/open/")
+        }
 
     @precondition(lambda self: self.drivers[0] is not None)
     @rule(index=st.sampled_from([0, 1]), dies=st.booleans())
@@ -242,10 +252,15 @@ class TwoDrivers(RuleBasedStateMachine):
         assert all(world.frontier(tp) == max(sent, default=-1) + 1 for tp, sent in self.sent.items())
 
 
-def test_no_interleaving_of_two_drivers_loses_or_doubles_a_record() -> None:
+class TwoDriversThatKeepFilesOpen(TwoDrivers):
+    config, part_size = KEEPING, 30
+
+
+@pytest.mark.parametrize("machine", [TwoDrivers, TwoDriversThatKeepFilesOpen])
+def test_no_interleaving_of_two_drivers_loses_or_doubles_a_record(machine: type[TwoDrivers]) -> None:
     quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much]
     run_state_machine_as_test(
-        TwoDrivers,
+        machine,
         settings=settings(max_examples=examples(60), stateful_step_count=20, suppress_health_check=quiet),
     )
 

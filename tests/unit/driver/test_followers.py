@@ -11,11 +11,11 @@ from kafka_s3.driver.followers import GroupOffsets
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.errors import Fenced, KafkaUnavailable, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Role
-from kafka_s3.model.observer import Silent
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, failure, raising
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, World
+from tests.support.observers import Warnings
 
 GROUP = "connect-orders"
 TAGS = {"s3.object.tagging": "true"}
@@ -23,15 +23,11 @@ MANY = tuple(TopicPartition("orders", number) for number in range(12))
 FIRST = "topics/orders/partition=0/orders+0+0000000000.json"
 
 
-class Warnings(Silent):
-    """Keeps what the sink warns of."""
-
-    def __init__(self, world: World) -> None:
-        self.texts: list[str] = []
-        world.sink.observer = world.sink.topics.observer = world.sink.committer.observer = self
-
-    def warned(self, text: str) -> None:
-        self.texts.append(text)
+def watched(world: World) -> Warnings:
+    """What the sink at work warns of from now on."""
+    seen = Warnings()
+    world.sink.observer = world.sink.topics.observer = world.sink.committer.observer = seen
+    return seen
 
 
 def bad(world: World, offset: int) -> None:
@@ -97,7 +93,7 @@ def test_offsets_that_something_else_has_moved_are_put_right_by_the_next_round()
 def test_a_group_that_cannot_be_told_is_told_after_the_next_round_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World({"flush.size": "1"})
     world.start()
-    seen = Warnings(world)
+    seen = watched(world)
     world.add([0])
     with monkeypatch.context() as patch:
         patch.setattr(MemoryKafka, "commit_group", lambda *_: raise_(KafkaUnavailable("coordinator is away.")))
@@ -140,7 +136,7 @@ def test_a_dead_letter_topic_that_is_switched_on_later_gets_all_that_is_kept(dam
 def test_letters_that_could_not_be_sent_are_sent_in_the_next_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World({"flush.size": "1", **TOLERANT})
     world.start()
-    seen = Warnings(world)
+    seen = watched(world)
     bad(world, 0)
     with monkeypatch.context() as patch:
         patch.setattr(MemoryKafka, "produce", lambda *_, **__: raise_(KafkaUnavailable("no broker.")))

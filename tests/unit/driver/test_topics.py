@@ -339,7 +339,7 @@ def test_a_topic_that_is_added_to_the_list_follows_the_reset_policy() -> None:
 
 @pytest.mark.parametrize("lost", ["fail", "gap"])
 def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: str) -> None:
-    world = world_of(2, **{"flush.size": "10", "behavior.on.lost.offsets": lost, "tail.check.interval.ms": "0"})
+    world = world_of(10, **{"behavior.on.lost.offsets": lost, "tail.check.interval.ms": "0"})
     world.start()
     world.add(range(14))
     world.sink.cycle()
@@ -357,7 +357,7 @@ def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: st
 
 @pytest.mark.parametrize("restarts", [True, False])
 def test_dead_letters_beyond_a_truncation_are_of_records_that_are_gone(restarts: bool) -> None:
-    world = world_of(2, **{**TOLERANT, "flush.size": "10", "tail.check.interval.ms": "0"})
+    world = world_of(10, **{**TOLERANT, "tail.check.interval.ms": "0"})
     world.start()
     world.add(range(3))
     for offset in (3, 5):

@@ -9,7 +9,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from kafka_s3.schemas.avro_in import connect_schema, parse_avro
+from kafka_s3.schemas.avro_in import connect_schema_of_avro, parse_avro
 from kafka_s3.schemas.avro_out import ANYTHING, avro_schema
 from kafka_s3.schemas.avro_types import CONVERTER_OPTIONS, AvroOptions, same_binary
 from kafka_s3.schemas.connect import (
@@ -38,7 +38,7 @@ def out(document: dict[str, Any], options: AvroOptions = SINK) -> Any:
 
 
 def into(avro: Any, options: AvroOptions = CONVERTER_OPTIONS, version: int | None = None) -> ConnectSchema:
-    found = connect_schema(avro, options=options, version=version)
+    found = connect_schema_of_avro(avro, options=options, version=version)
     assert found is not None
     return found
 
@@ -488,7 +488,7 @@ def test_union_branches_that_differ_only_in_namespace_need_enhanced_support() ->
 )
 def test_broken_schemas_are_refused_with_the_reason(avro: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=message):
-        connect_schema(avro, options=SINK)
+        connect_schema_of_avro(avro, options=SINK)
 
 
 def test_recursive_types_are_refused_by_name() -> None:
@@ -507,7 +507,7 @@ def test_schemas_nested_too_deeply_are_refused() -> None:
     for _ in range(5000):
         avro = {"type": "array", "items": avro}
     with pytest.raises(SchemaError, match="deeper than 100 levels"):
-        connect_schema(avro, options=SINK)
+        connect_schema_of_avro(avro, options=SINK)
     with pytest.raises(SchemaError, match=r"deeper than 100 levels|is not JSON"):
         parse_avro('{"type":"array","items":' * 5000 + '"int"' + "}" * 5000)
 
@@ -537,8 +537,8 @@ def test_schema_text_that_is_no_schema_is_refused() -> None:
 
 def test_schemaless_values_have_a_schema_of_their_own() -> None:
     assert avro_schema(None, options=SINK) == ANYTHING
-    assert connect_schema(ANYTHING, options=SINK) is None
-    assert connect_schema(parse_avro(json.dumps(ANYTHING)), options=SINK) is None
+    assert connect_schema_of_avro(ANYTHING, options=SINK) is None
+    assert connect_schema_of_avro(parse_avro(json.dumps(ANYTHING)), options=SINK) is None
     assert fastavro.parse_schema(json.loads(json.dumps(ANYTHING)))
     assert [field["name"] for field in ANYTHING["fields"]] == [
         "boolean",

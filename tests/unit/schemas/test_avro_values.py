@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.schemas.avro_in import connect_schema
+from kafka_s3.schemas.avro_in import connect_schema_of_avro
 from kafka_s3.schemas.avro_out import ANYTHING, avro_schema
 from kafka_s3.schemas.avro_types import CONVERTER_OPTIONS, AvroOptions
 from kafka_s3.schemas.avro_values import decoder, encoder, measuring_decoder
@@ -45,7 +45,7 @@ def body(avro: Any, datum: Any) -> bytes:
 
 
 def read(avro: Any, data: bytes) -> Any:
-    return decoder(avro, connect_schema(avro, options=SINK))(data)
+    return decoder(avro, connect_schema_of_avro(avro, options=SINK))(data)
 
 
 def both_ways(schema: ConnectSchema, value: Any) -> Any:
@@ -92,7 +92,7 @@ CASES: list[tuple[Any, Any, Any]] = [
 @pytest.mark.parametrize(("avro", "datum", "value"), CASES)
 def test_what_others_wrote_is_read_and_written_alike(avro: Any, datum: Any, value: Any) -> None:
     data = body(avro, datum)
-    schema = connect_schema(avro, options=SINK)
+    schema = connect_schema_of_avro(avro, options=SINK)
     assert schema is not None
     assert decoder(avro, schema)(data) == value
     target = avro_schema(schema, options=SINK)
@@ -135,7 +135,7 @@ def test_decimals_are_what_other_readers_expect() -> None:
 
 def test_a_fixed_decimal_fills_its_size() -> None:
     avro = {"type": "fixed", "name": "Money", "size": 8, "logicalType": "decimal", "precision": 18, "scale": 2}
-    schema = connect_schema(avro, options=SINK)
+    schema = connect_schema_of_avro(avro, options=SINK)
     assert schema is not None
     for text in ("-1.28", "1.28"):
         data = body(avro, Decimal(text))
@@ -154,7 +154,7 @@ def test_a_plain_bytes_payload_is_the_value_without_length() -> None:
 def test_bytes_after_the_datum_are_ignored_and_can_be_told_from_it() -> None:
     avro = record({"name": "a", "type": "int"})
     assert read(avro, b"\x02 and more") == {"a": 1}
-    assert measuring_decoder(avro, connect_schema(avro, options=SINK))(b"\x02 and more") == ({"a": 1}, 1)
+    assert measuring_decoder(avro, connect_schema_of_avro(avro, options=SINK))(b"\x02 and more") == ({"a": 1}, 1)
 
 
 def test_text_that_is_not_utf_8_is_read_with_replacements() -> None:
@@ -188,7 +188,7 @@ DATUM = {"id": 1 << 40, "name": "n", "colour": "RED", "tags": ["a", "bc"], "rati
 
 def test_data_cut_anywhere_is_refused() -> None:
     data = body(ENVELOPE, DATUM)
-    decode = decoder(ENVELOPE, connect_schema(ENVELOPE, options=SINK))
+    decode = decoder(ENVELOPE, connect_schema_of_avro(ENVELOPE, options=SINK))
     assert decode(data) == DATUM
     for end in range(len(data)):
         with pytest.raises(SchemaError, match="ends too early"):
@@ -199,7 +199,7 @@ def test_data_cut_anywhere_is_refused() -> None:
 @settings(max_examples=examples(300))
 def test_any_bytes_give_a_value_or_a_schema_error(data: bytes) -> None:
     for avro in (ENVELOPE, ANYTHING, {"type": "array", "items": ENVELOPE}):
-        decode = measuring_decoder(avro, connect_schema(avro, options=SINK))
+        decode = measuring_decoder(avro, connect_schema_of_avro(avro, options=SINK))
         try:
             _, end = decode(data)
         except SchemaError:
@@ -326,12 +326,12 @@ def test_the_error_names_the_field() -> None:
 
 def test_symbols_and_sizes_are_checked_when_written() -> None:
     for avro, value in ((COLOUR, "PINK"), ({"type": "fixed", "name": "F", "size": 3}, b"ab")):
-        schema = connect_schema(avro, options=SINK)
+        schema = connect_schema_of_avro(avro, options=SINK)
         assert schema is not None
         with pytest.raises(SchemaError, match=r"is not among the enum's symbols|does not fit the fixed size"):
             encoder(schema, avro_schema(schema, options=SINK))(value)
         with pytest.raises(SchemaError, match="null value"):
-            encoder(connect_schema(["int", "string"], options=SINK), ["int", "string"])({})
+            encoder(connect_schema_of_avro(["int", "string"], options=SINK), ["int", "string"])({})
 
 
 SCALARS: list[tuple[ConnectSchema, st.SearchStrategy[Any]]] = [
@@ -389,6 +389,6 @@ def test_any_value_of_any_schema_comes_back(data: st.DataObject) -> None:
     value = data.draw(values)
     avro = avro_schema(schema, options=SINK)
     assert both_ways(schema, value) == value
-    assert connect_schema(avro, options=CONVERTER_OPTIONS) == schema
+    assert connect_schema_of_avro(avro, options=CONVERTER_OPTIONS) == schema
     found = fastavro.schemaless_reader(io.BytesIO(encoder(schema, avro)(value)), fastavro.parse_schema(avro), None)
     assert (found is None) == (value is None)

@@ -12,7 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.schemas.arrow import arrow_field, arrow_table, python_rows
-from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, decide, project, project_table, unified
+from kafka_s3.schemas.compatibility import (
+    Compatibility,
+    SchemaDecision,
+    project,
+    project_table,
+    schema_decision,
+    unified,
+)
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIMESTAMP, ConnectSchema, Field, SchemaError, SchemaType
 
 NONE, BACKWARD, FORWARD, FULL = Compatibility
@@ -46,21 +53,21 @@ V2_REQUIRED = record(2, int=INT, long=LONG, extra=STRING)
 
 @pytest.mark.parametrize("mode", Compatibility)
 def test_records_without_schema_share_a_file_but_not_with_those_that_have_one(mode: Compatibility) -> None:
-    assert decide(None, None, mode) is WRITE
-    assert decide(V1, None, mode) is ROLL
-    assert decide(None, V1, mode) is ROLL
+    assert schema_decision(None, None, mode) is WRITE
+    assert schema_decision(V1, None, mode) is ROLL
+    assert schema_decision(None, V1, mode) is ROLL
 
 
 @pytest.mark.parametrize("mode", Compatibility)
 def test_an_equal_schema_is_written_with_and_without_version(mode: Compatibility) -> None:
-    assert decide(V1, record(1, int=INT, long=LONG), mode) is WRITE
-    assert decide(V1.unversioned(), V1.unversioned(), mode) is WRITE
+    assert schema_decision(V1, record(1, int=INT, long=LONG), mode) is WRITE
+    assert schema_decision(V1.unversioned(), V1.unversioned(), mode) is WRITE
 
 
 def test_a_schema_without_version_is_rejected_unless_nothing_is_compared() -> None:
     for pair in ((V1.unversioned(), V1), (V1, V1.unversioned()), (V1.unversioned(), V2.unversioned())):
-        assert decide(*pair, NONE) is ROLL
-        assert {decide(*pair, mode) for mode in (BACKWARD, FORWARD, FULL)} == {REJECT}
+        assert schema_decision(*pair, NONE) is ROLL
+        assert {schema_decision(*pair, mode) for mode in (BACKWARD, FORWARD, FULL)} == {REJECT}
 
 
 @pytest.mark.parametrize(
@@ -106,10 +113,10 @@ def test_a_schema_without_version_is_rejected_unless_nothing_is_compared() -> No
 def test_a_change_of_schema_rolls_the_file_or_projects_the_record(
     file: ConnectSchema, value: ConnectSchema, none: SchemaDecision, backward: SchemaDecision, forward: SchemaDecision
 ) -> None:
-    assert decide(value, file, NONE) is none
-    assert decide(value, file, BACKWARD) is backward
-    assert decide(value, file, FULL) is backward
-    assert decide(value, file, FORWARD) is forward
+    assert schema_decision(value, file, NONE) is none
+    assert schema_decision(value, file, BACKWARD) is backward
+    assert schema_decision(value, file, FULL) is backward
+    assert schema_decision(value, file, FORWARD) is forward
 
 
 def test_an_unknown_compatibility_acts_as_none() -> None:

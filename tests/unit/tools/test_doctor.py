@@ -11,7 +11,7 @@ from rich.console import Console
 from kafka_s3.cli.doctor import document, print_results
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
-from kafka_s3.storage.bucket import Answer, LifecycleRule
+from kafka_s3.storage.bucket import BucketAnswer, LifecycleRule
 from kafka_s3.storage.faults import FaultyStore, Verb, failure
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
@@ -158,14 +158,14 @@ def test_a_compacted_dead_letter_topic_is_a_failure() -> None:
 
 
 def test_a_bucket_out_of_reach_is_not_asked_for_its_rights() -> None:
-    facts = Facts(Answer("", None, StorageError("failed with NoSuchBucket (404). Create the bucket.")))
+    facts = Facts(BucketAnswer("", None, StorageError("failed with NoSuchBucket (404). Create the bucket.")))
     findings = diagnosed(facts=facts)
     assert bad(findings) == {"s3://bucket": CheckStatus.FAILED}
     assert not [finding for finding in findings if finding.area == "rights"]
 
 
 def test_another_region_is_a_warning_that_names_it() -> None:
-    findings = diagnosed(facts=Facts(Answer("eu-central-1", 0)))
+    findings = diagnosed(facts=Facts(BucketAnswer("eu-central-1", 0)))
     assert bad(findings) == {"region of s3://bucket": CheckStatus.WARNING}
     assert "s3.region=eu-central-1" in of(findings, "region").remedy
 
@@ -175,11 +175,11 @@ def test_another_region_is_a_warning_that_names_it() -> None:
     [(5_000, "ok"), (-5_001, "warning"), (900_000, "warning"), (900_001, "failed"), (-900_001, "failed")],
 )
 def test_a_clock_that_is_off_is_a_warning_and_a_failure_where_s3_refuses_it(skew_ms: int, status: str) -> None:
-    assert of(diagnosed(facts=Facts(Answer("us-west-2", skew_ms))), "clock").status == status
+    assert of(diagnosed(facts=Facts(BucketAnswer("us-west-2", skew_ms))), "clock").status == status
 
 
 def test_a_clock_that_keeps_the_bucket_from_answering_is_told() -> None:
-    facts = Facts(Answer("", 3_600_000, StorageError("HeadBucket failed with 403.")))
+    facts = Facts(BucketAnswer("", 3_600_000, StorageError("HeadBucket failed with 403.")))
     assert len(bad(diagnosed(facts=facts))) == 2
 
 

@@ -30,7 +30,7 @@ from kafka_s3.naming.keys import Naming
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectInfo
 from kafka_s3.tools.migration.counts import record_count
-from kafka_s3.tools.migration.decision import FoundObject, PartitionSurvey, Split, TakeoverVerdict, decide
+from kafka_s3.tools.migration.decision import FoundObject, PartitionSurvey, Split, TakeoverVerdict, takeover_decision
 from kafka_s3.tools.migration.keys import KeyReader, ObjectKey
 from kafka_s3.tools.migration.survey import split_of, survey
 from kafka_s3.tools.migration.takeover import MigrationRefused, Takeover, apply, check_decided, check_stopped, takeover
@@ -118,15 +118,15 @@ TABLE = [
 
 @pytest.mark.parametrize(("found", "split", "verdict", "offset"), TABLE)
 def test_the_decision(found: PartitionSurvey, split: Split, verdict: TakeoverVerdict, offset: int | None) -> None:
-    decision = decide(found, split)
+    decision = takeover_decision(found, split)
     assert (decision.verdict, decision.offset) == (verdict, offset), decision.why
     assert decision.why.endswith(".")
     assert ("--offset orders-0=OFFSET" in decision.why) == (verdict is TakeoverVerdict.UNDECIDED)
 
 
 def test_deleting_is_advised_only_where_the_records_can_be_written_again() -> None:
-    assert "Delete them" in decide(evidence(10, (10, 3), (13, None)), CLOCK).why
-    assert "Delete" not in decide(evidence(10, (10, 3), (13, None), start=11), CLOCK).why
+    assert "Delete them" in takeover_decision(evidence(10, (10, 3), (13, None)), CLOCK).why
+    assert "Delete" not in takeover_decision(evidence(10, (10, 3), (13, None), start=11), CLOCK).why
 
 
 @over(st.data())
@@ -136,7 +136,7 @@ def test_without_gaps_no_record_is_lost_and_none_stays_in_two_objects(data: st.D
     starts = [sum(sizes[:at]) for at in range(len(sizes))]
     committed = data.draw(st.sampled_from([*starts, sum(sizes)]))
     split = data.draw(st.sampled_from([SAME, CLOCK, ARRIVAL]))
-    decision = decide(evidence(committed, *zip(starts, sizes, strict=True)), split)
+    decision = takeover_decision(evidence(committed, *zip(starts, sizes, strict=True)), split)
 
     if split is SAME:
         assert decision.offset == committed  # what lies ahead is overwritten
@@ -147,7 +147,9 @@ def test_without_gaps_no_record_is_lost_and_none_stays_in_two_objects(data: st.D
 @over(st.data())
 def test_side_by_side_the_offset_is_that_of_the_group_or_nobodys(data: st.DataObject) -> None:
     objects = data.draw(st.lists(st.tuples(st.integers(10, 30), st.integers(1, 5), st.sampled_from("abc")), max_size=6))
-    decision = decide(evidence(10, *sorted(set(objects))), data.draw(st.sampled_from([SAME_BESIDE, CLOCK_BESIDE])))
+    decision = takeover_decision(
+        evidence(10, *sorted(set(objects))), data.draw(st.sampled_from([SAME_BESIDE, CLOCK_BESIDE]))
+    )
     assert decision.offset in (10, None)
 
 

@@ -253,5 +253,6 @@ def test_an_age_that_cannot_be_read_is_refused(text: str) -> None:
 
 def test_the_totals_say_what_was_and_what_would_be_aborted() -> None:
     judged = [JudgedUpload(ListedUpload("k", str(n), 0), verdict) for n, verdict in enumerate(UploadState)]
-    assert summary(judged, 1) == "3 pending uploads of this sink: 1 aborted, 1 young and kept, 1 committed and kept"
+    kept = "1 young and kept, 1 committed and kept, 1 of open files and kept"
+    assert summary(judged, 1) == f"4 pending uploads of this sink: 1 aborted, {kept}"
     assert "1 would be aborted (--dry-run)" in summary(judged, 0)

@@ -135,7 +135,8 @@ TRANSFORMS: dict[str, st.SearchStrategy[Any]] = {
     "tombstone handler": st.builds(TombstoneHandler, st.just("ignore")),
     "regex router": st.builds(RegexRouter, st.sampled_from(["(or).*", "x"]).map(compiled), st.sampled_from(["$1-n", "$9"])),
     "timestamp router": st.builds(
-        TimestampRouter, st.just("${topic}-${timestamp}"), st.sampled_from(["yyyyMMdd", "yyyyMMddHH", "yyyy", "HH"]).map(lambda p: SimpleDates(p, now_ms=0))),
+        TimestampRouter, st.just("${topic}-${timestamp}"),
+        st.sampled_from(["yyyyMMdd", "yyyyMMddHH", "yyyy", "HH"]).map(lambda pattern: SimpleDates(pattern, now_ms=0))),
 }  # fmt: skip
 PREDICATES = st.sampled_from([None, HasHeaderKey("skip"), RecordIsTombstone(), TopicNameMatches(compiled("ord.*"))])
 

@@ -60,6 +60,12 @@ ROWS: Final = (
            "without a word it counts as stale.", _GROUP, valid=Range(100)),
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
+    Option("tail.state.enable", _FLAG, "false", "Keep open files in the bucket between two tasks, so that each record is read once. "
+           "Without it the open tail is read again from Kafka.", _GROUP),
+    Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
+           "is off.", _GROUP, valid=Range(0)),
+    Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: so many unread bytes of a Kafka partition, by the size of its "
+           "last records, are worth a task; 0 is off.", _GROUP, valid=Range(0)),
     Option("topics.refresh.interval.ms", _LONG, "30000", "How often topics and partitions are looked up.", _GROUP, valid=Range(1)),
     Option("commit.max.files", _INT, "5000", "About how many files one task closes, and one entry of the commit log holds, at most; the "
            "rest follows in the same round.", _GROUP, valid=Range(1)),

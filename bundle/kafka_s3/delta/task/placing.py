@@ -44,20 +44,20 @@ def split(value: Any, kind: pa.DataType) -> tuple[Any, Any]:
         return None, value
 
 
-def named(value: Any) -> str:
+def kind_text(value: Any) -> str:
     """What a JSON value is, for people."""
     names = {bool: "true or false", str: "text", int: "a number", float: "a number", list: "a list", dict: "an object"}
     return names.get(type(value), "of another type")
 
 
-def without_nulls(kind: pa.DataType) -> pa.DataType:
+def without_null_members(kind: pa.DataType) -> pa.DataType:
     """The type without members that are null throughout; null itself stays, and lists and objects of nothing are text."""
     if pa.types.is_struct(kind):
-        members = [pa.field(one.name, without_nulls(one.type)) for one in kind]
+        members = [pa.field(one.name, without_null_members(one.type)) for one in kind]
         kept = [one for one in members if not pa.types.is_null(one.type)]
         return pa.struct(kept) if kept else pa.string()
     if pa.types.is_list(kind):
-        inner = without_nulls(kind.value_type)
+        inner = without_null_members(kind.value_type)
         return pa.list_(pa.string() if pa.types.is_null(inner) else inner)
     return kind
 

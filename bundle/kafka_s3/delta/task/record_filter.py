@@ -26,7 +26,7 @@ from kafka_s3.delta.columns import (
     shown,
 )
 from kafka_s3.delta.fitting import Fit, fit
-from kafka_s3.delta.task.placing import named, placed, split, without_nulls
+from kafka_s3.delta.task.placing import kind_text, placed, split, without_null_members
 from kafka_s3.delta.task.rescue import rescued_text, rescued_values
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, StructColumns
@@ -105,14 +105,14 @@ class _Inferred:
         return replace(run, values=replace(self.values, table=table)), sorted(self._refused.items())
 
     def _wanted(self) -> Fit:
-        types = [(one.name, without_nulls(one.type)) for one in self.inferred.schema]
+        types = [(one.name, without_null_members(one.type)) for one in self.inferred.schema]
         columns = file_columns(pa.schema([(name, type_) for name, type_ in types if not pa.types.is_null(type_)]))
         return fit(self.table or TableColumns(), columns)
 
     def _column(self, one: pa.Field, wanted: Fit) -> Any:
         """The column as it is written, None where nothing of it is."""
         column = self.inferred.column(one.name)
-        own, keep_rest = without_nulls(one.type), self.evolution.mode is Mode.RESCUE
+        own, keep_rest = without_null_members(one.type), self.evolution.mode is Mode.RESCUE
         target = self._target(one.name, own, wanted)
         if pa.types.is_null(target):
             if not pa.types.is_null(own):
@@ -162,7 +162,7 @@ class _Inferred:
             return placed(value, target), None
         except ValueError:
             text = shown(delta_type(target) or "of another kind")
-            self._refused[row] = refusal([f"column {name} is {named(value)}, in the table {text}"])
+            self._refused[row] = refusal([f"column {name} is {kind_text(value)}, in the table {text}"])
             return None, None
 
 

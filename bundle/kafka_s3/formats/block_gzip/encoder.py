@@ -7,7 +7,7 @@ that does not fit ends the block: the first record of a file that is larger than
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from kafka_s3.config.settings import Settings
 from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed, delimiter_bytes
 from kafka_s3.formats.block_gzip.index import Block, index_bytes
-from kafka_s3.formats.format import Encoder, Format, FormatError, SidecarObject
-from kafka_s3.model.deflate import packer
+from kafka_s3.formats.format import Encoder, Format, FormatError, Paused, SidecarObject
+from kafka_s3.formats.gzip_member import GzipMember
 from kafka_s3.model.files import Role
 from kafka_s3.naming.block_gzip import DATA_EXTENSION, index_key_of
 from kafka_s3.records.runs import Run
@@ -101,7 +101,7 @@ class BlockGzipFile:
     def __init__(self, schema: ConnectSchema | None, *, variant: BlockGzip) -> None:
         self._variant = variant
         self._blocks: list[Block] = []
-        self._gzip = packer()
+        self._gzip = GzipMember()
         self._begin, self._measured, self._records = 0, 0, 0
         self._encoded = bytearray()
         self._taken, self._held, self._said = 0, 0, 0
@@ -143,6 +143,26 @@ class BlockGzipFile:
         self._end_block()
         self._finished, self._said = True, 0
 
+    def pause(self) -> Paused:
+        """The blocks so far, and the one that is open, which goes on as the same member."""
+        self._encoded += self._gzip.flushed()
+        return {
+            "blocks": [asdict(block) for block in self._blocks],
+            "begin": self._begin,
+            "measured": self._measured,
+            "records": self._records,
+            "taken": self._position(),
+            "said": self._said,
+            "gzip": self._gzip.pause(),
+        }
+
+    def resume(self, paused: Paused) -> None:
+        """Goes on in the open block of another one."""
+        self._blocks = [Block(**block) for block in paused["blocks"]]
+        self._begin, self._measured, self._records = paused["begin"], paused["measured"], paused["records"]
+        self._taken, self._said = paused["taken"], paused["said"]
+        self._gzip.resume(paused["gzip"])
+
     def index(self, first_offset: int) -> bytes:
         """The content of the index object of a finished file whose first record has this offset. Later ones are assumed gapless."""
         if not self._finished:
@@ -173,10 +193,10 @@ class BlockGzipFile:
         return max(int(np.searchsorted(framed.sizes, framed.sizes[row] + room, side="right")) - 1, row)
 
     def _end_block(self) -> None:
-        self._encoded += self._gzip.flush()
+        self._encoded += self._gzip.end()
         end = self._position()
         self._blocks.append(Block(self._measured, self._records, end - self._begin, self._begin, 0))
-        self._gzip = packer()
+        self._gzip = GzipMember()
         self._begin, self._measured, self._records, self._held = end, 0, 0, 0
 
     def _position(self) -> int:

@@ -48,8 +48,6 @@ class Consumer:
         It does so once at a time: what an earlier block still has open is closed.
         """
         self._end()
-        self.said()
-        self._said = ""  # of what was before
         self._look_up(starts)
         self._open = [Queue(self, place) for place in starts]
         mine = {queue.place: queue for queue in self._open}
@@ -92,6 +90,11 @@ class Consumer:
             library.event_destroy(event)
         return self._said
 
+    def hush(self) -> None:
+        """What librdkafka complained of is over: something came."""
+        self.said()
+        self._said = ""
+
     def _end(self) -> None:
         for queue in self._open:
             queue.close()
@@ -125,7 +128,10 @@ class Queue:
 
     def take(self, addresses: int, most: int) -> int:
         """Puts messages into the array at `addresses`; they have to be destroyed. Returns how many, without waiting."""
-        return max(0, int(library.consume_batch_queue(self._queue, 0, addresses, most)))
+        count = max(0, int(library.consume_batch_queue(self._queue, 0, addresses, most)))
+        if count:
+            self.consumer.hush()
+        return count
 
     def close(self) -> None:
         """Fetches no more, and drops what was not taken. Does nothing the second time."""

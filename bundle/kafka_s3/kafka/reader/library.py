@@ -27,7 +27,7 @@ TEXT_BYTES: Final = 512
 """Room for an error's text."""
 
 
-class Message(ctypes.Structure):
+class NativeMessage(ctypes.Structure):
     """`rd_kafka_message_t`, for a look at a single one. With `error` 0 it is a record; else `offset` is where the error holds."""
 
     _fields_ = (

@@ -26,7 +26,7 @@ from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch
 from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
 from kafka_s3.kafka.reader.settings import reading_settings
 from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetRange
 
 AT_A_TIME: Final = 32
 """Topic-partitions that are fetched together, where a task has several."""
@@ -40,15 +40,6 @@ LAST_WORD_S: Final = 2.0
 LOST: Final = frozenset({
     KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
 })  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetRange:
-    """Offsets `[start, until)` of a topic-partition."""
-
-    topic_partition: TopicPartition
-    start: int
-    until: int
 
 
 @dataclass(frozen=True)
@@ -217,5 +208,5 @@ class _Reading:
         self._complaint = f"librdkafka says: {text} ({name})."  # it tries again by itself
 
 
-def _message(address: int) -> library.Message:
-    return ctypes.cast(address, ctypes.POINTER(library.Message)).contents
+def _message(address: int) -> library.NativeMessage:
+    return ctypes.cast(address, ctypes.POINTER(library.NativeMessage)).contents

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from kafka_s3.model.errors import StorageError
-from kafka_s3.storage.bucket import Answer, BucketFacts, LifecycleRule
+from kafka_s3.storage.bucket import BucketAnswer, BucketFacts, LifecycleRule
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.tools.doctor.finding import Area, CheckResult
 
@@ -19,7 +19,7 @@ ADVISED_ABORT_DAYS: Final = 7
 AS_IN: Final = "a committed file may wait for its completion while the sink is down"
 
 
-def check_answer(answer: Answer, options: StoreOptions) -> Iterator[CheckResult]:
+def check_answer(answer: BucketAnswer, options: StoreOptions) -> Iterator[CheckResult]:
     """Whether the bucket can be reached where it is said to be, and what its clock says, where it told."""
     yield _reached(answer, options)
     if answer.skew_ms is not None:
@@ -32,7 +32,7 @@ def check_rules(facts: BucketFacts, *, state_root: str, prefixes: Sequence[str])
     yield _versioning(facts)
 
 
-def _reached(answer: Answer, options: StoreOptions) -> CheckResult:
+def _reached(answer: BucketAnswer, options: StoreOptions) -> CheckResult:
     tried = f"s3://{options.bucket}"
     if answer.refusal is not None:
         return AREA.failed(tried, str(answer.refusal))

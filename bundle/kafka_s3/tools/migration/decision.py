@@ -105,7 +105,7 @@ class TakeoverDecision:
     why: str
 
 
-def decide(evidence: PartitionSurvey, split: Split) -> TakeoverDecision:
+def takeover_decision(evidence: PartitionSurvey, split: Split) -> TakeoverDecision:
     """The offset that loses no record and, where that can be told, writes none twice."""
     if evidence.committed is None:
         decision = _uncommitted(evidence, split)

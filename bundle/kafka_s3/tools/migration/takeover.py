@@ -10,7 +10,7 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
-from kafka_s3.tools.migration.decision import TakeoverDecision, TakeoverVerdict, decide, given
+from kafka_s3.tools.migration.decision import TakeoverDecision, TakeoverVerdict, given, takeover_decision
 from kafka_s3.tools.migration.survey import Survey
 from kafka_s3.tools.positions import write_positions
 
@@ -50,7 +50,7 @@ def takeover(found: Survey, offsets: Mapping[TopicPartition, int]) -> Takeover:
             has = f"Kafka has {tp} from {known[tp].kafka_start} to {known[tp].head} (the head)"
             raise MigrationRefused(f"--offset {tp}={offset} is out of range: {has}. Give an offset in that range.")
     decisions = [
-        given(evidence, offsets[tp]) if tp in offsets else decide(evidence, found.split)
+        given(evidence, offsets[tp]) if tp in offsets else takeover_decision(evidence, found.split)
         for tp, evidence in known.items()
     ]
     return Takeover(found, tuple(decisions))

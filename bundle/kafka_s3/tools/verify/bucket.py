@@ -18,7 +18,7 @@ from kafka_s3.tools.verify.claims import Claims, read_claims
 from kafka_s3.tools.verify.findings import Finding, FindingKind
 from kafka_s3.tools.verify.form import Digest, Form
 from kafka_s3.tools.verify.layout import DeadLetters, ObjectLayout
-from kafka_s3.tools.verify.objects import Reading, Unreadable, read_letters, read_object
+from kafka_s3.tools.verify.objects import Reading, Unreadable, read_letter_file, read_object
 from kafka_s3.tools.verify.segments import Segment, SegmentSelection
 
 THREADS: Final = 8
@@ -131,7 +131,7 @@ class Bucket:
         try:
             if not self._exists(file, segment.version):
                 raise ObjectMissing(file.key)
-            letters = read_letters(self.store.get(file.key))
+            letters = read_letter_file(self.store.get(file.key))
         except (Unreadable, ObjectMissing) as error:
             self.unread.setdefault(tp, []).append(file)
             if isinstance(error, Unreadable):

@@ -69,7 +69,7 @@ class Letter:
     value: bytes | None
 
 
-def read_letters(content: bytes) -> list[Letter]:
+def read_letter_file(content: bytes) -> list[Letter]:
     """Every line of a dead letter file. Raises Unreadable."""
     try:
         lines = [json.loads(line) for line in gzip.decompress(content).split(b"\n") if line]

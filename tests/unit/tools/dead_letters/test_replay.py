@@ -513,6 +513,21 @@ def test_above_the_ceiling_the_sink_stops_with_numbers_reason_and_way_out_and_le
     assert (dict(world.store.objects), len(world.entries()), world.store.uploads) == (before, entries, {})
 
 
+def test_above_the_ceiling_letters_that_were_committed_before_stay_as_they_are() -> None:
+    world = flooded(99, 99)  # a batch that is small enough
+    work_off(world)
+    [key] = [file.key for entry in world.entries() for file in entry.files if file.role is Role.DEAD_LETTER]
+    before = world.store.get(key)
+    write_positions(world.log(), world.kafka, {ORDERS: 0})
+    world.start()
+    for offset in range(99, 120):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"text"))
+    with pytest.raises(RecordError):
+        work_off(world)
+
+    assert world.store.get(key) == before
+
+
 @pytest.mark.parametrize(("bad", "of"), [(50, 100), (99, 99), (0, 200)])
 def test_up_to_the_ceiling_and_in_small_batches_the_sink_goes_on(bad: int, of: int) -> None:
     world = flooded(bad, of)

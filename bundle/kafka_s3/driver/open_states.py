@@ -1,0 +1,126 @@
+"""Which open files go on where the last task stopped? The driver's side of open files that outlive a round.
+
+The commit log does not know of them: state is only ever a saving. The hint that is written here holds for a topic-partition as long as the
+log's frontier, the topic and the configuration are those it was written for; the task looks at the state itself. Whatever does not hold is
+dropped with one line that says why, and the tail is read again from the frontier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from kafka_s3.commit.state import LogState
+from kafka_s3.control.open_files import NotedFiles, note_open_files, noted_open_files
+from kafka_s3.driver.planner import PartitionState
+from kafka_s3.model.errors import StorageError
+from kafka_s3.model.observer import Observer
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import TaskReport
+from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.task.open_state import drop_state
+
+
+@dataclass
+class OpenStates:
+    """The kept open files of one sink. `written` and `bytes` count the state objects of this run."""
+
+    store: ObjectStore
+    paths: StatePaths
+    fingerprint: str
+    observer: Observer
+    written: int = 0
+    bytes: int = 0
+    _noted: dict[TopicPartition, str] = field(default_factory=dict)
+
+    def restored(
+        self, partitions: Mapping[TopicPartition, PartitionState], log: LogState
+    ) -> dict[TopicPartition, PartitionState]:
+        """A new driver's topic-partitions, with the open files of the last one where its hint holds; other states are removed."""
+        found = dict(partitions)
+        try:
+            for noted in noted_open_files(self.store, self.paths):
+                tp = noted.topic_partition
+                why = self._mismatch(noted, partitions.get(tp), log)
+                if why:
+                    self._tell(tp, why)
+                else:
+                    found[tp] = _with(partitions[tp], noted)
+                    self._noted[tp] = noted.state.key
+            self._remove_others()
+        except StorageError as error:
+            self.observer.warned(f"Open files of the last driver were not looked at; the sink goes on. {error}")
+        return found
+
+    def advanced(
+        self, partitions: Mapping[TopicPartition, PartitionState], reports: Sequence[TaskReport], log: LogState
+    ) -> None:
+        """Notes what holds after some reports were committed, then removes what was overtaken."""
+        for report in reports:
+            if report.dropped:
+                self._tell(report.topic_partition, report.dropped)
+            if report.state is not None:
+                self.written, self.bytes = self.written + 1, self.bytes + report.state.bytes
+        now = {tp: one.open_state.key for tp, one in partitions.items() if one.open_state is not None}
+        if now == self._noted:
+            return
+        overtaken = {tp: key for tp, key in self._noted.items() if now.get(tp) != key}
+        dropped = {report.topic_partition for report in reports if report.dropped}
+        self._noted = now
+        try:
+            note_open_files(self._to_note(partitions, log), self.store, self.paths)
+            for tp, key in overtaken.items():
+                if tp in dropped:
+                    drop_state(key, self.store)
+                else:  # its uploads went on in another state, or into objects
+                    self.store.delete(key)
+        except StorageError as error:  # only a hint is lost; `sweep` finds what is left
+            self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
+
+    def abandoned(self, reports: Sequence[TaskReport]) -> None:
+        """Removes the states of reports that will not be committed, with their uploads. Raises StorageError."""
+        for report in reports:
+            if report.state is not None:
+                drop_state(report.state.key, self.store)
+
+    def _to_note(self, partitions: Mapping[TopicPartition, PartitionState], log: LogState) -> list[NotedFiles]:
+        return [
+            NotedFiles(tp, log.topic_ids.get(tp.topic, ""), self.fingerprint, one.rotation_ms, one.tail, one.open_state)
+            for tp, one in partitions.items()
+            if one.open_state is not None
+        ]
+
+    def _mismatch(self, noted: NotedFiles, found: PartitionState | None, log: LogState) -> str:
+        """Why a hint does not hold, blank where it does."""
+        if found is None:
+            return "the topic-partition is not read any more"
+        if noted.fingerprint != self.fingerprint:
+            return "they are of another configuration or version"
+        if log.topic_ids.get(noted.topic_partition.topic, "") != noted.topic_id:
+            return "they are of another topic of that name"
+        if noted.state.frontier != found.frontier:
+            return f"they begin at offset {noted.state.frontier}, and the sink stands at {found.frontier}"
+        return ""
+
+    def _tell(self, tp: TopicPartition, why: str) -> None:
+        self.observer.warned(f"{tp}: open files of an earlier task are not continued, because {why}; read again.")
+
+    def _remove_others(self) -> None:
+        """Removes the states that nobody goes on from, with their uploads."""
+        kept = set(self._noted.values())
+        for info in self.store.list(self.paths.open_states()):
+            if info.key not in kept:
+                drop_state(info.key, self.store)
+
+
+def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:
+    """The topic-partition as the last driver left it."""
+    return replace(
+        partition_state,
+        rotation_ms=noted.rotation_ms,
+        examined=noted.state.examined,
+        examined_ms=partition_state.grown_ms,
+        tail=noted.tail,
+        open_state=noted.state,
+    )

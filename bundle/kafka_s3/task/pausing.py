@@ -1,0 +1,83 @@
+"""How do open files become a document, and open again in another process?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_s3.formats.format import Paused
+from kafka_s3.model.files import Role
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.schemas.stored import schema_document, stored_schema
+from kafka_s3.task.file_encoders import OneSchema, file_encoder
+from kafka_s3.task.open_files import OpenFile, OpenFiles, OpenObject, Output
+from kafka_s3.task.open_state import StateUnusable
+from kafka_s3.task.uploads import FileUpload
+
+
+def paused_files(open_files: OpenFiles) -> Paused:
+    """All that is open, as a document; nothing can be written afterwards. Raises CannotPause."""
+    return {
+        "records": open_files.records,
+        "base_ms": open_files.base_ms,
+        "directory": open_files.directory,
+        "last_offset": open_files.last_offset,
+        "files": [_paused_file(file) for file in open_files.files.values()],
+    }
+
+
+def resumed_files(paused: Paused, output: Output, topic_partition: TopicPartition) -> OpenFiles:
+    """Open files that go on from a document. Raises StateUnusable, also where a file would have another name by now."""
+    files = [_resumed_file(file, output, topic_partition) for file in paused["files"]]
+    return OpenFiles(
+        {file.encoded_partition: file for file in files},
+        paused["records"],
+        paused["base_ms"],
+        paused["directory"],
+        paused["last_offset"],
+    )
+
+
+def _paused_file(file: OpenFile) -> Paused:
+    return {
+        "encoded_partition": file.encoded_partition,
+        "first_offset": file.first_offset,
+        "last_offset": file.last_offset,
+        "records": file.records,
+        "min_timestamp": file.min_timestamp,
+        "max_timestamp": file.max_timestamp,
+        "objects": [_paused_object(target) for target in file.objects.values()],
+    }
+
+
+def _resumed_file(paused: Mapping[str, Any], output: Output, topic_partition: TopicPartition) -> OpenFile:
+    facts = {name: value for name, value in paused.items() if name != "objects"}
+    objects = [_resumed_object(target, output) for target in paused["objects"]]
+    for target in objects:
+        name, first, extension = facts["encoded_partition"], facts["first_offset"], target.format.extension
+        if target.upload.key != output.naming.key(topic_partition, name, offset=first, extension=extension):
+            raise StateUnusable(f"{target.upload.key} would have another name by now")
+    return OpenFile(objects={target.role: target for target in objects}, **facts)
+
+
+def _paused_object(target: OpenObject) -> Paused:
+    encoder = target.encoder.pause()
+    target.upload.add(target.encoder.take())
+    schema = target.schema
+    return {
+        "role": str(target.role),
+        "schema": None if schema is None else schema_document(schema),
+        "encoder": encoder,
+        "upload": target.upload.pause(),
+    }
+
+
+def _resumed_object(paused: Mapping[str, Any], output: Output) -> OpenObject:
+    role = Role(paused["role"])
+    form = output.formats[role]
+    schema = None if paused["schema"] is None else stored_schema(paused["schema"])
+    is_value = role is Role.VALUE
+    encoder = file_encoder(output.schemas, form, schema) if is_value else OneSchema(form.open(schema), schema)
+    encoder.resume(paused["encoder"])
+    upload = FileUpload.resumed(output.store, paused["upload"], part_size=output.part_size, folder=output.folder)
+    return OpenObject(role, form, encoder, upload)

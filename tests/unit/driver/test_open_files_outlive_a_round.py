@@ -1,0 +1,249 @@
+"""Open files that are kept between tasks: however a topic's deliveries are divided, the objects are those of one go."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import fastavro
+import pyarrow.parquet as pq
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.files import Reason
+from kafka_s3.wiring.pipeline import make_pipeline
+from tests.support.configurations import STATE, TOLERANT
+from tests.support.memory_world import ORDERS, START_MS, World, rows
+
+OPEN = f"{STATE}orders/open/"
+FORMATS = {
+    "json": {"format.class": "io.confluent.connect.s3.format.json.JsonFormat"},
+    "json, gzip": {"format.class": "io.confluent.connect.s3.format.json.JsonFormat", "s3.compression.type": "gzip"},
+    "parquet": {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "parquet.codec": "zstd"},
+    "avro": {"format.class": "io.confluent.connect.s3.format.avro.AvroFormat"},
+}
+BY_TIME = {
+    "partitioner.class": "io.confluent.connect.storage.partitioner.TimeBasedPartitioner", "path.format": "'h'=HH-mm",
+    "partition.duration.ms": "60000", "locale": "en", "timezone": "UTC", "timestamp.extractor": "Record",
+}  # fmt: skip
+PARTITIONERS = {
+    "default": {},
+    "field": {"partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name": "d"},
+    "time": BY_TIME,
+}  # fmt: skip
+ROTATIONS = {
+    "count": {"flush.size": "7"},
+    "interval": {"rotate.interval.ms": "90000", **BY_TIME},
+    "schedule": {"rotate.schedule.interval.ms": "60000", "timezone": "UTC", "flush.size": "100000"},
+    "many files": {"flush.size": "100000", "partitioner.max.open.files": "2"},
+    "none": {"flush.size": "100000"},
+}
+SIDECARS = {
+    "store.kafka.keys": "true", "keys.format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter", "behavior.on.null.values": "write",
+    "store.kafka.headers": "true", "headers.format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+}  # fmt: skip
+SCHEMAS = {
+    "one": {"schema.compatibility": "NONE"},
+    "backward": {"schema.compatibility": "BACKWARD"},
+    "unify": {"schema.compatibility": "NONE", "schema.compatibility.unify": "true"},
+}
+
+
+@dataclass(frozen=True)
+class Step:
+    """Records arrive, time passes, and the sink looks; then perhaps something happens to it."""
+
+    records: tuple[tuple[int, str] | None, ...]  # schema version and directory; None is a null value
+    seconds: int
+    event: str = ""
+
+
+def envelope(number: int, version: int, directory: str) -> bytes:
+    fields = [{"field": "n", "type": "int32"}, {"field": "d", "type": "string"}]
+    payload: dict[str, Any] = {"n": number, "d": directory}
+    if version > 1:
+        fields.append({"field": "more", "type": "string", "optional": True})
+        payload["more"] = "x" * number if number % 3 else None
+    schema = {"type": "struct", "name": "Order", "version": version, "fields": fields}
+    return json.dumps({"schema": schema, "payload": payload}).encode()
+
+
+def content(key: str, data: bytes) -> Any:
+    """What readers see of an object."""
+    if key.endswith(".parquet"):
+        table = pq.read_table(io.BytesIO(data))
+        return table.schema.remove_metadata(), table.to_pylist()
+    if key.endswith(".avro"):
+        reader = fastavro.reader(io.BytesIO(data))
+        return reader.writer_schema, list(reader)
+    return rows(key, data) if key.endswith(".gz") else data
+
+
+def played(
+    config: dict[str, str],
+    steps: Sequence[Step],
+    *,
+    kept: bool,
+    part_size: int,
+    task_records: int = 1_000_000,
+    batch_size: int = 10_000,
+) -> Any:
+    """The objects, and what the log says of them, after all steps and a flush."""
+    more = {"tail.state.enable": "true", "tail.read.records": "1"} if kept else {"tail.check.interval.ms": "100000000"}
+    world = World({**config, **more}, batch_size=batch_size)
+    world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=part_size)
+    start(world, task_records)
+    offset = 0
+    for step in steps:
+        for record in step.records:
+            value = None if record is None else envelope(offset, *record)
+            headers = (("h", b"1"),) if offset % 2 else ()
+            stamp = START_MS + (world.now - START_MS) // 2 + offset * 700
+            world.kafka.add(ORDERS, MemoryRecord(offset, stamp, b"k%d" % offset, value, headers))
+            offset += 1 if offset % 11 else 3  # gaps, as after compaction
+        world.now += step.seconds * 1000
+        if kept and step.event:
+            happen(world, step.event, task_records)
+        world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert not [key for key in world.store.objects if key.startswith(OPEN)]
+    if not {"lost", "damaged"} & {step.event for step in steps}:  # what nobody can read any more is swept
+        assert not world.store.uploads
+    files = [
+        (file.key, file.first_offset, file.last_offset, file.records, str(file.reason), file.schema, str(file.role),
+         file.min_timestamp, file.max_timestamp)
+        for entry in world.entries() for file in entry.files if str(file.role) != "dead_letter"
+    ]  # fmt: skip
+    letters = sum(count.count for e in world.entries() for count in e.dead_letters.values())
+    found = {key: content(key, data) for key, data in world.store.objects.items() if not key.startswith(STATE)}
+    return files, letters, world.log().load().totals.skipped, found
+
+
+def start(world: World, task_records: int) -> None:
+    sink = world.start()
+    sink.behaviour = replace(sink.behaviour, readiness=replace(sink.behaviour.readiness, task_records=task_records))
+    sink.topics.behaviour = sink.behaviour
+    for tp, one in sink.partition_states.items():
+        sink.partition_states[tp] = replace(one, limit=task_records, least_limit=task_records)
+
+
+def happen(world: World, event: str, task_records: int) -> None:
+    states = [key for key in world.store.objects if key.startswith(OPEN)]
+    if event == "restart":
+        start(world, task_records)
+    for key in states:
+        if event == "lost":
+            world.store.delete(key)
+        if event == "damaged":
+            data = bytearray(world.store.get(key))
+            data[len(data) // 2] ^= 1
+            world.store.put(key, bytes(data))
+    if event == "uploads gone":
+        for number, upload in world.store.uploads.items():
+            world.store.abort_upload(upload.key, number)
+
+
+RECORD = st.tuples(st.sampled_from([1, 1, 2]), st.sampled_from(["a", "a", "b", "c"]))
+EVENTS = ["", "", "", "restart", "lost", "damaged", "uploads gone"]
+STEP = st.builds(
+    Step,
+    records=st.lists(st.one_of(RECORD, RECORD, RECORD, RECORD, st.none()), max_size=9).map(tuple),
+    seconds=st.integers(0, 40),
+    event=st.sampled_from(EVENTS),
+)
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
+@given(
+    steps=st.lists(STEP, min_size=1, max_size=7),
+    form=st.sampled_from(sorted(FORMATS)),
+    partitioner=st.sampled_from(sorted(PARTITIONERS)),
+    rotation=st.sampled_from(sorted(ROTATIONS)),
+    sidecars=st.booleans(),
+    schemas=st.sampled_from(sorted(SCHEMAS)),
+    part_size=st.sampled_from([40, 300, 5_242_880]),
+    task_records=st.sampled_from([1, 3, 1_000_000]),
+    batch_size=st.sampled_from([1, 4, 10_000]),
+)
+@example([Step(((1, "a"), (2, "a"), (1, "b")), 10)] * 3, "parquet", "field", "none", True, "unify", 60, 1, 1)
+@example(
+    [Step(((1, "a"), (2, "a"), (1, "b")), 30, "restart")] * 4,
+    "avro",
+    "field",
+    "schedule",
+    False,
+    "one",
+    60,
+    3,
+    4,
+)
+def test_any_division_into_tasks_gives_the_objects_of_one_go(
+    steps: list[Step], form: str, partitioner: str, rotation: str, sidecars: bool, schemas: str, part_size: int,
+    task_records: int, batch_size: int,
+) -> None:  # fmt: skip
+    config = {
+        **TOLERANT, "value.converter.schemas.enable": "true", **FORMATS[form], **PARTITIONERS[partitioner], **ROTATIONS[rotation],
+        **SCHEMAS[schemas], **(SIDECARS if sidecars else {"behavior.on.null.values": "ignore"}),
+        "flush.bytes": "-1",
+    }  # fmt: skip
+    if rotation == "schedule":  # what a restart makes of the clock depends on state that is not lost
+        keeps = ("", "restart")
+        steps = [replace(step, event=step.event if step.event in keeps else "") for step in steps]
+
+    together = played(config, steps, kept=False, part_size=part_size)
+
+    assert (
+        played(config, steps, kept=True, part_size=part_size, task_records=task_records, batch_size=batch_size)
+        == together
+    )
+
+
+def test_each_record_is_read_once() -> None:
+    world = World(
+        {
+            "rotate.schedule.interval.ms": "3600000",
+            "timezone": "UTC",
+            "tail.state.enable": "true",
+            "tail.read.records": "50",
+        }
+    )
+    world.start()
+    read: list[int] = []
+    world.sink.observer = Reads(read)
+    for minute in range(70):
+        world.add(range(minute * 20, minute * 20 + 20), timestamp=world.now)
+        world.now += 60_000
+        world.sink.cycle()
+    (key, *_) = world.numbers()
+    assert world.numbers()[key] == list(range(59 * 20))  # those of the mark itself are the next file's first
+    assert sum(read) == 70 * 20
+
+
+class Reads:
+    """An observer that notes how many records each round read."""
+
+    def __init__(self, read: list[int]) -> None:
+        self._read = read
+
+    def started(self, start: Any) -> None:
+        """Nothing."""
+
+    def round_done(self, done: Any) -> None:
+        self._read.append(done.read)
+
+    def warned(self, text: str) -> None:
+        raise AssertionError(text)
+
+
+def replace_round(read: list[int]) -> Reads:
+    return Reads(read)
