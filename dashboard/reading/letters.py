@@ -20,22 +20,28 @@ from reading.frames import Frames
 
 MOST_FILES: Final = 200
 MOST_LETTERS: Final = 5000
+MOST_BYTES: Final = 32 << 20
+"""What is unpacked of one file."""
 _STAND_IN: Final = DataFile("", "", 0, 0, 0, 0, 0, None, None, "", "", "", Reason.FLUSH_NOW, Upload("", "", (), 0))
 """For the files of a replay, which the tables keep apart: the ledger only asks whether an entry has any."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLetters:
-    """Letters that were read, newest files first; `unread` files were left out, `missing` ones are not in the bucket."""
+    """Letters that were read, newest files first; `unread` files were left out, `missing` ones are not in the bucket.
+
+    Of `cut` files, whose letters are more than MOST_BYTES, only the first ones were read.
+    """
 
     letters: tuple[FiledLetter, ...]
     unread: int
     missing: tuple[str, ...]
+    cut: int = 0
 
     @property
     def whole(self) -> bool:
         """Whether these are all."""
-        return not self.unread and len(self.letters) < MOST_LETTERS
+        return not self.unread and not self.cut and len(self.letters) < MOST_LETTERS
 
 
 def letter_files(frames: Frames) -> pd.DataFrame:
@@ -50,8 +56,17 @@ def read_letters(
     chosen = [one for one in map(_letter_file, candidates.iloc[::-1].itertuples()) if selection.may_hold(one)]
     ledger = Ledger(files={one.file.key: one for one in chosen[:MOST_FILES]}, settled=_settled(frames))
     missing: list[str] = []
-    found = letters(ledger, store, selection=selection, missing=lambda gone: missing.append(gone.file.key))
-    return FoundLetters(tuple(islice(found, MOST_LETTERS)), max(len(chosen) - MOST_FILES, 0), tuple(missing))
+    cut: list[LetterFile] = []
+    found = letters(
+        ledger,
+        store,
+        selection=selection,
+        missing=lambda gone: missing.append(gone.file.key),
+        most_bytes=MOST_BYTES,
+        cut=cut.append,
+    )
+    first = tuple(islice(found, MOST_LETTERS))
+    return FoundLetters(first, max(len(chosen) - MOST_FILES, 0), tuple(missing), len(cut))
 
 
 def _settled(frames: Frames) -> dict[TopicPartition, list[Settled]]:

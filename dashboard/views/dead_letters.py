@@ -149,7 +149,11 @@ def _found(scene: Scene, found: FoundLetters, selection: LetterSelection) -> Non
         rows, columns, name="Dead letters", key="letters-table", on_select="rerun", selection_mode="single-row"
     )
     parts.cut_note(len(found.letters))
-    if not found.whole:
+    if found.cut:
+        st.caption(
+            f"Of {found.cut:,} large files only the first letters were read; `kafka-s3 dead-letters export` writes all."
+        )
+    if found.unread or not (found.whole or found.cut):
         st.caption(f"{found.unread:,} older files were not read. A shorter time, or more filters, brings them in; "
                    "`kafka-s3 dead-letters export` writes all.")  # fmt: skip
     st.download_button(

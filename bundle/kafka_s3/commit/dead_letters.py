@@ -17,7 +17,7 @@ import numpy as np
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.reading import read_entries
-from kafka_s3.model.dead_letters import DeadLetter, read_lines
+from kafka_s3.model.dead_letters import DeadLetter, each_line
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offset_sets import OffsetSet
@@ -155,18 +155,29 @@ def read_ledger(store: ObjectStore, paths: StatePaths) -> Ledger:
 
 
 def letters(
-    ledger: Ledger, store: ObjectStore, *, selection: LetterSelection, missing: Callable[[LetterFile], None]
+    ledger: Ledger,
+    store: ObjectStore,
+    *,
+    selection: LetterSelection,
+    missing: Callable[[LetterFile], None],
+    most_bytes: int | None = None,
+    cut: Callable[[LetterFile], None] = lambda _: None,
 ) -> Iterator[FiledLetter]:
-    """The selected letters in the order of their entries, one file in memory at a time; `missing` is told of files that are not there."""
+    """The selected letters in the order of their entries, one file in memory at a time; `missing` is told of files that are not there.
+
+    Of a file that unpacks to more than `most_bytes` only the first letters are read, and `cut` is told.
+    """
     for candidate in ledger.files.values():
         if not selection.may_hold(candidate):
             continue
         try:
-            content = store.get(candidate.file.key)
+            content = _content(store, candidate.file, most_bytes)
         except ObjectMissing:
             missing(candidate)
             continue
-        found = _read(content, candidate)
+        found = _read(content, candidate, most_bytes)
+        if most_bytes is not None and len(found) < candidate.file.records:
+            cut(candidate)
         yield from (filed for filed in _judged(found, candidate, ledger) if selection.takes(filed))
 
 
@@ -215,9 +226,16 @@ def _judged(found: list[DeadLetter], origin: LetterFile, ledger: Ledger) -> Iter
             yield FiledLetter(letter, origin.entry, origin.committed_ms, end.state, end.entry, end.reason)
 
 
-def _read(content: bytes, origin: LetterFile) -> list[DeadLetter]:
+def _content(store: ObjectStore, file: DataFile, most_bytes: int | None) -> bytes:
+    """The file, or its beginning: packed letters are never longer than unpacked ones."""
+    if most_bytes is None or file.bytes <= most_bytes:
+        return store.get(file.key)
+    return store.get_range(file.key, 0, most_bytes - 1)
+
+
+def _read(content: bytes, origin: LetterFile, most_bytes: int | None) -> list[DeadLetter]:
     try:
-        return sorted(read_lines(content), key=lambda letter: letter.offset)
+        return sorted(each_line(content, most_bytes), key=lambda letter: letter.offset)
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise LogDamaged(
             f"Dead letter file {origin.file.key} of entry {origin.entry} is damaged ({type(error).__name__}). Restore the object from a "

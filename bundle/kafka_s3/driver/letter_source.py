@@ -66,7 +66,9 @@ def lenient(pipeline: Pipeline) -> Pipeline:
     """The pipeline with rotation off, and with every failure a dead letter again: nothing is skipped, nothing stops the replay."""
     nulls = "write" if pipeline.policy.nulls == "write" else "ignore"
     policy = ErrorPolicy(tolerant=True, reporter=True, nulls=nulls, report_nulls=True, strict=False)
-    return replace(pipeline, rules=RotationRules(tombstones=pipeline.rules.tombstones), policy=policy)
+    return replace(
+        pipeline, rules=RotationRules(tombstones=pipeline.rules.tombstones), policy=policy, dead_letter_ratio=1.0
+    )
 
 
 def rewrite_from_letters(

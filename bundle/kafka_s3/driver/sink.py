@@ -283,7 +283,7 @@ class Sink:
     def _check(self, reports: Sequence[TaskReport]) -> None:
         """Raises RecordError, with all uploads aborted, where a record or the share of bad ones stops the sink."""
         error = stop_at_failures(reports, sink=self.behaviour.sink) or stop_above_limit(
-            reports, self.store, sink=self.behaviour.sink, ratio=self.behaviour.dead_letter_ratio
+            reports, sink=self.behaviour.sink, ratio=self.behaviour.dead_letter_ratio
         )
         if error is None:
             return

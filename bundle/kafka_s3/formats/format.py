@@ -108,6 +108,10 @@ def _nothing(encoder: Encoder, key: str, first_offset: int) -> list[SidecarObjec
     return []
 
 
+def _none_does(run: Run) -> bool:
+    return False
+
+
 def _no_columns(schema: pa.Schema) -> str:
     return ""
 
@@ -117,7 +121,8 @@ class Format:
     """A format as configured: its name in the log, the extension of its objects (with codec), how to open a file, and `fit`:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
     what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
-    follows. What only some encoders can do is declared by `Fitting`, `Keyed`, `Columnar` and `Pausing`.
+    follows. `stops_original` says whether the original's task fails for values that `fit` refuses, dead letter topic or not
+    (SEMANTICS A9.2). What only some encoders can do is declared by `Fitting`, `Keyed`, `Columnar` and `Pausing`.
     """
 
     name: str
@@ -126,3 +131,4 @@ class Format:
     fit: Callable[[Run], Values | str]
     sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = _nothing
     columns: Callable[[pa.Schema], str] = _no_columns
+    stops_original: Callable[[Run], bool] = _none_does

@@ -47,7 +47,17 @@ CODECS: Final = {
 def parquet_format(codec: str, options: AvroOptions) -> Format:
     """Parquet with one of Connect's codec names; `options` are for the Avro schema in the footer."""
     arrow_codec, extension = CODECS[codec]
-    return Format("parquet", extension, partial(ParquetFile, codec=arrow_codec, options=options), _fit)
+    return Format(
+        "parquet",
+        extension,
+        partial(ParquetFile, codec=arrow_codec, options=options),
+        _fit,
+        stops_original=_kills_original,
+    )
+
+
+def _kills_original(run: Run) -> bool:
+    return run.schema is None or run.schema.kind is not SchemaType.STRUCT
 
 
 def _fit(run: Run) -> Values | str:

@@ -29,6 +29,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message, Topic
 
 REQUEST_SECONDS = 30.0
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""What Kafka's consumers leave out of a pattern (`exclude.internal.topics`); other names may begin with `__`."""
 CHECK = "Check the client's rights and security settings (consumer.override.*)."
 
 
@@ -80,7 +82,7 @@ class KafkaBrokers:
             metadata = self._admin.list_topics(timeout=self._seconds)
         except KafkaException as error:
             raise self._error(error, "list topics") from error
-        return sorted(name for name in metadata.topics if not name.startswith("__"))
+        return sorted(name for name in metadata.topics if name not in INTERNAL)
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
         """The topics of these names that exist."""

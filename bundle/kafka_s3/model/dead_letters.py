@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_s3.model.deflate import packed
+from kafka_s3.model.deflate import packer
 from kafka_s3.model.failures import Failure
 from kafka_s3.model.offsets import TopicPartition
 
@@ -56,15 +57,45 @@ def dead_letter(failure: Failure, topic_partition: TopicPartition, row: Mapping[
     )  # fmt: skip
 
 
+class LetterLines:
+    """The content of a dead letter file as it comes to be: letters go in, gzip comes out, and nothing is kept."""
+
+    def __init__(self) -> None:
+        self._gzip = packer()
+
+    def line(self, letter: DeadLetter) -> bytes:
+        """The bytes that the letter makes due; often none."""
+        text = json.dumps(_line(letter), ensure_ascii=True, separators=(",", ":"))
+        return self._gzip.compress(text.encode() + b"\n")
+
+    def end(self) -> bytes:
+        """The last bytes of the file."""
+        return self._gzip.flush()
+
+
 def write_lines(letters: Iterable[DeadLetter]) -> bytes:
     """Dead letters as the content of a dead letter file."""
-    lines = [json.dumps(_line(letter), ensure_ascii=True, separators=(",", ":")) for letter in letters]
-    return packed("".join(line + "\n" for line in lines).encode())
+    lines = LetterLines()
+    return b"".join([*map(lines.line, letters), lines.end()])
 
 
 def read_lines(content: bytes) -> list[DeadLetter]:
     """The dead letters of a dead letter file."""
-    return [_letter(json.loads(line)) for line in gzip.decompress(content).splitlines()]
+    return list(each_line(content))
+
+
+def each_line(content: bytes, most_bytes: int | None = None) -> Iterator[DeadLetter]:
+    """The dead letters of a file one by one, as they are unpacked; those beyond so many unpacked bytes are left out.
+
+    Then `content` may be the beginning of a file only.
+    """
+    left = -1 if most_bytes is None else most_bytes
+    with gzip.open(io.BytesIO(content)) as lines:
+        while left and (line := lines.readline(left)):
+            if left > 0 and not line.endswith(b"\n"):
+                return
+            yield _letter(json.loads(line))
+            left -= len(line) if left > 0 else 0
 
 
 def context_headers(letter: DeadLetter, *, connector: str, task: int = 0) -> list[tuple[str, bytes]]:

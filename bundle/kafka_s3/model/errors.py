@@ -8,6 +8,7 @@
     ├── SourceError            the operator of Kafka
     │   ├── OffsetsLost        records that must be read are no longer in Kafka
     │   ├── TopicRecreated     a topic was deleted and created again under its name
+    │   ├── UnreadableRecord   a client of Kafka has no form for a record; another attempt meets it again
     │   └── KafkaUnavailable   the brokers did not answer; worth another try
     ├── RegistryError          the operator of the schema registry: refused, not worth another try
     │   ├── UnknownSchema      the registry has no such schema: an error of the record that names it
@@ -76,6 +77,10 @@ class OffsetsLost(SourceError):
 
 class TopicRecreated(SourceError):
     """A topic was deleted and created again; its offsets mean other records now."""
+
+
+class UnreadableRecord(SourceError):
+    """A client of Kafka has no form for a record, or the record is damaged: no outage, and another attempt meets it again."""
 
 
 class KafkaUnavailable(SourceError):

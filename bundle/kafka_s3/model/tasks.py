@@ -81,6 +81,7 @@ class TaskReport:
 
     `dead` are the offsets of new dead letters, `failure` says at which record the sink has to stop and why, `remedy` how to go on;
     `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
+    `excess` says that the task stopped because its dead letters are too many; `commonest` is their commonest reason, with an example.
     `read_bytes` is the size of the records read, `state` where the open files are kept. `dropped` says why the state of the assignment
     could not be used: then nothing was done, and the tail has to be read from the frontier.
     """
@@ -101,6 +102,8 @@ class TaskReport:
     remedy: str = ""
     letter: DeadLetter | None = None
     columns: tuple[str, ...] = ()
+    excess: str | None = None
+    commonest: str = ""
     read_bytes: int = 0
     state: OpenState | None = None
     dropped: str = ""

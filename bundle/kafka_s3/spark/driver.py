@@ -13,12 +13,14 @@ import pyarrow as pa
 
 from kafka_s3.commit.report_form import report_of
 from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.spark.bounded import is_cut
 from kafka_s3.spark.failures import raise_failure
+from kafka_s3.spark.rows import last_offset
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.spark.task import Task
 
 OFFSETS_PER_READ: Final = 100_000
-"""What the driver holds at a time; a job of Spark each."""
+"""What one job of Spark reads; of these records the driver holds as many as `bounded` lets pass."""
 
 
 class DriverSource:
@@ -39,6 +41,9 @@ class DriverSource:
         return report_of(rows[0]) if rows else task.without_records(wanted)
 
     def _batches(self, task: Task, wanted: Assignment) -> Iterator[pa.RecordBatch]:
-        for start in range(wanted.first_unread, wanted.until, OFFSETS_PER_READ):
-            part = replace(wanted, start=start, until=min(start + OFFSETS_PER_READ, wanted.until))
-            yield from self._spark.batches(task, part)
+        start = wanted.first_unread
+        while start < wanted.until:
+            part = replace(wanted, start=start, until=min(start + OFFSETS_PER_READ, wanted.until), state=None)
+            batches = self._spark.batches(task, part)
+            start = last_offset(batches[-1], task.offset_bits) + 1 if is_cut(batches) else part.until
+            yield from batches

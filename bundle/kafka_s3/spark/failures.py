@@ -6,10 +6,10 @@ import json
 import re
 from collections.abc import Sequence
 
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 
 from kafka_s3.model import errors
-from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SinkError, SourceError
+from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SinkError, SourceError, UnreadableRecord
 
 try:  # without Spark Connect a job that fails in its tasks is an error of the bridge to Java; a Connect client need not have the bridge
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -40,16 +40,18 @@ def raise_failure(text: str) -> None:
 
 
 def source_error(error: Exception) -> SourceError | None:
-    """A failed Spark job as an error of the product where Kafka has a part in it or a process of Spark died, else None."""
+    """A failed Spark job as an error of the product where Kafka has a part in it or a process of Spark died, else None.
+
+    What Python raised in a task is no outage of Kafka, whatever names its text holds.
+    """
     text = str(error)
     if (died := death(error)) is not None:
         return died
-    if not any(mark in text for mark in KAFKA):
+    if isinstance(error, PythonException) or not any(mark in text for mark in KAFKA):
         return None
     if any(mark in text for mark in RECORD):
-        return SourceError(
-            f"Spark's Kafka source cannot read one of the records, however often it tries: {_line(text, RECORD)}. Set kafka.reader=tasks: "
-            "that reader takes any timestamp, also one in nanoseconds, and names a record that is damaged."
+        return UnreadableRecord(
+            f"Spark's Kafka source cannot read a record, however often it tries: {_line(text, RECORD)}"
         )
     reason = _line(text, KAFKA)
     if any(mark in text for mark in LOST):

@@ -19,6 +19,7 @@ from kafka_s3.spark.consumer import kafka_classes, reading_properties
 from kafka_s3.spark.driver import DriverSource
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.spark.tasks_source import TasksSource
+from kafka_s3.spark.unreadable import ReadHereInstead
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
@@ -52,14 +53,15 @@ def _source(settings: Settings, spark: SparkSession, properties: Mapping[str, st
     reading = reading_properties(properties, kafka_classes(os.environ))
     by_spark = SparkSource(spark, settings, bootstrap_servers=servers, kafka=reading)
     if settings.text("tasks.run.on") == "driver":
-        return DriverSource(by_spark)
+        return ReadHereInstead(DriverSource(by_spark), settings, properties=properties)
+    instead = ReadHereInstead(by_spark, settings, properties=properties)
     if reader is KafkaReader.SPARK:
-        return by_spark
+        return instead
     tasks = TasksSource(spark, settings, bootstrap_servers=servers, properties=properties)
     if reader is KafkaReader.TASKS:
         return tasks
     return ChosenSource(
-        spark, tasks, by_spark, bootstrap_servers=servers, properties=properties, decided=observer.decided
+        spark, tasks, instead, bootstrap_servers=servers, properties=properties, decided=observer.decided
     )
 
 

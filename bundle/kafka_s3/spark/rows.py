@@ -60,6 +60,11 @@ def unpacked(batch: pa.RecordBatch, offset_bits: int) -> pa.RecordBatch:
     return batch.set_column(index, "timestamp", pc.if_else(none, pa.scalar(None, pa.int64()), times))
 
 
+def last_offset(batch: pa.RecordBatch, offset_bits: int) -> int:
+    """The offset of a batch's last record."""
+    return int(_positive(batch)[-1]) & ((1 << offset_bits) - 1)
+
+
 def _positive(batch: pa.RecordBatch) -> Longs:
     """Number and offset of each record, also of one that did not cross."""
     packed: Longs = batch.column(PLACE).to_numpy()

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from kafka_s3.commit.report_form import report_of
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.spark.bounded import first_bytes
 from kafka_s3.spark.columns import columns
 from kafka_s3.spark.failures import SPARK_ERRORS, raise_failure, source_error
 from kafka_s3.spark.rows import ROWS_PER_BATCH, ReadMode
@@ -100,9 +101,14 @@ class SparkSource:
         return Task(self._settings, tuple(assignments))
 
     def batches(self, task: Task, wanted: Assignment) -> list[pa.RecordBatch]:
-        """The records of one range in order, here instead of in a task, as `task.run` takes them. Raises SourceError."""
+        """The first records of a range in order, here instead of in a task, as `task.run` takes them: all, or `BYTES_PER_READ` of them.
+
+        Raises SourceError.
+        """
+        with contextlib.suppress(PySparkException):  # see `_tune`
+            self._spark.conf.set(BATCH_BYTES, BYTES[ReadMode.ALL])
         records = self._records(task, [wanted], ReadMode.ALL)
-        table: pa.Table = _answer(records.toArrow)
+        table: pa.Table = _answer(records.mapInArrow(first_bytes, records.schema).toArrow)
         return list(table.to_batches(max_chunksize=ROWS_PER_BATCH))
 
     def _records(self, task: Task, assignments: Sequence[Assignment], mode: ReadMode) -> DataFrame:

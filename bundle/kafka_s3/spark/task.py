@@ -84,8 +84,12 @@ class Task:
 
     def without_records(self, wanted: Assignment) -> TaskReport:
         """The report of a range that holds no records (only gaps): made where the loop runs."""
+        return self.here(wanted, [])
+
+    def here(self, wanted: Assignment, batches: Iterable[pa.RecordBatch]) -> TaskReport:
+        """The report of a range whose records are at hand where the loop runs, in the columns that `Pipeline.process` takes."""
         pipeline, store = tools(self.settings)
-        return pipeline.process(wanted, [], store)
+        return pipeline.process(wanted, batches, store)
 
     def _report(self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store) -> str:
         try:

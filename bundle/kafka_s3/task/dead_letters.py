@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,9 @@ import pyarrow as pa
 from kafka_s3.formats.format import Paused
 from kafka_s3.model.dead_letters import DeadLetter, dead_letter
 from kafka_s3.model.failures import Failure, rejection
-from kafka_s3.model.files import DataFile, Reason, Role, Upload
-from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.task.dead_letter_file import DeadLetterFile
+from kafka_s3.task.dead_letter_limit import DeadLetterLimit
 from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
 from kafka_s3.task.examined import Examined
 
@@ -28,56 +27,48 @@ class Stopped(Exception):
 
 
 class BadRecords:
-    """The bad records of one task. `failures` and `nulls` raise Stopped where the policy lets nothing pass."""
+    """The bad records of one task, on their way into `file`."""
 
-    def __init__(self, topic_partition: TopicPartition, policy: ErrorPolicy) -> None:
+    def __init__(
+        self, topic_partition: TopicPartition, policy: ErrorPolicy, file: DeadLetterFile, limit: DeadLetterLimit
+    ) -> None:
+        self.file = file
         self._topic_partition = topic_partition
         self._policy = policy
-        self._letters: list[DeadLetter] = []
+        self._limit = limit
         self._skipped = Examined()
 
-    def nulls(self, offsets: list[int], batch: pa.RecordBatch) -> None:
-        """Records without a value, where those are not written."""
-        if not offsets:
-            return
-        verdict = self._policy.null()
-        if verdict is ErrorAction.SKIP:
-            self.dropped(offsets)
-            return
-        text = NULL_FAILS if self._policy.nulls == "fail" else NULL_SKIPPED
-        self._bury([rejection(offset, text) for offset in offsets], batch, lambda _: verdict)
-
-    def dropped(self, offsets: list[int]) -> None:
+    def dropped(self, offsets: Sequence[int]) -> None:
         """Records that are not written, and nobody's fault: of those only the number is told."""
         if offsets:
             self._skipped.add(np.array(sorted(offsets), np.int64), 0)
 
-    def failures(self, failures: Sequence[Failure], batch: pa.RecordBatch) -> None:
-        """Records that a step of the pipeline refused; `batch` is what was read, with keys and headers where letters need them."""
-        if failures:
-            self._bury(failures, batch, self._policy.failure)
+    def take(self, failures: Sequence[Failure], nulls: Sequence[int], batch: pa.RecordBatch) -> None:
+        """The bad records of a batch: those that a step refused, and those without a value where such are not written.
 
-    def _bury(
-        self, failures: Sequence[Failure], batch: pa.RecordBatch, verdict: Callable[[Failure], ErrorAction]
-    ) -> None:
-        offsets = batch.column("offset").to_numpy()
-        for failure in failures:
-            at = int(np.searchsorted(offsets, failure.offset))
-            row: dict[str, Any] = {name: batch.column(name)[at].as_py() for name in batch.schema.names}
-            letter = dead_letter(failure, self._topic_partition, row)
-            if verdict(failure) is ErrorAction.STOP:
+        `batch` is what was read, with keys and headers where letters need them. Raises Stopped at the first record with which the policy
+        lets nothing pass, AboveLimit where the letters of this task are too many.
+        """
+        refused = [(failure, self._policy.failure(failure)) for failure in failures]
+        refused += self._judged_nulls(nulls)
+        letters = []
+        for failure, verdict in sorted(refused, key=lambda pair: pair[0].offset):
+            letter = dead_letter(failure, self._topic_partition, _row(batch, failure.offset))
+            if verdict is ErrorAction.STOP:
                 raise Stopped(failure, letter)
-            self._letters.append(letter)
+            letters.append(letter)
+        if letters:
+            self.file.add(letters)
+            self._limit.check(self.file)
 
-    @property
-    def offsets(self) -> OffsetSet:
-        """The offsets of the dead letters."""
-        return OffsetSet.of(letter.offset for letter in self._letters)
+    def check_all(self, read: int) -> None:
+        """Raises AboveLimit where the letters of this task are too many for the records that were read."""
+        self._limit.check_all(self.file, read)
 
-    @property
-    def stages(self) -> dict[str, int]:
-        """How many became dead letters at which stage."""
-        return dict(Counter(letter.stage for letter in self._letters))
+    def keep_within(self, budget: int) -> None:
+        """Leaves the task's memory to others where the letters need more than `budget` bytes of it. Raises LocalDiskError."""
+        if self.file.memory() > budget:
+            self.file.release()
 
     def skipped_before(self, frontier: int) -> int:
         """How many of the records below the frontier were skipped."""
@@ -91,28 +82,15 @@ class BadRecords:
         """Counts on."""
         self._skipped.resume(paused)
 
-    def letters_in_order(self) -> list[DeadLetter]:
-        """The dead letters by offset."""
-        return sorted(self._letters, key=lambda letter: letter.offset)
+    def _judged_nulls(self, offsets: Sequence[int]) -> list[tuple[Failure, ErrorAction]]:
+        verdict = self._policy.null()
+        if verdict is ErrorAction.SKIP:
+            self.dropped(offsets)
+            return []
+        text = NULL_FAILS if self._policy.nulls == "fail" else NULL_SKIPPED
+        return [(rejection(offset, text), verdict) for offset in offsets]
 
 
-def dead_letter_file(letters: Sequence[DeadLetter], sent: Upload) -> DataFile:
-    """The log's row of a dead letter file: `letters` in order of offsets, at least one."""
-    first, last = letters[0], letters[-1]
-    times = [letter.timestamp for letter in letters if letter.timestamp is not None]
-    return DataFile(
-        sent.key,
-        *first.topic_partition,
-        first.offset,
-        last.offset,
-        len(letters),
-        sent.size,
-        min(times, default=None),
-        max(times, default=None),
-        encoded_partition="",
-        schema="",
-        format="dead_letters",
-        reason=Reason.DEAD_LETTER,
-        upload=sent,
-        role=Role.DEAD_LETTER,
-    )
+def _row(batch: pa.RecordBatch, offset: int) -> dict[str, Any]:
+    at = int(np.searchsorted(batch.column("offset").to_numpy(), offset))
+    return {name: batch.column(name)[at].as_py() for name in batch.schema.names}

@@ -198,6 +198,10 @@ class OpenFiles:
         self.records += records
         self.directory, self.last_offset = directory, last_offset
 
+    def memory(self) -> int:
+        """Bytes held in memory."""
+        return sum(file.memory() for file in self.files.values())
+
     def release_memory(self, budget: int) -> None:
         """Keeps the task within its budget: the files that hold most are encoded and spilled first, down to half the budget."""
         if len(self.files) == 1:

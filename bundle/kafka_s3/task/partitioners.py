@@ -182,9 +182,12 @@ class FieldPartitioner:
     def _texts(self, run: Run, name: str, path: tuple[str, ...]) -> list[Any]:
         schema = run.schema.at(path) if run.schema is not None else None
         problem = _unusable(schema, name) if run.schema is not None else None
-        if problem is not None:
+        if schema is None and problem is not None:
             return [problem(int(offset)) for offset in run.offsets]
         column = run.values.column(path)
+        if problem is not None:  # null is looked at before the type, as in the original
+            items = column.to_pylist() if isinstance(column, pa.Array) else column
+            return ["null" if v is None else problem(int(o)) for v, o in zip(items, run.offsets, strict=True)]
         if isinstance(column, pa.Array) and column.type in PLAIN_TYPES:
             encoded = pc.dictionary_encode(column)
             texts = [self._text(item, name) for item in encoded.dictionary.to_pylist()]

@@ -57,7 +57,7 @@ class Preparation:
             yield from self._fitted(run.slice(0, half), failures)
             yield from self._fitted(run.slice(half, len(run)), failures)
         else:
-            failures.append(replace(rejection(int(run.offsets[0]), fitted), stops_original=True))
+            failures.append(fitted)
 
     def _stamped(self, run: Run, now_ms: int, failures: list[Failure]) -> tuple[Run, Longs | None]:
         """The records that have a time, and their times; None under a partitioner that does not ask."""
@@ -109,16 +109,17 @@ class Preparation:
         return part.without([row for row, _ in refused]) if refused else part
 
 
-def _as_formats_take_it(run: Run, formats: Mapping[Role, Format]) -> Run | str:
-    """The run with values and sidecars in the forms of their formats, or why one of them cannot take it."""
+def _as_formats_take_it(run: Run, formats: Mapping[Role, Format]) -> Run | Failure:
+    """The run with values and sidecars in the forms of their formats, or the failure of its first record, where one cannot take it."""
     values, sidecars = run.values, dict(run.sidecars)
     for role, form in formats.items():
         if role is Role.VALUE and run.tombstones:
             continue
         sidecar = None if role is Role.VALUE else run.sidecars[role]
-        fit = form.fit(run if sidecar is None else Run(run.offsets, run.timestamps, sidecar.values, sidecar.schema))
+        own = run if sidecar is None else Run(run.offsets, run.timestamps, sidecar.values, sidecar.schema)
+        fit = form.fit(own)
         if isinstance(fit, str):
-            return fit
+            return replace(rejection(int(run.offsets[0]), fit), stops_original=form.stops_original(own))
         if sidecar is None:
             values = fit
         else:

@@ -148,6 +148,10 @@ class RoutedWriter:
             sum(tail.open_files for tail in tails),
         )
 
+    def memory(self) -> int:
+        """Bytes that the open files of all topics hold in memory."""
+        return sum(writer.memory() for writer in self._writers())
+
     def drop_tail(self) -> None:
         """Drops what is open: it is read again next time."""
         for writer in self._writers():

@@ -23,7 +23,7 @@ from kafka_s3.converters.whole_records import RecordDecoder
 from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.task.record_filter import record_filter_of
 from kafka_s3.formats.format import CannotPause, Format
-from kafka_s3.model.dead_letters import DeadLetter, write_lines
+from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import UploadMissing
 from kafka_s3.model.failures import Failure
 from kafka_s3.model.files import DataFile, Role, Upload
@@ -34,7 +34,9 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.dead_letters import BadRecords, Stopped, dead_letter_file
+from kafka_s3.task.dead_letter_file import DeadLetterFile
+from kafka_s3.task.dead_letter_limit import AboveLimit, DeadLetterLimit
+from kafka_s3.task.dead_letters import BadRecords, Stopped
 from kafka_s3.task.error_policy import ErrorPolicy
 from kafka_s3.task.examined import Examined
 from kafka_s3.task.interleaved import Interleaved, Partitioned, interleaved
@@ -74,6 +76,7 @@ class Pipeline:
     threads: int
     evolution: Evolution | None = None
     routed: Callable[[str], ObjectNames] | None = None
+    dead_letter_ratio: float = 1.0
     fingerprint: str = ""
 
     def process(self, assignment: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore) -> TaskReport:
@@ -104,7 +107,7 @@ class _Task:
             assignment.only,
             self._belongs if pipeline.routed is not None else None,
         )
-        self._bad = BadRecords(assignment.topic_partition, pipeline.policy)
+        self._bad = self._bad_records()
         self._read, self._read_bytes = 0, 0
         self._until = assignment.until
         self._examined = Examined()
@@ -127,6 +130,19 @@ class _Task:
             next_rotation_ms=assignment.next_rotation_ms,
         )
         self._writer = own if pipeline.routed is None else RoutedWriter(own, self._naming)
+
+    def _bad_records(self) -> BadRecords:
+        wanted, pipeline = self._assignment, self._pipeline
+        tp = wanted.topic_partition
+        file = DeadLetterFile(
+            tp,
+            self._store,
+            lambda offset: pipeline.state.dead_letters(tp, offset),
+            part_size=pipeline.part_size,
+            folder=self._folder,
+        )
+        ratio = pipeline.dead_letter_ratio if wanted.only is None else 1.0
+        return BadRecords(tp, pipeline.policy, file, DeadLetterLimit(ratio, wanted.until - wanted.first_unread))
 
     def _naming(self, topic: str | None = None) -> ObjectNames:
         """The names of the topic's objects, or of those of the topic to which a transform sends records."""
@@ -159,18 +175,39 @@ class _Task:
             self._deliver(iter(batches))
             if self._assignment.close is not None and self._until == self._assignment.until:
                 self._writer.close(self._assignment.close)
+            self._bad.check_all(self._read)
             return self._report()
         except Stopped as stopped:
-            self._writer.abort()
+            self._abort()
             return self._stopped(stopped.failure, stopped.letter)
+        except AboveLimit as above:
+            self._abort()
+            return self._above(str(above))
         except (StateUnusable, UploadMissing) as error:
-            self._writer.abort()
+            self._abort()
             if self._assignment.state is None:
                 raise
             return self._dropped(str(error))
         except BaseException:
-            self._writer.abort()
+            self._abort()
             raise
+
+    def _abort(self) -> None:
+        self._writer.abort()
+        self._bad.file.abort()
+
+    def _above(self, excess: str) -> TaskReport:
+        """The report of a task whose dead letters are too many."""
+        wanted, commonest = self._assignment, self._bad.file.commonest
+        return TaskReport(
+            wanted.topic_partition,
+            wanted.start,
+            wanted.until,
+            wanted.start,
+            read=self._read,
+            excess=excess,
+            commonest=commonest,
+        )
 
     def _resume(self, state: OpenState) -> None:
         """Goes on with the open files of the last task. Raises StateUnusable."""
@@ -251,12 +288,12 @@ class _Task:
         if not len(batch):
             return
         decoded = self._converter.decode(*self._converter_input(batch))
-        self._bad.nulls(decoded.nulls, batch)
         self._bad.dropped(decoded.dropped)
         failures = list(decoded.failures)
         parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
         failures += [failure for part in _interleaved(parts) for failure in self._writer.write(part)]
-        self._bad.failures(failures, batch)
+        self._bad.take(failures, decoded.nulls, batch)
+        self._bad.keep_within(self._pipeline.memory - self._writer.memory())
 
     def _not_recorded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records that are no dead letters yet; all are counted."""
@@ -282,7 +319,7 @@ class _Task:
         frontier = writer.frontier if tail.records else max(self._until, writer.frontier)
         rows, skipped = self._examined.below(frontier), self._bad.skipped_before(frontier)
         state = self._kept(frontier) if tail.records else None
-        files = [*closed.files, *self._pointer_file(closed.files), *self._dead_letter_file()]
+        files = [*closed.files, *self._pointer_file(closed.files), *filter(None, [self._bad.file.finish()])]
         if assignment.only is not None:
             files = self._only_of_role(files, assignment.only.role)
         return TaskReport(
@@ -293,8 +330,9 @@ class _Task:
             rows=rows,
             read=self._read,
             files=tuple(files),
-            dead=self._bad.offsets,
-            stages=self._bad.stages,
+            dead=self._bad.file.offsets,
+            stages=self._bad.file.stages,
+            commonest=self._bad.file.commonest,
             skipped=skipped,
             next_rotation_ms=writer.next_rotation_ms,
             tail=tail,
@@ -319,13 +357,6 @@ class _Task:
         key, content = found
         sent = self._sent(key, content)
         return [replace(values[-1], key=key, bytes=sent.size, upload=sent, role=Role.POINTER, format="pointer")]
-
-    def _dead_letter_file(self) -> list[DataFile]:
-        letters = self._bad.letters_in_order()
-        if not letters:
-            return []
-        key = self._pipeline.state.dead_letters(self._assignment.topic_partition, letters[0].offset)
-        return [dead_letter_file(letters, self._sent(key, write_lines(letters)))]
 
     def _sent(self, key: str, content: bytes) -> Upload:
         return upload_whole(self._store, key, content, part_size=self._pipeline.part_size, folder=self._folder)

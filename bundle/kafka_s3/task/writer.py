@@ -130,6 +130,10 @@ class TopicPartitionWriter:
         here = self.open
         return Tail(here.records, here.encoded_bytes(), here.base_ms, len(here.files))
 
+    def memory(self) -> int:
+        """Bytes that the open files hold in memory."""
+        return self.open.memory()
+
     def open_files(self) -> OpenFiles:
         """What is open, for another task to go on with."""
         return self.open

@@ -73,6 +73,7 @@ def make_pipeline(settings: Settings) -> Pipeline:
         threads=settings.number("s3.upload.threads"),
         evolution=_evolution(settings) if settings.flag("delta.enable") else None,
         routed=routed,
+        dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
         fingerprint=fingerprint(settings),
     )
 

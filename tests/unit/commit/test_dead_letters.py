@@ -229,3 +229,21 @@ def test_a_move_of_another_partition_changes_nothing() -> None:
 
     states = {(f.letter.partition, f.letter.offset): f.state for f in found(world)}
     assert [place for place, state in states.items() if state is LetterState.READ_AGAIN] == [(1, 0)]
+
+
+def test_of_a_file_that_unpacks_to_more_than_was_asked_for_only_the_first_letters_are_read() -> None:
+    world = World(CONFIG)
+    world.start()
+    for offset in range(200):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, BAD + b"x" * 10_000))  # packs to a hundredth
+    world.sink.poll()
+    world.sink.drain()
+    ledger, cut = read_ledger(world.store, state_paths(world.settings)), list[LetterFile]()
+    some = list(
+        letters(ledger, world.store, selection=LetterSelection(), missing=print, most_bytes=100_000, cut=cut.append)
+    )
+
+    assert [filed.letter.offset for filed in some] == list(range(7))
+    assert [file.file.records for file in cut] == [200]
+    (file,) = ledger.files.values()
+    assert file.file.bytes < 100_000

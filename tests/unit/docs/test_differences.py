@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
+import time
 
+import pyarrow.parquet as pq
 import pytest
 
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import RecordError
+from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
@@ -76,3 +80,56 @@ def test_a_topic_called_tombstones_is_an_ordinary_topic(nulls: dict[str, str]) -
     world.start()
     world.sink.cycle()
     assert world.objects()["topics/tombstones/partition=0/tombstones+0+0000000000.json"] == [{"n": 0}]
+
+
+def test_a_record_that_is_not_written_sets_no_base_time() -> None:
+    """The original would count the hour from the record without a key, and close the file before the last one."""
+    world = World({**TIME, **KEYS, **TOLERANT, **STRICT, "timestamp.extractor": "Record", "path.format": "'d'=dd", "flush.size": "2",
+                   "rotate.interval.ms": "3600000"})  # fmt: skip
+    for offset, (key, minute) in enumerate([(None, 0), (b"k", 30), (b"k", 65)]):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + minute * 60_000, key, b'{"n": %d}' % offset))
+    world.start()
+    world.sink.cycle()
+    (file,) = [file for entry in world.entries() for file in entry.files if file.role is Role.VALUE]
+    assert (file.first_offset, file.last_offset, dead(world)) == (1, 2, 1)
+
+
+def test_the_schedule_is_looked_at_before_the_presence_of_a_schema() -> None:
+    """The original would close the file for the schema, write one record, and only then see that the mark has passed."""
+    schedule = {"rotate.schedule.interval.ms": "900000", "timezone": "UTC", "value.converter.schemas.enable": "true"}
+    world = World({**schedule, **STRICT, "flush.size": "2"})
+    world.start()
+    schema = {"type": "struct", "fields": [{"field": "n", "type": "int64"}]}
+    for offset, given in enumerate([schema, None, None]):
+        if offset == 1:
+            world.sink.cycle()
+            world.now += 20 * 60_000
+        value = json.dumps({"schema": given, "payload": {"n": offset}}).encode()
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, value))
+    world.sink.cycle()
+    assert list(world.numbers().values()) == [[0], [1, 2]]
+
+
+def test_a_time_in_text_without_an_offset_is_utc_wherever_the_process_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        world = worked({**BY_FIELD, **STRICT}, (None, b'{"n": 0, "at": "2024-01-15T10:30:00"}'))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert [key for key in world.numbers() if "10" in key.split("/")[-2]]
+
+
+def test_lists_in_parquet_have_three_levels() -> None:
+    items = {"field": "tags", "type": "array", "items": {"type": "string"}}
+    document = {"schema": {"type": "struct", "fields": [items]}, "payload": {"tags": ["a", "b"]}}
+    parquet = {
+        "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",
+        "value.converter.schemas.enable": "true",
+    }
+    world = worked({**parquet, **STRICT}, (None, json.dumps(document).encode()))
+    (key,) = [key for key in world.store.objects if key.endswith(".parquet")]
+    file = pq.ParquetFile(io.BytesIO(world.store.get(key)))
+    assert file.schema.column(0).path == "tags.list.element"
+    assert file.read().to_pylist() == [{"tags": ["a", "b"]}]

@@ -154,3 +154,9 @@ def test_time_gives_the_bucket() -> None:
 def test_an_unknown_partitioner_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ConfigError, match=r"partitioner\.class \('nonsense'\).*default, field, time, daily, hourly"):
         custom("nonsense", None)
+
+
+def test_null_is_a_directory_also_in_a_field_whose_type_is_not_taken() -> None:
+    run = run_of(Objects([{"f": None}, {"f": 1.5}, {"f": None, "y": None}]), SCHEMA)
+    assert directories(by("f"), run) == ["f=null", None, "f=null"]
+    assert directories(by("y", "day"), run_of(Objects([{"y": None, "day": None}]), SCHEMA)) == ["y=null/day=null"]

@@ -73,6 +73,7 @@ def _state_is_beside_the_data(settings: Settings) -> Iterator[Problem]:
 def _acceleration_excludes_path_style(settings: Settings) -> Iterator[Problem]:
     if settings.flag("s3.wan.mode") and settings.flag("s3.path.style.access.enabled"):
         yield problem("s3.wan.mode", "does not go with path style access.", "Set s3.path.style.access.enabled=false.")
+        yield problem("s3.path.style.access.enabled", "does not go with s3.wan.mode=true.", "Set it to false.")
 
 
 def _role_is_complete(settings: Settings) -> Iterator[Problem]:

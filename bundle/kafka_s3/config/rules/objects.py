@@ -103,16 +103,19 @@ def _timestamp_field_is_named(settings: Settings) -> Iterator[Problem]:
         )
 
 
+CODECS: Final = {"avro": ("Avro", "avro.codec"), "parquet": ("Parquet", "parquet.codec")}
+
+
 def _gzip_is_for_text(settings: Settings) -> Iterator[Problem]:
-    if settings.text("s3.compression.type") == "gzip" and settings.text("format.class") in ("avro", "parquet"):
-        name, codec = (
-            ("Avro", "avro.codec") if settings.text("format.class") == "avro" else ("Parquet", "parquet.codec")
-        )
+    form = settings.text("format.class")
+    if settings.text("s3.compression.type") == "gzip" and form in CODECS:
+        name, codec = CODECS[form]
         yield problem(
             "s3.compression.type",
             f"gzip does not go with {name} objects.",
             f"Use none, and {codec} for their own compression.",
         )
+        yield problem("format.class", "does not go with s3.compression.type=gzip.", f"Use none, and {codec}.")
 
 
 def _parquet_needs_a_schema(settings: Settings) -> Iterator[Problem]:
@@ -227,7 +230,17 @@ PROBLEMS: Final = (
     Rule(("partitioner.class", "partition.duration.ms"), _duration_is_positive),
     Rule(("partitioner.class", "partition.field.name"), _fields_are_named),
     Rule(("timestamp.extractor", "timestamp.field"), _timestamp_field_is_named),
-    Rule(("s3.compression.type", "format.class"), _gzip_is_for_text),
+    Rule(
+        (
+            "s3.compression.type",
+            "format.class",
+            "store.kafka.keys",
+            "keys.format.class",
+            "store.kafka.headers",
+            "headers.format.class",
+        ),
+        _gzip_is_for_text,
+    ),
     Rule((*_VALUES, *_SCHEMA, "compatibility.strict"), _parquet_needs_a_schema),
     Rule((*_SCHEMA, "compatibility.strict"), _strict_has_no_schema_options),
     Rule(("value.schema",), _value_schema_is_a_struct),

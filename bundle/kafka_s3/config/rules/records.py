@@ -76,6 +76,8 @@ def _companions_fit(settings: Settings) -> Iterator[Problem]:
                 f"gzip does not go with {key}={settings.text(key)}.",
                 f"Use none, or JsonFormat for {key}.",
             )
+            yield problem(key, "does not go with s3.compression.type=gzip.", "Use JsonFormat, or no compression.")
+            yield problem(switch, f"does not go with {key}={settings.text(key)} and gzip.", "See s3.compression.type.")
         if switch == "store.kafka.headers" and settings.text(key) == "bytearray":
             yield problem(key, "must not be ByteArrayFormat: headers are names and values.", "Use JsonFormat.")
 

@@ -543,17 +543,6 @@ def test_without_a_ceiling_every_record_may_be_a_dead_letter() -> None:
     assert totals(world).dead_letters == 100
 
 
-def test_where_the_letters_cannot_be_read_the_ceiling_holds_and_names_the_stage() -> None:
-    world = flooded(0, 0)
-    world.start([failure("complete_upload", nth=None)])
-    for offset in range(100):
-        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"text"))
-
-    with pytest.raises(RecordError, match="Most often: stage VALUE_CONVERTER"):
-        work_off(world)
-    assert world.store.uploads == {}
-
-
 @pytest.mark.parametrize("ratio", ["", "half", "1.1", "-0.1", "nan", "inf", "1e-3", "0,5"])
 def test_a_ratio_is_a_decimal_number_from_0_to_1(ratio: str) -> None:
     from kafka_s3.config.validate import validate

@@ -1,0 +1,19 @@
+"""Which topics can a pattern match? All but the brokers' own, as with Kafka's consumers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kafka_s3.kafka.brokers import KafkaBrokers
+
+if TYPE_CHECKING:
+    from kafka_s3.local.kafka import EmbeddedKafka
+
+
+def test_a_topic_that_begins_with_two_underscores_is_an_ordinary_one(kafka: EmbeddedKafka) -> None:
+    brokers = KafkaBrokers(kafka.bootstrap_servers)
+    brokers.create_topic("__audit")
+    names = brokers.topic_names()
+
+    assert "__audit" in names
+    assert "__consumer_offsets" not in names
