@@ -14,7 +14,7 @@ from kafka_s3.cli.arguments import DryRun, Force, Yes, settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.driver.followers import GroupOffsets
+from kafka_s3.driver.group_offsets import GroupOffsets
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem, SourceError

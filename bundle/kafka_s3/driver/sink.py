@@ -11,10 +11,10 @@ from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer
-from kafka_s3.driver.dead_letter_limit import stop_above_limit
+from kafka_s3.driver.dead_letters.limit import stop_above_limit
+from kafka_s3.driver.dead_letters.reporters import REPORTERS
 from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
 from kafka_s3.driver.follower import Follower
-from kafka_s3.driver.followers import REPORTERS
 from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka

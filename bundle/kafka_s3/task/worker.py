@@ -34,9 +34,9 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.dead_letter_file import DeadLetterFile
-from kafka_s3.task.dead_letter_limit import AboveLimit, DeadLetterLimit
-from kafka_s3.task.dead_letters import BadRecords, Stopped
+from kafka_s3.task.dead_letters.bad_records import BadRecords, Stopped
+from kafka_s3.task.dead_letters.file import DeadLetterFile
+from kafka_s3.task.dead_letters.limit import AboveLimit, DeadLetterLimit
 from kafka_s3.task.error_policy import ErrorPolicy
 from kafka_s3.task.examined import Examined
 from kafka_s3.task.interleaved import Interleaved, Partitioned, interleaved

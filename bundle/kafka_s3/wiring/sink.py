@@ -10,8 +10,9 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.block_gzip_resume import position_in_bucket
+from kafka_s3.driver.dead_letters.reporters import DeadLetterLog, DeadLetterTopic
 from kafka_s3.driver.follower import Follower
-from kafka_s3.driver.followers import DeadLetterLog, DeadLetterTopic, GroupOffsets
+from kafka_s3.driver.group_offsets import GroupOffsets
 from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.sink import Sink
 from kafka_s3.driver.tagging import ObjectTags, Tagging

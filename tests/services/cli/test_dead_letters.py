@@ -155,7 +155,9 @@ def test_a_null_value_that_is_reported_without_tolerance_keeps_its_key_and_heade
     config = here.config(name, **{"flush.size": "2", "behavior.on.null.values": "ignore"}, **log)
     null = Given(None, key=b"\x00k", headers=(("trace", b"\xff"),))
     produce(here.servers, name, [Given(document(n=0)), null, Given(document(n=2))])
-    logger = logging.getLogger("kafka_s3.driver.followers")  # the product's own set-up keeps its lines from pytest
+    logger = logging.getLogger(
+        "kafka_s3.driver.dead_letters.reporters"
+    )  # the product's own set-up keeps its lines from pytest
     monkeypatch.setattr(logger, "handlers", [caplog.handler])
     monkeypatch.setattr(logger, "propagate", False)
     here.drain(config)

@@ -15,7 +15,7 @@ from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.task.dead_letter_file import DeadLetterFile
+from kafka_s3.task.dead_letters.file import DeadLetterFile
 from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of

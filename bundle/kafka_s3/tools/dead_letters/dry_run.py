@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from kafka_s3.commit.dead_letters import Ledger, LetterFile, LetterSelection, LetterState, letters
-from kafka_s3.driver.letter_source import Guard, LetterSource, lenient, unguarded
+from kafka_s3.driver.dead_letters.source import Guard, LetterSource, lenient, unguarded
 from kafka_s3.model.dead_letters import DeadLetter, read_lines
 from kafka_s3.model.errors import CommitError
 from kafka_s3.model.files import DataFile, Reason, Role, counted

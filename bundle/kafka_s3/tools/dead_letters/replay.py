@@ -26,7 +26,7 @@ from kafka_s3.commit.log import CommitLog, Rewritten
 from kafka_s3.commit.published import is_published
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.committer import Committer
-from kafka_s3.driver.letter_source import Guard, rewrite_from_letters, unguarded
+from kafka_s3.driver.dead_letters.source import Guard, rewrite_from_letters, unguarded
 from kafka_s3.driver.tagging import ObjectTags, Tagging
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable

@@ -12,8 +12,8 @@ from kafka_s3.formats.format import Paused
 from kafka_s3.model.dead_letters import DeadLetter, dead_letter
 from kafka_s3.model.failures import Failure, rejection
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.task.dead_letter_file import DeadLetterFile
-from kafka_s3.task.dead_letter_limit import DeadLetterLimit
+from kafka_s3.task.dead_letters.file import DeadLetterFile
+from kafka_s3.task.dead_letters.limit import DeadLetterLimit
 from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
 from kafka_s3.task.examined import Examined
 

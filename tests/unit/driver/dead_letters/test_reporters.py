@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_s3.driver.followers import GroupOffsets
+from kafka_s3.driver.group_offsets import GroupOffsets
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.errors import Fenced, KafkaUnavailable, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Role

@@ -7,7 +7,7 @@ from typing import Final
 
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.tasks import TaskReport
-from kafka_s3.task.dead_letter_limit import LIMIT_FROM, excess
+from kafka_s3.task.dead_letters.limit import LIMIT_FROM, excess
 
 LIMIT_REMEDY: Final = (
     "Nothing of this batch was committed. Correct the configuration or the producers; to go on as it is, raise "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.task.dead_letter_file import DeadLetterFile
+from kafka_s3.task.dead_letters.file import DeadLetterFile
 
 LIMIT_FROM: Final = 100
 """Fewer records say little about the share of bad ones."""

@@ -113,7 +113,7 @@ def test_without_tolerance_the_sink_stops_at_the_record_and_commits_nothing_of_t
 @pytest.fixture
 def logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Facts]]:
     """The facts of the log lines of failed records, whatever other tests have done to the product's logger."""
-    logger = logging.getLogger("kafka_s3.driver.followers")
+    logger = logging.getLogger("kafka_s3.driver.dead_letters.reporters")
     monkeypatch.setattr(logger, "propagate", False)
     monkeypatch.setattr(logger, "handlers", [caplog.handler])
     return lambda: [record.facts for record in caplog.records if record.msg == "record failed"]  # type: ignore[attr-defined]
