@@ -57,7 +57,7 @@ $(CLASSES): $(READY) | jars
 	@$(BIN)/python -m tests.support.class_archive >$(CLASSES).log 2>&1 || echo "It could not be written, see $(CLASSES).log; tests do without it."
 
 unit: $(READY) ## the tests that start no process and no server
-	$(BIN)/python -m pytest tests/unit -n 2 --dist worksteal $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/unit -m "not nightly" -n 2 --dist worksteal $(PYTEST_ARGS)
 
 lint: $(READY) ## ruff: rules and format
 	$(BIN)/ruff check .

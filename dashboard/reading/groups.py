@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 Numbers = np.ndarray[Any, np.dtype[Any]]
+WIDEST: Final = 1 << 32
+"""Numbers that lie further apart are numbered anew: a product of two ranges has to fit into 63 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,9 @@ def _one_number(columns: tuple[pd.Series, ...]) -> Numbers:
     for column in columns:
         values = _codes(column)
         low, high = (int(values.min()), int(values.max())) if len(values) else (0, 0)
+        if high - low >= WIDEST:
+            values = pd.factorize(values)[0].astype(np.int64)
+            low, high = 0, int(values.max())
         if int(made.max(initial=0)) >= (1 << 62) // (high - low + 1):
             made = pd.factorize(made)[0].astype(np.int64)
         made = made * (high - low + 1) + (values - low)

@@ -26,6 +26,7 @@ from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.protobuf import ProtobufOptions
 from kafka_s3.schemas.protobuf_descriptors import message_type
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from tests.support.examples import examples
 
 FORMATS: dict[str, Format] = {
     "json": json_format(gzip_level=None, decimals="BASE64"),
@@ -233,7 +234,7 @@ def written(payloads: Payloads, schema: Any) -> dict[str, str]:
     return refused
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(messages())
 def test_any_message_of_any_type_is_read_and_written_in_every_format(drawn: tuple[str, list[Member]]) -> None:
     text, found = drawn
@@ -283,7 +284,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(raw)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(st.lists(damaged() | st.binary(max_size=40), max_size=4))
 def test_damaged_messages_are_failures_or_values_that_formats_take_or_refuse(raw: list[bytes]) -> None:
     decoded = EVERYTHING.decode(pa.array(raw, pa.binary()))

@@ -159,7 +159,12 @@ def wall_clock_looks(readiness: Readiness, looks: int, *, every_ms: int = 1000) 
 
 
 @pytest.mark.parametrize(
-    "rules", [RotationRules(flush_size=10**6), RotationRules(interval_ms=24 * HOUR), SCHEDULE.rules]
+    "rules",
+    [
+        RotationRules(flush_size=10**6),
+        RotationRules(interval_ms=24 * HOUR),
+        pytest.param(SCHEDULE.rules, marks=pytest.mark.nightly),
+    ],
 )
 def test_a_tail_that_is_open_for_long_keeps_few_deliveries_under_the_wall_clock(rules: RotationRules) -> None:
     readiness = replace(ready(rules, wall_clock=True), directory_ms=HOUR)
@@ -170,7 +175,7 @@ def test_a_tail_that_is_open_for_long_keeps_few_deliveries_under_the_wall_clock(
     assert [d.until for d in state.deliveries] == sorted({d.until for d in state.deliveries})
 
 
-@pytest.mark.parametrize("directory_ms", [HOUR, 60_000, 7_000])
+@pytest.mark.parametrize("directory_ms", [HOUR, 60_000, pytest.param(7_000, marks=pytest.mark.nightly)])
 def test_merged_deliveries_leave_each_record_in_its_directory(directory_ms: int) -> None:
     readiness = replace(ready(RotationRules(flush_size=10**6), wall_clock=True), directory_ms=directory_ms)
     state = wall_clock_looks(readiness, 20_000)

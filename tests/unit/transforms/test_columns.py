@@ -31,6 +31,7 @@ from kafka_s3.transforms.record import Part, Transform
 from kafka_s3.transforms.routers import RegexRouter, TimestampRouter
 from kafka_s3.transforms.schema_metadata import SetSchemaMetadata
 from kafka_s3.transforms.timestamps import SCHEMAS, TimestampConverter
+from tests.support.examples import examples
 
 ORDERS = TopicPartition("orders", 2)
 NAMES = ("a", "b", "c", "d")
@@ -163,7 +164,7 @@ def outcome(chain: Chain, run: Run) -> Any:
 
 
 @pytest.mark.parametrize("name", sorted(TRANSFORMS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_columns_give_what_records_give(name: str, data: st.DataObject) -> None:
     run, transform = data.draw(runs()), data.draw(TRANSFORMS[name])
@@ -172,7 +173,7 @@ def test_columns_give_what_records_give(name: str, data: st.DataObject) -> None:
     assert outcome(quick, run) == outcome(plain, run)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_chains_of_columns_give_what_chains_of_records_give(data: st.DataObject) -> None:
     run = data.draw(runs())
@@ -182,7 +183,7 @@ def test_chains_of_columns_give_what_chains_of_records_give(data: st.DataObject)
     assert outcome(quick, run) == outcome(plain, run)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     insertions=INSERTIONS,
     documents=st.lists(st.dictionaries(st.sampled_from(["a", "b"]), st.integers()), min_size=1, max_size=4),

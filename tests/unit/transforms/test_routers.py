@@ -13,6 +13,7 @@ from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import SinkError, StorageError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World
 
 KAFKA = "org.apache.kafka.connect.transforms."
@@ -61,7 +62,7 @@ def test_all_targets_close_at_the_record_at_which_one_has_to() -> None:
     assert world.kafka.groups["connect-orders"] == {ORDERS: 5}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(targets=st.lists(st.sampled_from("ABC"), min_size=1, max_size=14), at=st.integers(1, 6), batch=st.integers(1, 5))
 def test_records_of_several_targets_are_each_in_one_object_whatever_fails(
     targets: list[str], at: int, batch: int

@@ -15,7 +15,7 @@ from kafka_s3.delta.driver.copying import Append
 from kafka_s3.driver.sink import Sink
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.local.memory_tables import MemoryTables
-from kafka_s3.model.errors import ConfigError, RecordError, TableRefused, TableUnavailable
+from kafka_s3.model.errors import ConfigError, Fenced, RecordError, TableRefused, TableUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.table_names import TableName, TableNames, fault, place
@@ -156,7 +156,8 @@ def test_a_driver_that_stalls_appends_nothing_beside_its_successor(world: CopyWo
         world.run()
 
     world.tables.before = takeover
-    world.start()
+    with pytest.raises(Fenced):
+        world.start()
     assert [append.position for append in stalled] == [world.appends()[0].position]
     assert world.numbers() == list(range(5))
 
