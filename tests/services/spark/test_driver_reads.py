@@ -39,7 +39,7 @@ def test_large_records_are_read_in_pieces_of_64_mib_and_all_of_them(
 
     first = spark_source.batches(spark_source.task([wanted]), wanted)
     assert BYTES_PER_READ <= sum(batch.nbytes for batch in first) < BYTES_PER_READ + (2 << 20)
-    rest = replace(wanted, state=OpenState(key="", examined=3, pending=0))
+    rest = replace(wanted, state=OpenState("", 0, 1, 0, 3))
     task = spark_source.task([rest])
     pieces = [unpacked(batch, task.offset_bits) for batch in DriverSource(spark_source)._batches(task, rest)]
     assert [offset for piece in pieces for offset in piece.column("offset").to_pylist()] == list(range(3, count))
