@@ -54,15 +54,18 @@ def _home(folder: Path) -> Path:
     return folder
 
 
-def executor_at_work(driver: int, log: Path) -> psutil.Process:
-    """The JVM of the executor that has the first task, by what the driver has logged."""
-    number = re.findall(r"Starting task 0\.0 in stage 0\.0 \(TID 0\) \([^,]*,executor (\d+)", log.read_text())[0]
+def executor_at_work(driver: int, log: Path) -> tuple[psutil.Process, str]:
+    """The JVM of the executor that has the latest task, by what the driver has logged, and that task's stage."""
+    stage, number = re.findall(
+        r"Starting task 0\.0 in stage (\S+) \(TID \d+\) \([^,]*,executor (\d+)", log.read_text()
+    )[-1]
     family = {one: _words(one) for one in psutil.Process(driver).children(recursive=True)}
-    return next(
+    process = next(
         one
         for one, words in family.items()
         if "--executor-id" in words and words[words.index("--executor-id") + 1] == number
     )
+    return process, stage
 
 
 def _words(process: psutil.Process) -> list[str]:
