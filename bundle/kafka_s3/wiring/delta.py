@@ -12,8 +12,9 @@ from kafka_s3.delta.columns import Mode
 from kafka_s3.delta.driver.cached import CachedColumns
 from kafka_s3.delta.driver.copying import Copying, SparkTables
 from kafka_s3.delta.driver.entries import ChangeReporter
+from kafka_s3.delta.driver.expected import ExpectedColumns, ReadableTable
 from kafka_s3.delta.driver.follower import DeltaTables, TableWriter
-from kafka_s3.delta.driver.guard import GuardedSource, ReadableTable
+from kafka_s3.delta.driver.guard import GuardedSource
 from kafka_s3.delta.driver.layout import TableLayout
 from kafka_s3.delta.driver.planner import TablePlanner
 from kafka_s3.delta.driver.registering import Catalog, Registering
@@ -122,7 +123,8 @@ def guarded(
     mode = Mode(settings.text("delta.schema.evolution.mode"))
     known: Callable[[str], ReadableTable]
     known = cached_of(settings, bucket) if written_by_spark(settings) else tables or tables_of(settings, store)
-    return GuardedSource(source, store, known, mode, table_layout(settings).fields)
+    expected = ExpectedColumns(known, mode, fields=table_layout(settings).fields)
+    return GuardedSource(source, store, expected, mode)
 
 
 def shared_tables(settings: Settings, store: ObjectStore) -> Tables | None:

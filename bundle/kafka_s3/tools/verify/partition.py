@@ -1,0 +1,182 @@
+"""Is each offset of one topic-partition accounted for? Its segments against Kafka and their objects, its replays against its dead letters.
+
+By example: docs/worked-examples.md.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from kafka_s3.model.cluster import Cluster
+from kafka_s3.model.files import DataFile
+from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.tools.verify.bounds import Bounds
+from kafka_s3.tools.verify.bucket import Bucket
+from kafka_s3.tools.verify.check import AGAIN, SegmentRecords, check_content, check_count, check_room
+from kafka_s3.tools.verify.evidence import row_of, with_evidence
+from kafka_s3.tools.verify.findings import Finding, FindingKind, Tally
+from kafka_s3.tools.verify.form import Digest
+from kafka_s3.tools.verify.segments import Segment, gaps_within
+
+
+class PartitionAudit:
+    """The audit of one topic-partition, whose dead letters `bucket` has read; what it finds goes to the bucket's findings and notes."""
+
+    def __init__(
+        self, topic_partition: TopicPartition, bucket: Bucket, *, kafka: Cluster | None, bounds: Bounds | None
+    ) -> None:
+        self._tp = topic_partition
+        self._bucket, self._claims, self._form = bucket, bucket.claims, bucket.form
+        self._kafka, self._bounds = kafka, bounds
+        self._dead = sorted(bucket.dead.get(topic_partition, {}))
+        self._unread = bucket.unread.get(topic_partition, ())
+        self._resolved: set[int] = set()
+
+    def tally(self, segments: Sequence[Segment]) -> Tally:
+        """Checks the selected segments. Raises StorageError and SourceError where bucket or brokers cannot be asked."""
+        begin = self._claims.begins.get(self._tp, 0)
+        if not segments:
+            return Tally(self._tp, begin, begin)
+        current = [segment for segment in segments if not segment.superseded and segment.resolved is None]
+        self._check_superseded([segment for segment in segments if segment.superseded])
+        tally = self._opened(current or segments, begin)
+        self._check_head(tally.until)
+        for segment, evidence in with_evidence(
+            current, self._kafka, bounds=self._bounds, form=self._form, tell=self._bucket.tell
+        ):
+            tally = self._segment(tally, segment, evidence)
+        for segment in segments:
+            if segment.resolved is not None and not segment.superseded:
+                tally = self._replay(tally, segment, segment.resolved)
+        return tally
+
+    # ------------------------------------------------------------ the topic-partition
+
+    def _check_superseded(self, segments: Sequence[Segment]) -> None:
+        """What Kafka has at their offsets now are other records: their objects alone are checked."""
+        if segments:
+            text = (
+                "the log went back, or its topic was recreated. What was written before is checked by its objects alone"
+            )
+            self._bucket.notes.append(
+                f"{self._tp}: {text}; where it was read again, its records may be in the bucket once more."
+            )
+        for segment in segments:
+            self._bucket.objects(segment)
+
+    def _opened(self, span: Sequence[Segment], begin: int) -> Tally:
+        """The tally of a span of offsets before anything in it was looked at; the log's first segment counts from its `begin`."""
+        start, until = min(s.start for s in span), max(s.until for s in span)
+        start = min(begin, start) if span[0] == self._claims.segments[self._tp][0] else start
+        return Tally(self._tp, start, until, gaps=gaps_within(self._claims.gaps, self._tp, start, until=until))
+
+    def _check_head(self, until: int) -> None:
+        """Whether Kafka's log reaches as far as the commit log, where the selection does."""
+        if self._bounds is None or self._bounds.head >= until or until != self._claims.frontier.get(self._tp):
+            return
+        text = f"The log stands at {until}, but Kafka ends at {self._bounds.head}: truncated, or a sink that read uncommitted records."
+        self._found(FindingKind.LOG, str(self._tp), f"{text} Compare isolation.level and the topic's history.")
+
+    # ------------------------------------------------------------ a segment
+
+    def _segment(self, tally: Tally, segment: Segment, evidence: SegmentRecords | None) -> Tally:
+        contents, read = self._bucket.objects(segment)
+        dead = frozenset(self._dead[bisect_left(self._dead, segment.start) : bisect_left(self._dead, segment.until)])
+        compared = 0
+        if not self._letters_unread(segment):
+            compared = self._compare(segment, evidence, dead=dead, contents=contents)
+        tally = _in_kafka(_in_bucket(tally, segment, read), segment, evidence, bounds=self._bounds)
+        return replace(tally, dead_letters=tally.dead_letters + len(dead), compared=tally.compared + compared)
+
+    def _compare(
+        self,
+        segment: Segment,
+        evidence: SegmentRecords | None,
+        *,
+        dead: frozenset[int],
+        contents: Mapping[str, Counter[Digest]],
+    ) -> int:
+        """Compares a segment with Kafka as far as Kafka has it; how many records were compared by value."""
+        findings = self._bucket.findings
+        if evidence is None:
+            findings += check_room(segment, len(dead))
+            return 0
+        findings += check_count(segment, evidence, dead=len(dead))
+        if self._form.of_kafka is None:
+            return 0
+        findings += check_content(segment, evidence, dead=dead, contents=contents)
+        return sum(file.records for file in segment.data if file.key in contents)
+
+    # ------------------------------------------------------------ a replay
+
+    def _replay(self, tally: Tally, segment: Segment, resolved: OffsetSet) -> Tally:
+        """A replay's files against the dead letters that it resolves; Kafka is not needed for it."""
+        contents, read = self._bucket.objects(segment)
+        offsets = [offset for first, last in resolved.ranges for offset in range(first, last + 1)]
+        if not self._letters_unread(segment):
+            self._compare_letters(segment, offsets, contents)
+        self._check_once(segment, offsets)
+        return replace(_in_bucket(tally, segment, read), dead_letters=tally.dead_letters - len(offsets))
+
+    def _compare_letters(
+        self, segment: Segment, offsets: Sequence[int], contents: Mapping[str, Counter[Digest]]
+    ) -> None:
+        values = self._bucket.dead.get(self._tp, {})
+        rows = [row_of(offset, values[offset], form=self._form) for offset in offsets if offset in values]
+        if len(rows) < len(offsets) and segment.sure:
+            text = f"It resolves {len(offsets)} dead letters, of which {len(offsets) - len(rows)} are in no dead letter file. {AGAIN}"
+            self._found(FindingKind.LOG, segment.place, text)
+        elif self._form.of_kafka is not None:
+            letters = SegmentRecords(rows, whole=True)
+            self._bucket.findings += check_content(segment, letters, dead=frozenset(), contents=contents)
+
+    def _check_once(self, segment: Segment, offsets: Sequence[int]) -> None:
+        """Whether no replay before has resolved a dead letter of these offsets."""
+        twice = self._resolved.intersection(offsets)
+        if twice:
+            text = f"{len(twice)} of its dead letters were resolved before. {AGAIN}"
+            self._found(FindingKind.TWICE, segment.place, text)
+        self._resolved.update(offsets)
+
+    # ------------------------------------------------------------ both
+
+    def _letters_unread(self, segment: Segment) -> bool:
+        """Whether a dead letter file could not be read: which records are dead letters is not known, and the file is the finding."""
+        return any(_meets(file, segment) for file in self._unread)
+
+    def _found(self, kind: FindingKind, place: str, text: str) -> None:
+        self._bucket.findings.append(Finding(kind, place, text))
+
+
+def _in_bucket(tally: Tally, segment: Segment, read: int) -> Tally:
+    """With what a segment's entry claims, and its objects, of which `read` were read."""
+    return replace(
+        tally,
+        written=tally.written + segment.written,
+        skipped=tally.skipped + segment.skipped,
+        objects=tally.objects + len(segment.files),
+        read=tally.read + read,
+    )
+
+
+def _in_kafka(tally: Tally, segment: Segment, evidence: SegmentRecords | None, *, bounds: Bounds | None) -> Tally:
+    """With what Kafka has at a segment's offsets: records, none, or not any more."""
+    if bounds is None:
+        return tally
+    room = segment.until - segment.start
+    lost = min(max(bounds.start - segment.start, 0), room)
+    found = len(evidence.rows) if evidence is not None else 0
+    return replace(
+        tally,
+        kafka=(tally.kafka or 0) + found,
+        without_record=tally.without_record + (room - lost - found if evidence is not None else 0),
+        retention=tally.retention + lost,
+    )
+
+
+def _meets(file: DataFile, segment: Segment) -> bool:
+    return file.first_offset < segment.until and file.last_offset >= segment.start
