@@ -16,11 +16,11 @@ from typing import Final
 
 from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.read import pairs
-from kafka_s3.config.settings import Settings
+from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.model.secret import MASK
 from kafka_s3.storage.options import StoreOptions
-from kafka_s3.wiring.sink_folder import REGION, SinkFolder, folder_of, named_folder
+from kafka_s3.wiring.sink_folder import SinkFolder, folder_of, named_folder
 
 CONFIG: Final = "KAFKA_S3_DASHBOARD_CONFIG"
 WORKER: Final = "KAFKA_S3_DASHBOARD_WORKER"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.read import pairs
-from kafka_s3.config.settings import Settings
+from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import load, resolved
-from kafka_s3.wiring.sink_folder import REGION, SinkFolder, named_folder
+
+if TYPE_CHECKING:
+    from kafka_s3.wiring.sink_folder import SinkFolder
 
 ConfigPath = Annotated[Path, typer.Argument(help="The connector's configuration: Connect JSON or .properties.")]
 WorkerPath = Annotated[
@@ -47,6 +49,8 @@ class Where:
 
     def folder(self) -> SinkFolder:
         """The folder in the bucket. Raises ConfigError without a bucket."""
+        from kafka_s3.wiring.sink_folder import named_folder  # loads the S3 client
+
         return named_folder(self.bucket, self.prefix, region=self.region, store_url=self.store_url)
 
 

@@ -11,7 +11,7 @@ from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, setti
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.read import pairs
-from kafka_s3.config.settings import Settings
+from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import read_stored_config
 from kafka_s3.control.heartbeat import Heartbeat, read_heartbeat
@@ -20,7 +20,7 @@ from kafka_s3.model.secret import MASK
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.wiring.sink_folder import REGION, SinkFolder, folder_of
+from kafka_s3.wiring.sink_folder import SinkFolder, folder_of
 
 NOT_STORED: Final = "is masked in the stored configuration, so the secret is not there."
 

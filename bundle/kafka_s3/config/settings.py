@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_s3.config.option import Value, default_of, shown
 from kafka_s3.config.options.table import OPTIONS, option_of, presentable
@@ -119,3 +120,7 @@ class Settings:
 def defaults() -> dict[str, Value]:
     """The default of every key that has a row of its own."""
     return {option.key: default_of(option) for option in OPTIONS if not option.family}
+
+
+REGION: Final = str(defaults()["s3.region"])
+"""The bucket's region where nothing says another."""

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 from kafka_s3.config.options.ours import STATE_PREFIX
-from kafka_s3.config.settings import Settings, defaults
+from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.control.sinks import is_known, sink_names
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import StoreOptions, store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
-
-REGION: Final = str(defaults()["s3.region"])
 
 
 @dataclass(frozen=True, slots=True)
