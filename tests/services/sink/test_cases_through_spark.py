@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chispa import assert_df_equality
 
+from kafka_s3.config.validate import resolved
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE, PARTITIONER
 from tests.support.kafka import Given, document, produce
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka_s3.config.validate import resolved
     from kafka_s3.local.kafka import EmbeddedKafka
     from kafka_s3.local.s3 import EmbeddedS3
 
