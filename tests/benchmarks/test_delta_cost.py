@@ -139,7 +139,7 @@ class Growing:
         from kafka_s3.wiring.sink import build_sink
 
         sink = build_sink(self.settings, self.kafka, source=self.kafka, store=self.store, clock_ms=now_ms)
-        sink.followers = []
+        sink.committer.followers = []
         sink.open()
         return sink
 
