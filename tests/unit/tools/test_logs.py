@@ -57,7 +57,7 @@ def worked() -> World:
         ("file closed", "driver.entries", {"key": FIRST, "reason": "flush.size", "first": 0, "last": 2}),
         ("committed", "driver.committer", {"version": 2, "kind": "data", "files": 1, "read": 3}),
         ("published", "driver.committer", {"version": 2, "files": 1}),
-        ("group offsets committed", "driver.followers", {"group": "connect-orders", "partitions": 1}),
+        ("group offsets committed", "driver.group_offsets", {"group": "connect-orders", "partitions": 1}),
     ],
 )
 def test_each_step_is_told_with_its_facts(
