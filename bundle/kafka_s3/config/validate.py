@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from kafka_s3.config.classes import CONVERTER_SETTINGS
+from kafka_s3.config.config_file import ConfigFile
 from kafka_s3.config.derived import with_derived
 from kafka_s3.config.dialects.spelling import AFFECTS, SpelledConfig, self_managed
 from kafka_s3.config.option import (
@@ -93,10 +94,18 @@ def validate(raw: Mapping[str, str], *, worker: Mapping[str, str] | None = None)
     return _checked(raw, worker or {}, concealed=None)
 
 
+def check_file(
+    path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None
+) -> CheckedConfig:
+    """Reads and checks a file. `overrides` win over the file. Raises ConfigError where the file cannot be read as what it is."""
+    given, worker = read_config(path), read_worker(worker_path) if worker_path else ConfigFile({})
+    checked = validate({**given.texts, **(overrides or {})}, worker=worker.texts)
+    return replace(checked, warnings=(*given.warnings, *worker.warnings, *checked.warnings))
+
+
 def load(path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
-    """Reads and checks a file. `overrides` win over the file. Raises ConfigError with all problems at once."""
-    worker = read_worker(worker_path) if worker_path else {}
-    return validate({**read_config(path), **(overrides or {})}, worker=worker).usable()
+    """The settings of a file. `overrides` win over the file. Raises ConfigError with all problems at once."""
+    return check_file(path, worker_path=worker_path, overrides=overrides).usable()
 
 
 def resolved(settings: Settings, sources: Sequence[SecretSource] = ()) -> Settings:

@@ -10,14 +10,12 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
-from kafka_s3.config.read import pairs, read_properties
+from kafka_s3.config.read import CONFIGURATIONS, pairs, read_properties
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
 
-CONFIGURATIONS: Final = frozenset({".json", ".properties"})
 OK, FAILED, WRONG = 0, 1, 2
 
 
@@ -43,7 +41,7 @@ def configurations(place: Path) -> list[Path]:
         return [place]
     found = sorted(path for path in place.iterdir() if path.suffix in CONFIGURATIONS)
     if not found:
-        rule = "holds no configuration (.json, .properties)."
+        rule = f"holds no configuration ({', '.join(CONFIGURATIONS)})."
         raise ConfigError([Problem("CONFIG", str(place), rule, "Name another folder, or a file.")])
     return found
 
