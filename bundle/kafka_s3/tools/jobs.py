@@ -10,12 +10,14 @@ import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
-from kafka_s3.config.read import CONFIGURATIONS, pairs, read_properties
+from kafka_s3.config.read import pairs, read_properties
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
 
+CONFIGURATIONS: Final = frozenset({".json", ".properties"})
 OK, FAILED, WRONG = 0, 1, 2
 
 
@@ -41,7 +43,7 @@ def configurations(place: Path) -> list[Path]:
         return [place]
     found = sorted(path for path in place.iterdir() if path.suffix in CONFIGURATIONS)
     if not found:
-        rule = f"holds no configuration ({', '.join(CONFIGURATIONS)})."
+        rule = "holds no configuration (.json, .properties)."
         raise ConfigError([Problem("CONFIG", str(place), rule, "Name another folder, or a file.")])
     return found
 
