@@ -21,7 +21,7 @@ from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.converters.whole_records import RecordConverter, RecordDecoder
-from kafka_s3.formats.block_gzip.encoder import block_gzip_of
+from kafka_s3.formats.block_gzip.framing import block_gzip_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.registry.subjects import strategy_of

@@ -59,6 +59,6 @@ def test_every_recipe_is_valid_where_it_says_it_goes(recipe: str, tmp_path: Path
     if next(iter(given)).startswith("consumer.override."):
         found = validate({**BASE, "flush.size": "3", **given})
     else:
-        found = validate({**BASE, "flush.size": "3"}, worker=read_worker(worker))
-        assert all(key.startswith("consumer.override.") for key in read_worker(worker))
+        found = validate({**BASE, "flush.size": "3"}, worker=read_worker(worker).texts)
+        assert all(key.startswith("consumer.override.") for key in read_worker(worker).texts)
     assert (found.problems, found.warnings) == ((), ())

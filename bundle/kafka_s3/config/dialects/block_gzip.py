@@ -71,6 +71,7 @@ REPLACED: Final[Mapping[str, str]] = {
     "format.class": "format",
 }
 """Self-managed keys that this spelling does not have, and what it has instead."""
+PAD_WIDTH: Final = "filename.offset.zero.pad.width"
 TEXT_ONLY: Final = ("format.value.delimiter", "format.value.encoding", "format.key.delimiter", "format.key.encoding")
 ORIGINAL: Final = "com.deviantart.kafka_connect_s3.S3SinkConnector"
 SUCCESSOR: Final = "com.spredfast.kafka.connect.s3.sink.S3SinkConnector"
@@ -132,6 +133,9 @@ def _foreign(texts: Mapping[str, str]) -> Iterator[Problem]:
     for key, instead in REPLACED.items():
         if key in texts:
             yield Problem(key, None, "is not a key of the Block-GZIP spelling.", f"Use {instead}.")
+    if PAD_WIDTH in texts:
+        rule = "is not a key of the Block-GZIP spelling, whose names give partitions 5 digits and offsets 12."
+        yield Problem(PAD_WIDTH, None, rule, "Leave it out.")
 
 
 def _mismatched(texts: Mapping[str, str]) -> Iterator[Problem]:
