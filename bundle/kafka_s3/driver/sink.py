@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind
@@ -53,7 +53,7 @@ class Sink:
     store: ObjectStore
     log: CommitLog
     clock_ms: Callable[[], int]
-    followers: Sequence[Follower] = ()
+    followers: InitVar[Sequence[Follower]]
     group: Follower | None = None
     observer: Observer = field(default_factory=Silent)
     resume: Resume | None = None
@@ -65,9 +65,9 @@ class Sink:
     _mirrored: int = -1
     _registry_down_since: int | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, followers: Sequence[Follower]) -> None:
         """Topics are found when the sink is opened."""
-        self.committer = Committer(self.log, self._rewrite, self.followers, self.observer)
+        self.committer = Committer(self.log, self._rewrite, followers, self.observer)
         self.topics = Topics(self.behaviour, self.brokers, self.log, self.committer.commit, self.observer)
         if self.resume is not None:
             self.topics.resume = self.resume
@@ -289,7 +289,9 @@ class Sink:
             return
         self._abandon(reports)
         letters = [report.letter for report in reports if report.letter is not None]
-        for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS) and letters):
+        for reporter in (
+            follower for follower in self.committer.followers if isinstance(follower, REPORTERS) and letters
+        ):
             try:
                 reporter.send(letters)
             except SinkError as failed:  # what stops the sink is the record

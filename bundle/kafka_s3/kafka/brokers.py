@@ -24,6 +24,7 @@ from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from kafka_s3.config import librdkafka
+from kafka_s3.kafka.failures import unanswered
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message, Topic
@@ -297,9 +298,7 @@ class KafkaBrokers:
         if cause.retriable() or cause.code() in TRANSIENT:
             # after a broker's restart librdkafka's admin client may send the old leader epoch, or wait for its coordinator, for good
             self._admin = self._new_admin()
-            return KafkaUnavailable(
-                f"{text} Check kafka.bootstrap.servers and that the brokers can be reached from here."
-            )
+            return unanswered(text)
         return SourceError(f"{text} {CHECK}")
 
 
