@@ -48,7 +48,9 @@ def test_a_spark_that_is_not_tested_is_refused_with_those_that_are(
     installed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("kafka_s3.local.jars.version", lambda package: installed)
-    with pytest.raises(LocalServiceError, match=rf"pyspark {installed} is installed.*tested is Spark 4\.0: pip install"):
+    with pytest.raises(
+        LocalServiceError, match=rf"pyspark {installed} is installed.*tested is Spark 4\.0: pip install"
+    ):
         kafka_package()
 
 
@@ -60,9 +62,9 @@ def test_the_tested_sparks_are_those_that_the_extras_install() -> None:
         for requirement in map(Requirement, extras[extra])
     }
     for package in ("pyspark", "delta-spark"):
-        assert [minor for minor in ("3.5", "4.0", "4.1", "4.2", "4.3", "5.0") if f"{minor}.5" in bounds[package]] == list(
-            TESTED_SPARK
-        )
+        assert [
+            minor for minor in ("3.5", "4.0", "4.1", "4.2", "4.3", "5.0") if f"{minor}.5" in bounds[package]
+        ] == list(TESTED_SPARK)
 
 
 def test_a_folder_whose_filling_fails_never_appears(tmp_path: Path) -> None:
