@@ -120,6 +120,8 @@ class Sink:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
         now = self.clock_ms()
         self.topics.poll(now)
+        if self.open_states is not None:
+            self.open_states.advanced(self.partition_states, (), self.log.state)
         self.looked_ms = now
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
@@ -161,7 +163,7 @@ class Sink:
     @property
     def _keep(self) -> int | None:
         """The epoch under which tasks keep what they leave open, None where they do not."""
-        return None if self.open_states is None else self.log.state.epoch
+        return self.log.state.epoch if self.open_states is not None and self.open_states.keeps else None
 
     def _commit(self, reports: Sequence[TaskReport], started: int) -> None:
         """Commits the reports of a turn, in several entries where they have very many files."""
