@@ -7,19 +7,19 @@ dropped with one line that says why, and the tail is read again from the frontie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_s3.commit.state import LogState
 from kafka_s3.control.open_files import NotedFiles, note_open_files, noted_open_files
 from kafka_s3.driver.planner import PartitionState
-from kafka_s3.model.errors import StorageError, StorageUnavailable
+from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import drop_state
+from kafka_s3.task.open_state import drop_state, state_uploads
 
 
 @dataclass
@@ -129,10 +129,23 @@ class OpenStates:
 
     def _remove_others(self) -> None:
         """Removes the states that nobody goes on from, with their uploads."""
-        kept = set(self._noted.values())
+        kept = {_folder(key): key for key in self._noted.values()}
         for info in self.store.list(self.paths.open_states()):
-            if info.key not in kept:
-                drop_state(info.key, self.store)
+            key = kept.get(_folder(info.key))
+            if info.key != key:
+                drop_state(info.key, self.store, kept=self._uploads(key))
+
+    def _uploads(self, key: str | None) -> Collection[tuple[str, str]]:
+        """The uploads of a state, none where there is none."""
+        try:
+            return () if key is None else state_uploads(key, self.store)
+        except ObjectMissing:
+            return ()
+
+
+def _folder(key: str) -> str:
+    """Where the states of one topic-partition lie."""
+    return key.rpartition("/")[0]
 
 
 def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:
