@@ -10,7 +10,7 @@ from typing import Final
 from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.options.ours import STATE_PREFIX
-from kafka_s3.config.read import pairs
+from kafka_s3.config.read import CONFIGURATIONS, pairs
 from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import read_stored_config
@@ -51,7 +51,7 @@ class Target:
 
 def is_file(sink: str) -> bool:
     """Whether a configuration file is meant, and not a sink's name."""
-    return sink.endswith((".json", ".properties")) or Path(sink).is_file()
+    return sink.endswith(CONFIGURATIONS) or Path(sink).is_file()
 
 
 @composed(where=Where)

@@ -75,7 +75,7 @@ def demo(
     from kafka_s3.config.read import read_config
 
     out = Console()
-    sinks = {path: read_config(path) for path in (config or map(shipped, CONFIGS))} if records else {}
+    sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
     out.print("[bold]1[/] starting Kafka (KRaft, one node), S3 and a schema registry ...")
     with _services() as services:
         os.environ.update(services.s3.environment)

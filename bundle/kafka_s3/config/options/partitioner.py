@@ -8,6 +8,12 @@ from kafka_s3.config.classes import EXTRACTORS, PARTITIONERS, registered_partiti
 from kafka_s3.config.option import KnownClass, OneOf, Option, OptionGroup, Type
 
 _GROUP = OptionGroup.PARTITIONER
+SHORT_ZONES: Final = {
+    "PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "PT": "America/Los_Angeles", "CST": "America/Chicago",
+    "CDT": "America/Chicago", "EDT": "America/New_York", "ET": "America/New_York", "MDT": "America/Denver",
+    "BST": "Europe/London", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "AEST": "Australia/Sydney", "CEST": "Europe/Paris",
+}  # fmt: skip
+"""What is meant by abbreviations that are no zone ids."""
 
 ROWS: Final = (
     Option("partitioner.class", Type.CLASS, "io.confluent.connect.storage.partitioner.DefaultPartitioner",
