@@ -51,7 +51,7 @@ def dashboard(
     elif where.bucket:
         variables = {
             "KAFKA_S3_BUCKET": where.bucket, "KAFKA_S3_REGION": where.region, "KAFKA_S3_STATE_PREFIX": where.prefix,
-            "KAFKA_S3_STORE_URL": where.store_url or "",
+            "KAFKA_S3_STORE_URL": where.store_url or "", "KAFKA_S3_SERVICE_CREDENTIAL": where.service_credential or "",
             "KAFKA_S3_DASHBOARD_SINK": sink or "", "KAFKA_S3_DASHBOARD_CONFIG": "",
         }  # fmt: skip
     else:
