@@ -191,17 +191,28 @@ class Sink:
             raise
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Per topic-partition the records between the frontier and the newest known head."""
+        """Per topic-partition the records between the frontier and the newest known head; none for those that no broker answers for."""
         return {
             tp: max(partition_state.head - partition_state.frontier, 0)
             for tp, partition_state in self.partition_states.items()
+            if tp not in self.topics.silent
         }
 
     def _start(self) -> Start:
-        heads = self.brokers.heads(self.partition_states)
-        backlog = sum(max(head - self.partition_states[tp].frontier, 0) for tp, head in heads.items())
+        now, heads = self.clock_ms(), self.brokers.heads(self.partition_states)
+        lag = {tp: max(head - self.partition_states[tp].frontier, 0) for tp, head in heads.items()}
         state = self.log.state
-        return Start(self.behaviour.sink, state.epoch, state.version, state.totals, len(heads), backlog)
+        return Start(
+            self.behaviour.sink,
+            state.epoch,
+            state.version,
+            state.totals,
+            len(heads),
+            sum(lag.values()),
+            lag=lag,
+            looked_ms=now,
+            standing=self.topics.standing,
+        )
 
     def _tried(self, work: Callable[[], None]) -> bool:
         try:

@@ -109,7 +109,9 @@ def test_a_new_driver_drops_open_files_that_do_not_hold_and_says_why(happened: C
     world.sink.cycle()
     world.sink.drain(close=Reason.FLUSH_NOW)
 
-    assert told.texts == [f"orders-0: open files of an earlier task are not continued, because {WHY[happened]}; read again."]
+    assert told.texts == [
+        f"orders-0: open files of an earlier task are not continued, because {WHY[happened]}; read again."
+    ]
     assert sorted(number for found in world.numbers().values() for number in found) == list(range(9))
     assert not states(world)
     if happened not in {damaged, of_another_form, missing}:  # of what cannot be read the uploads are swept
