@@ -14,8 +14,7 @@ from kafka_s3.schemas.projection import NUMBERS, mismatch, parameters_fit, proje
 
 __all__ = [
     "SWITCHED", "VERSION_REQUIRED", "Compatibility", "SchemaDecision", "mismatch", "project", "project_table", "projection",
-    "schema_decision",
-    "unified",
+    "schema_decision", "unified",
 ]  # fmt: skip
 
 VERSION_REQUIRED: Final = "Schema version required for {mode} compatibility"
