@@ -55,13 +55,17 @@ def is_file(sink: str) -> bool:
 
 
 @composed(where=Where)
-def target_of(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
-    """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
+def named_target(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
+    """The sink of a configuration file, or of a name, whether or not the bucket holds anything of it."""
     if is_file(sink):
         settings = settings_of(Path(sink), worker, overrides)
-        target = Target(folder_of(settings), settings.name, sink)
-    else:
-        target = Target(where.folder(), sink, sink)
+        return Target(folder_of(settings), settings.name, sink)
+    return Target(where.folder(), sink, sink)
+
+
+@composed(target=named_target)
+def target_of(target: Target) -> Target:
+    """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
     target.place.known(target.name)
     return target
 

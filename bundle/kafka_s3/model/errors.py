@@ -8,6 +8,7 @@
     ├── SourceError            the operator of Kafka
     │   ├── OffsetsLost        records that must be read are no longer in Kafka
     │   ├── TopicRecreated     a topic was deleted and created again under its name
+    │   ├── EngineDied         a process of Spark died at its work; nothing of the batch was committed
     │   ├── UnreadableRecord   a client of Kafka has no form for a record; another attempt meets it again
     │   └── KafkaUnavailable   the brokers did not answer; worth another try
     ├── RegistryError          the operator of the schema registry: refused, not worth another try
@@ -78,6 +79,10 @@ class OffsetsLost(SourceError):
 
 class TopicRecreated(SourceError):
     """A topic was deleted and created again; its offsets mean other records now."""
+
+
+class EngineDied(SourceError):
+    """A process of Spark died at its work; nothing of the batch was committed."""
 
 
 class UnreadableRecord(SourceError):

@@ -9,7 +9,7 @@ from kafka_s3.control.open_files import noted_open_files
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import drop_state, state_uploads
+from kafka_s3.task.open_state import state_uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,11 @@ class KeptFiles:
                 yield info.key
 
     def remove(self, *, older_than_ms: int, now_ms: int) -> int:
-        """Removes overtaken states and ends their uploads; says how many there were. Raises StorageError."""
+        """Removes overtaken states; says how many there were. Raises StorageError.
+
+        Their uploads are judged with all others: a successor may go on with them, or an entry hold them that is not published yet.
+        """
         keys = list(self.overtaken(older_than_ms=older_than_ms, now_ms=now_ms))
         for key in keys:
-            drop_state(key, self.store)
+            self.store.delete(key)
         return len(keys)

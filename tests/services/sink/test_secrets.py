@@ -18,7 +18,7 @@ from kafka_s3.config.masking import masking
 from kafka_s3.config.option import Type, sensitive
 from kafka_s3.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD_OPTIONS, OPTIONS
 from kafka_s3.config.validate import resolved, validate
-from kafka_s3.control.heartbeat import HeartbeatWriter, beating
+from kafka_s3.control.heartbeat_writer import HeartbeatWriter, beating
 from kafka_s3.driver.runner import run_available_now, waiting
 from kafka_s3.driver.sink import Sink
 from kafka_s3.model.clock import now_ms

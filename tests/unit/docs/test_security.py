@@ -1,4 +1,4 @@
-"""Do the policies and recipes of docs/security.md say what the product needs, and no more?"""
+"""Do the policies and recipes of docs/security.md and docs/logins.md say what the product needs, and no more?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.support.repository import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 POLICIES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
-RECIPES = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
+LOGINS = (ROOT / "docs" / "logins.md").read_text(encoding="utf-8")
+RECIPES = re.findall(r"```properties\n(.*?)```", PAGE + LOGINS, re.DOTALL)
 NEVER = {"s3:DeleteBucket", "s3:PutBucketPolicy", "s3:*", "*"}
 
 

@@ -94,7 +94,7 @@ def played(
     batch_size: int = 10_000,
 ) -> Any:
     """The objects, and what the log says of them, after all steps and a flush."""
-    more = {"tail.state.enable": "true", "tail.read.records": "1"} if kept else {"tail.check.interval.ms": "100000000"}
+    more = {"tail.read.records": "1"} if kept else {"tail.state.enable": "false", "tail.check.interval.ms": "100000000"}
     world = World({**config, **more}, batch_size=batch_size)
     world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=part_size)
     start(world, task_records)
@@ -213,7 +213,6 @@ def test_each_record_is_read_once() -> None:
         {
             "rotate.schedule.interval.ms": "3600000",
             "timezone": "UTC",
-            "tail.state.enable": "true",
             "tail.read.records": "50",
         }
     )
@@ -243,7 +242,3 @@ class Reads:
 
     def warned(self, text: str) -> None:
         raise AssertionError(text)
-
-
-def replace_round(read: list[int]) -> Reads:
-    return Reads(read)

@@ -59,9 +59,15 @@ ROWS: Final = (
            "network (serverless compute).", _GROUP, valid=OneOf(("executors", "driver"))),
     Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink says in the bucket how it is; after three intervals "
            "without a word it counts as stale.", _GROUP, valid=Range(100)),
+    Option("health.lag.max.records", _LONG, "0", "A sink whose lag is larger, or unknown, is told as DEGRADED by status, check, list and "
+           "dashboard; 0 is off.", _GROUP, valid=Range(0)),
+    Option("health.delay.max.ms", _LONG, "0", "So old may 95 % of the records of a commit be when it is made; with older ones the sink is "
+           "told as DEGRADED. 0 is off.", _GROUP, valid=Range(0)),
+    Option("health.deadletter.max.ratio", _TEXT, "0.05", "Share of the records of the last hour that may become dead letters; with more "
+           "the sink is told as DEGRADED, and goes on. 1 is off.", _GROUP, valid=Ratio()),
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
-    Option("tail.state.enable", _FLAG, "false", "Keep open files in the bucket between two tasks, so that each record is read once. "
+    Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
            "Without it the open tail is read again from Kafka.", _GROUP),
     Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
            "is off.", _GROUP, valid=Range(0)),
