@@ -13,8 +13,8 @@ from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType, in_order
 from kafka_s3.schemas.projection import NUMBERS, mismatch, parameters_fit, project, project_table, projection
 
 __all__ = [
-    "SWITCHED", "VERSION_REQUIRED", "Compatibility", "SchemaDecision", "mismatch", "project", "project_table", "projection", "schema_decision",
-    "unified",
+    "SWITCHED", "VERSION_REQUIRED", "Compatibility", "SchemaDecision", "mismatch", "project", "project_table", "projection",
+    "schema_decision", "unified",
 ]  # fmt: skip
 
 VERSION_REQUIRED: Final = "Schema version required for {mode} compatibility"
