@@ -19,7 +19,8 @@ from kafka_s3.delta.columns import Evolution, Mode
 from kafka_s3.driver.planner import Readiness
 from kafka_s3.model.files import Reason
 from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
-from kafka_s3.naming.joda import BucketNames, Pattern, zone
+from kafka_s3.naming.joda import Pattern, zone
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.naming.keys import Naming, ObjectNames, OfTopic
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.schemas.compatibility import Compatibility
