@@ -9,7 +9,8 @@ from typing import Final
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.settings import Settings
 from kafka_s3.java.simple_dates import SimpleDates
-from kafka_s3.naming.joda import BucketNames, Pattern, zone
+from kafka_s3.naming.joda import Pattern, zone
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.task.directories import Affix, SchemaDirectory, TombstoneDirectory
 from kafka_s3.task.partitioners import (
     DefaultPartitioner,
