@@ -7,19 +7,19 @@ dropped with one line that says why, and the tail is read again from the frontie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_s3.commit.state import LogState
 from kafka_s3.control.open_files import NotedFiles, note_open_files, noted_open_files
 from kafka_s3.driver.planner import PartitionState
-from kafka_s3.model.errors import StorageError, StorageUnavailable
+from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import drop_state
+from kafka_s3.task.open_state import drop_state, state_uploads
 
 
 @dataclass
@@ -86,10 +86,10 @@ class OpenStates:
             self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
 
     def abandoned(self, reports: Sequence[TaskReport]) -> None:
-        """Removes the states of reports that will not be committed, with their uploads. Raises StorageError."""
+        """Removes the states of reports that will not be committed, with the uploads that they began. Raises StorageError."""
         for report in reports:
             if report.state is not None:
-                drop_state(report.state.key, self.store)
+                drop_state(report.state.key, self.store, self._uploads(self._noted.get(report.topic_partition)))
 
     def _may_delete(self) -> bool:
         """Tries it on an object that is not there. Raises StorageUnavailable."""
@@ -128,11 +128,20 @@ class OpenStates:
         self.observer.warned(f"{tp}: open files of an earlier task are not continued, because {why}; read again.")
 
     def _remove_others(self) -> None:
-        """Removes the states that nobody goes on from, with their uploads."""
+        """Removes the states that nobody goes on from, with the uploads that no other goes on with."""
         kept = set(self._noted.values())
-        for info in self.store.list(self.paths.open_states()):
-            if info.key not in kept:
-                drop_state(info.key, self.store)
+        others = [info.key for info in self.store.list(self.paths.open_states()) if info.key not in kept]
+        if others:
+            spared = {upload for key in kept for upload in self._uploads(key)}
+            for key in others:
+                drop_state(key, self.store, spared)
+
+    def _uploads(self, key: str | None) -> Collection[tuple[str, str]]:
+        """The uploads (key, id) with which a state goes on; none where it is gone."""
+        try:
+            return state_uploads(key, self.store) if key is not None else ()
+        except ObjectMissing:
+            return ()
 
 
 def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:

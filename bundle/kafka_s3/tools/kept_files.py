@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from kafka_s3.control.open_files import noted_open_files
@@ -42,6 +42,13 @@ class KeptFiles:
     def remove(self, *, older_than_ms: int, now_ms: int) -> int:
         """Removes overtaken states and ends their uploads; says how many there were. Raises StorageError."""
         keys = list(self.overtaken(older_than_ms=older_than_ms, now_ms=now_ms))
+        return self._dropped(keys, self.uploads(younger_than_ms=older_than_ms, now_ms=now_ms) if keys else ())
+
+    def remove_all(self) -> int:
+        """Removes every state of a sink that nobody runs, and ends their uploads; says how many there were. Raises StorageError."""
+        return self._dropped([info.key for info in self.store.list(self.paths.open_states())])
+
+    def _dropped(self, keys: Collection[str], spared: Collection[tuple[str, str]] = ()) -> int:
         for key in keys:
-            drop_state(key, self.store)
+            drop_state(key, self.store, spared)
         return len(keys)

@@ -195,7 +195,9 @@ class TwoDrivers(RuleBasedStateMachine):
 
     def lasting(self) -> dict[str, bytes]:
         """The objects but for open files: of a driver that was overtaken one state may be left, and the hint may be its own."""
-        return {key: data for key, data in self.world.store.objects.items() if not key.startswith(f"{STATE}orders/open")}
+        return {
+            key: data for key, data in self.world.store.objects.items() if not key.startswith(f"{STATE}orders/open")
+        }
 
     @precondition(lambda self: self.drivers[0] is not None)
     @rule(index=st.sampled_from([0, 1]), dies=st.booleans())
