@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.model.errors import StorageError
+from kafka_s3.model.errors import Fenced, StorageError
 from kafka_s3.model.files import Reason
 from kafka_s3.storage.faults import Fault, Moment, raising
 from kafka_s3.task.open_state import MAGIC
@@ -182,4 +182,21 @@ def test_a_driver_that_dies_when_it_notes_open_files_leaves_them_to_the_next(mom
     assert not told.texts
     assert list(world.numbers().values()) == [list(range(9))]
     assert not states(world)
+    assert not world.store.uploads
+
+
+def test_a_driver_that_was_overtaken_learns_it_with_its_next_open_files_and_harms_nothing() -> None:
+    world = world_with_open_files()
+    overtaken, told = world.sink, Warnings()
+    world.start(observer=told)
+    world.add(range(4, 9))
+    before = dict(world.store.objects)
+    with pytest.raises(Fenced, match="written by another driver"):
+        overtaken.cycle()
+    assert world.store.objects == before
+
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert not told.texts
+    assert list(world.numbers().values()) == [list(range(9))]
     assert not world.store.uploads
