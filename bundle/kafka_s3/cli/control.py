@@ -44,6 +44,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.kept_files import KeptFiles
 from kafka_s3.tools.positions import written_ago
 from kafka_s3.wiring.sink_folder import folder_of
 
@@ -170,7 +171,7 @@ def delete(
             "group stands, or anew, and may write records a second time. Data and dead letter files stay."
         )
         confirm(None if yes else f"Delete {len(keys)} objects of {target.place}{target.name}/?")
-    removed = 0
+    removed = KeptFiles(target.store, target.paths).remove_all() if with_log else 0
     for key in keys:
         removed += target.store.head(key) is not None
         target.store.delete(key)
@@ -211,7 +212,7 @@ def _log_keys(target: Target) -> list[str]:
             f"Entry {log.state.version} of {target.name} was written {age(ago)} ago, and no heartbeat says that its driver has ended. Stop "
             f"it, and delete the log when it has been quiet for {age(QUIET_MS)}."
         )
-    folders = ("checkpoints/", "commits/", "published/", "followers/", "open/", "open-files.json")
+    folders = ("checkpoints/", "commits/", "published/", "followers/", "open-files.json")
     found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
     return [key for keys in found for key in reversed(keys)]
 
