@@ -48,6 +48,7 @@ COMMANDS: Final = tuple(
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
         ("dashboard", "dashboard:dashboard",
          "Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."),
+        ("ddl", "ddl:ddl", "Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."),
         ("delta", "delta:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
     )
 )  # fmt: skip

@@ -30,6 +30,7 @@ from kafka_s3.config.options.table import OPTIONS, option_of, presentable, simil
 from kafka_s3.config.read import read_config
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
 from kafka_s3.config.rules import clients as rules_clients
+from kafka_s3.config.rules import columns as rules_columns
 from kafka_s3.config.rules import delivery as rules_delivery
 from kafka_s3.config.rules import delta as rules_delta
 from kafka_s3.config.rules import forms as rules_forms
@@ -59,6 +60,7 @@ WARNINGS: Final = (
     *rules_delivery.WARNINGS,
     *rules_objects.WARNINGS,
     *rules_timestamps.WARNINGS,
+    *rules_columns.WARNINGS,
     *rules_records.WARNINGS,
     *rules_clients.WARNINGS,
     *rules_keys.WARNINGS,

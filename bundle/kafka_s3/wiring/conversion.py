@@ -24,10 +24,10 @@ from kafka_s3.converters.whole_records import RecordConverter, RecordDecoder
 from kafka_s3.formats.block_gzip.framing import block_gzip_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.registry.subjects import strategy_of
+from kafka_s3.registry.subjects import SubjectNameStrategy, strategy_of, subject
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.compatibility import Compatibility
-from kafka_s3.schemas.connect import read_schema
+from kafka_s3.schemas.connect import ConnectSchema, read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
 from kafka_s3.transforms.classes import chain_of, read_by_transforms
 from kafka_s3.transforms.whole_records import TransformedRecords
@@ -111,6 +111,19 @@ def names_schemas(settings: Settings) -> bool:
     return settings.text("value.converter") in REGISTRY_CONVERTERS
 
 
+def latest_value_schema(settings: Settings, topic: str) -> ConnectSchema | None:
+    """The schema of a topic's values by the newest version of its subject, None where the subject depends on the record.
+
+    Raises UnknownSchema, RegistryUnavailable, RegistryError, SchemaError.
+    """
+    catalog = _catalog(settings, Role.VALUE)
+    if catalog.strategy is not SubjectNameStrategy.TOPIC:
+        return None
+    version, registered = catalog.registry.latest(subject(catalog.strategy, topic, None, role=Role.VALUE))
+    first = (0,) if catalog.language is Language.PROTOBUF else ()
+    return catalog.make(registered, first, version).schema
+
+
 def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeConverter:
     if settings.text("format.class") == BLOCK_GZIP_FORMAT and settings.text("block.gzip.dialect") != "original":
         return _raw_or_empty
@@ -148,7 +161,7 @@ def _converter(settings: Settings, role: Role, fields: frozenset[str] | None = N
             return lambda topic: JsonEnvelope() if envelope else JsonValues()
 
 
-def _catalog(settings: Settings, role: Role, fields: frozenset[str] | None) -> SchemaCatalog:
+def _catalog(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> SchemaCatalog:
     from kafka_s3.registry.client import RegistryClient
 
     converter = SIDES[role]
