@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, REGISTRY_CONVERTERS
-from kafka_s3.config.registry import registry_options
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, CONFLUENT_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.converters.converter import Converter
 from kafka_s3.converters.header_converters import header_reader
@@ -30,6 +29,7 @@ from kafka_s3.schemas.connect import read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
 from kafka_s3.transforms.classes import chain_of, read_by_transforms
 from kafka_s3.transforms.whole_records import TransformedRecords
+from kafka_s3.wiring.registries import COMPONENTS, framing_of, registry_of
 
 MakeConverter: TypeAlias = Callable[[str], Converter]
 SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
@@ -107,7 +107,7 @@ def _infers_tables(settings: Settings) -> bool:
 
 def names_schemas(settings: Settings) -> bool:
     """Whether a record's headers may name its schema (SEMANTICS A11)."""
-    return settings.text("value.converter") in REGISTRY_CONVERTERS
+    return settings.text("value.converter") in CONFLUENT_CONVERTERS
 
 
 def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeConverter:
@@ -140,23 +140,24 @@ def _converter(settings: Settings, role: Role) -> MakeConverter:
 
 
 def _catalog(settings: Settings, role: Role) -> SchemaCatalog:
-    from kafka_s3.registry.client import RegistryClient
-
     converter = SIDES[role]
     language, make = _language(settings, converter)
+    registry, _ = registry_of(settings, converter)
     return SchemaCatalog(
-        RegistryClient(registry_options(settings, converter)),
+        registry,
         language,
         strategy_of(settings.text(f"{converter}.{role}.subject.name.strategy")),
         make,
         settings.number(f"{converter}.schemas.cache.config"),
+        framing_of(settings, converter),
+        COMPONENTS.get(settings.text(converter), ""),
     )
 
 
 def _language(settings: Settings, converter: str) -> tuple[Language, MakeDecoder]:
     """The schema language of a converter, and what decodes it. A language's packages are imported where it is used."""
     match settings.text(converter):
-        case "avro":
+        case "avro" | "glue_avro" | "apicurio_avro":
             from kafka_s3.converters.avro import AvroPayloads
 
             options = AvroOptions(
