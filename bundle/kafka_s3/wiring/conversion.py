@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, REGISTRY_CONVERTERS
-from kafka_s3.config.registry import registry_options
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, CONFLUENT_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.converters.converter import Converter
 from kafka_s3.converters.header_converters import header_reader
@@ -31,6 +30,7 @@ from kafka_s3.schemas.connect import ConnectSchema, read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
 from kafka_s3.transforms.classes import chain_of, read_by_transforms
 from kafka_s3.transforms.whole_records import TransformedRecords
+from kafka_s3.wiring.registries import COMPONENTS, framing_of, registry_of
 
 MakeConverter: TypeAlias = Callable[[str], Converter]
 SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
@@ -108,18 +108,21 @@ def _infers_tables(settings: Settings) -> bool:
 
 def names_schemas(settings: Settings) -> bool:
     """Whether a record's headers may name its schema (SEMANTICS A11)."""
-    return settings.text("value.converter") in REGISTRY_CONVERTERS
+    return settings.text("value.converter") in CONFLUENT_CONVERTERS
 
 
 def latest_value_schema(settings: Settings, topic: str) -> ConnectSchema | None:
-    """The schema of a topic's values by the newest version of its subject, None where the subject depends on the record.
+    """The schema of a topic's values by the newest version of its subject, None where the subject depends on the record,
+    or the registry has no subjects.
 
     Raises UnknownSchema, RegistryUnavailable, RegistryError, SchemaError.
     """
-    catalog = _catalog(settings, Role.VALUE)
-    if catalog.strategy is not SubjectNameStrategy.TOPIC:
+    from kafka_s3.registry.client import RegistryClient
+
+    catalog, registry = _catalog(settings, Role.VALUE), registry_of(settings, SIDES[Role.VALUE])[0]
+    if catalog.strategy is not SubjectNameStrategy.TOPIC or not isinstance(registry, RegistryClient):
         return None
-    version, registered = catalog.registry.latest(subject(catalog.strategy, topic, None, role=Role.VALUE))
+    version, registered = registry.latest(subject(catalog.strategy, topic, None, role=Role.VALUE))
     first = (0,) if catalog.language is Language.PROTOBUF else ()
     return catalog.make(registered, first, version).schema
 
@@ -162,16 +165,17 @@ def _converter(settings: Settings, role: Role, fields: frozenset[str] | None = N
 
 
 def _catalog(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> SchemaCatalog:
-    from kafka_s3.registry.client import RegistryClient
-
     converter = SIDES[role]
     language, make = _language(settings, converter, fields)
+    registry, _ = registry_of(settings, converter)
     return SchemaCatalog(
-        RegistryClient(registry_options(settings, converter)),
+        registry,
         language,
         strategy_of(settings.text(f"{converter}.{role}.subject.name.strategy")),
         make,
         settings.number(f"{converter}.schemas.cache.config"),
+        framing_of(settings, converter),
+        COMPONENTS.get(settings.text(converter), ""),
     )
 
 
@@ -181,7 +185,7 @@ def _language(settings: Settings, converter: str, fields: frozenset[str] | None)
     A language's packages are imported where it is used.
     """
     match settings.text(converter):
-        case "avro":
+        case "avro" | "glue_avro" | "apicurio_avro":
             from kafka_s3.converters.avro import AvroPayloads
 
             options = AvroOptions(
