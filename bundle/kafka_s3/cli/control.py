@@ -204,7 +204,7 @@ def _log_keys(target: Target, heartbeat: Heartbeat | None) -> list[str]:
     state = log.load()
     if heartbeat is None or not heartbeat.ended or heartbeat.epoch < state.epoch:
         _check_quiet(target, log)
-    folders = ("checkpoints/", "commits/", "published/", "followers/", "open/", "open-files.json")
+    folders = ("checkpoints/", "commits/", "published/", "again/", "followers/", "open/", "open-files.json")
     found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
     return [key for keys in found for key in reversed(keys)]
 
