@@ -8,7 +8,7 @@ from typing import Final
 
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.config.option import INT_MAX, Value
-from kafka_s3.config.rules.rule import is_time_partitioner, problem
+from kafka_s3.config.rules.rule import problem, rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import Problem
 
@@ -16,7 +16,7 @@ NO_COUNT: Final = INT_MAX
 """The flush.size in effect where only other rules close files."""
 ROTATION_KEYS: Final = (
     "flush.size", "flush.bytes", "flush.idle.ms", "rotate.interval.ms", "rotate.schedule.interval.ms", "partitioner.class",
-    "s3.part.size", "compatibility.strict", "format.class",
+    "s3.part.size", "compatibility.strict", "format.class", "timestamp.extractor",
 )  # fmt: skip
 
 
@@ -93,7 +93,7 @@ def _rotation(settings: Settings) -> Derivation:
 
 
 def _closes_otherwise(settings: Settings) -> bool:
-    by_time = settings.number("rotate.interval.ms") > 0 and is_time_partitioner(settings)
+    by_time = settings.number("rotate.interval.ms") > 0 and rotates_by_time(settings)
     return by_time or any(
         settings.number(key) > 0 for key in ("rotate.schedule.interval.ms", "flush.bytes", "flush.idle.ms")
     )

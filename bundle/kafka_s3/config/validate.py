@@ -29,6 +29,7 @@ from kafka_s3.config.rules import delivery as rules_delivery
 from kafka_s3.config.rules import delta as rules_delta
 from kafka_s3.config.rules import keys as rules_keys
 from kafka_s3.config.rules import objects as rules_objects
+from kafka_s3.config.rules import partitioners as rules_partitioners
 from kafka_s3.config.rules import records as rules_records
 from kafka_s3.config.rules import timestamps as rules_timestamps
 from kafka_s3.config.rules import transforms as rules_transforms
@@ -41,6 +42,7 @@ from kafka_s3.model.secret import MASK
 PROBLEMS: Final = (
     *rules_delivery.PROBLEMS,
     *rules_objects.PROBLEMS,
+    *rules_partitioners.PROBLEMS,
     *rules_timestamps.PROBLEMS,
     *rules_records.PROBLEMS,
     *rules_clients.PROBLEMS,
@@ -51,6 +53,7 @@ PROBLEMS: Final = (
 WARNINGS: Final = (
     *rules_delivery.WARNINGS,
     *rules_objects.WARNINGS,
+    *rules_partitioners.WARNINGS,
     *rules_timestamps.WARNINGS,
     *rules_records.WARNINGS,
     *rules_clients.WARNINGS,
