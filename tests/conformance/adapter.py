@@ -198,7 +198,7 @@ def wire_format(vector: dict[str, Any]) -> dict[str, Any]:
 
 def transforms(vector: dict[str, Any]) -> dict[str, Any]:
     base = {
-        "name": "s", "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "t", "s3.bucket.name": "b",
+        "name": "s", "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "t", "s3.bucket.name": "bucket",
         "storage.class": "io.confluent.connect.s3.storage.S3Storage", "flush.size": "1",
         "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",

@@ -134,9 +134,9 @@ def pause(target: Target, timeout: Timeout = 60) -> None:
 @composed(target=target_of)
 def resume(target: Target, timeout: Timeout = 60) -> None:
     """Let a paused sink go on where it stands."""
-    _check_not_overtaken(target)
+    check_not_overtaken(target)
     _set(target, ask_resume, timeout, phase=Phase.RUNNING)
-    _check_not_overtaken(target)
+    check_not_overtaken(target)
 
 
 @composed(target=target_of)
@@ -217,10 +217,10 @@ def _set(
     say(f"Sink {target.name} is {word}.")
 
 
-def _check_not_overtaken(target: Target) -> None:
+def check_not_overtaken(target: Target) -> None:
     """Raises NotAnswered where the process that beats is not the one that may write: it ends as fenced when it goes on."""
     beat, log = target.heartbeat(), CommitLog(target.store, target.paths, clock_ms=now_ms)
-    if beat is None or not beat.alive(now_ms()) or beat.epoch >= log.load().epoch:
+    if beat is None or not beat.alive(now_ms()) or not 0 < beat.epoch < log.load().epoch:
         return
     raise NotAnswered(
         f"Sink {target.name}: {process_of(beat)}, has been overtaken, and ends as fenced when it goes on (its epoch is {beat.epoch}, the "

@@ -164,7 +164,7 @@ def test_a_configuration_with_any_secret_key_is_checked_without_showing_it(key: 
         "topics": "t",
         "flush.size": "3",
         "kafka.bootstrap.servers": "k:9092",
-        "s3.bucket.name": "b",
+        "s3.bucket.name": "bucket",
     }
     path = tmp_path / "sink.json"
     path.write_text(json.dumps({**BASE, **base, key: "canary-any-0123", f"{key}x": "canary-near-4567"}))

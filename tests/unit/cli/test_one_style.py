@@ -99,7 +99,7 @@ def test_a_table_that_is_too_wide_for_the_terminal_becomes_a_block_for_each_row(
     assert "│" in printed(table, 60)
     assert [line.rstrip() for line in printed(table, 40).splitlines()] == [
         "Positions",
-        f"topic                   {'orders' * 4}",
+        f"{'topic':<23}  {'orders' * 4}",
         "  a long name of a column  1,234",
         "  another one of them",
     ]
