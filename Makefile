@@ -10,6 +10,8 @@ CONFORMANCE_ARGS ?=
 PYTEST_ARGS ?=
 TEST_PROCESSES ?= 3
 BENCHMARKS ?= tests/benchmarks/test_paths.py tests/benchmarks/test_transforms.py
+# Tests start hundreds of processes, and each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
