@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.converters.json_members import ESCAPED, FALSE, FRACTION, NESTED, NULL, TEXT, TRUE, WHOLE
+from kafka_s3.converters.json_kinds import ESCAPED, FALSE, FRACTION, NESTED, NULL, TEXT, TRUE, WHOLE
 from kafka_s3.records.compiling import byte_at, compiled, word_at
 from kafka_s3.records.utf8_loops import ODD, behind_sequence
 

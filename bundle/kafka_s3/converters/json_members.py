@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-MISSING, NULL, TRUE, FALSE, WHOLE, FRACTION, TEXT, ESCAPED, NESTED = range(9)
-"""What a member is: not there, a literal, a number without or with fraction or exponent, a string without or with escapes, or more."""
+from kafka_s3.converters.json_kinds import FALSE, FRACTION, NULL, TEXT, TRUE, WHOLE
 
 
 class Members:
