@@ -82,7 +82,7 @@ class Scene:
     @cached_property
     def health(self) -> SinkHealth | None:
         """The state of the sink."""
-        return health(self.snapshot.known, self.now_ms) if self.snapshot.known else None
+        return health(self.snapshot.known) if self.snapshot.known else None
 
     @cached_property
     def stored(self) -> StoredConfig | str | None:

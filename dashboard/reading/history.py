@@ -112,7 +112,7 @@ class History:
         self._recognise()
         if self._damage:
             self._ahead.forget()  # somebody may have restored an entry
-        known = known_of(self._ahead, self._paths)
+        known = known_of(self._ahead, self._paths, seen_ms=self._clock_ms())
         top = known.log.version if known.log is not None else self._listed_top()
         if top < self._top:
             self._forget()

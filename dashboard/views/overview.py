@@ -68,12 +68,12 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
 def _sinks(scene: Scene) -> None:
     rows = []
     for known in scene.sight.sinks:
-        judged = health(known, scene.now_ms)
+        judged = health(known)
         rows.append(
             (
                 known.name,
                 str(judged.state),
-                known.lag,
+                known.lag.records,
                 NO_TIME if not known.last_commit else _ms(known.last_commit),
                 judged.reason,
             )

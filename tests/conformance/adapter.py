@@ -19,7 +19,8 @@ from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.errors import ConfigError, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.joda import BucketNames, Pattern, parse_timestamp, zone
+from kafka_s3.naming.joda import Pattern, parse_timestamp, zone
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.naming.schedule import next_rotation
 from kafka_s3.registry.subjects import subject
 from kafka_s3.registry.wire_format import MessageIndexes, framed, payloads
@@ -198,7 +199,7 @@ def wire_format(vector: dict[str, Any]) -> dict[str, Any]:
 
 def transforms(vector: dict[str, Any]) -> dict[str, Any]:
     base = {
-        "name": "s", "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "t", "s3.bucket.name": "b",
+        "name": "s", "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "t", "s3.bucket.name": "bucket",
         "storage.class": "io.confluent.connect.s3.storage.S3Storage", "flush.size": "1",
         "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",

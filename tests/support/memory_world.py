@@ -38,7 +38,10 @@ BASE = {
 
 
 def settings_of(config: dict[str, str]) -> Settings:
-    return resolved(validate({**BASE, **config}).usable())
+    """A blank value takes a key of the base away."""
+    return resolved(
+        validate({key: text for key, text in {**BASE, **config}.items() if text or key not in BASE}).usable()
+    )
 
 
 class World:

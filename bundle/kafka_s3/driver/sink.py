@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind
@@ -53,7 +53,7 @@ class Sink:
     store: ObjectStore
     log: CommitLog
     clock_ms: Callable[[], int]
-    followers: Sequence[Follower] = ()
+    followers: InitVar[Sequence[Follower]]
     group: Follower | None = None
     observer: Observer = field(default_factory=Silent)
     resume: Resume | None = None
@@ -65,9 +65,9 @@ class Sink:
     _mirrored: int = -1
     _registry_down_since: int | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, followers: Sequence[Follower]) -> None:
         """Topics are found when the sink is opened."""
-        self.committer = Committer(self.log, self._rewrite, self.followers, self.observer)
+        self.committer = Committer(self.log, self._rewrite, followers, self.observer)
         self.topics = Topics(self.behaviour, self.brokers, self.log, self.committer.commit, self.observer)
         if self.resume is not None:
             self.topics.resume = self.resume
@@ -195,17 +195,28 @@ class Sink:
             raise
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Per topic-partition the records between the frontier and the newest known head."""
+        """Per topic-partition the records between the frontier and the newest known head; none for those that no broker answers for."""
         return {
             tp: max(partition_state.head - partition_state.frontier, 0)
             for tp, partition_state in self.partition_states.items()
+            if tp not in self.topics.silent
         }
 
     def _start(self) -> Start:
-        heads = self.brokers.heads(self.partition_states)
-        backlog = sum(max(head - self.partition_states[tp].frontier, 0) for tp, head in heads.items())
+        now, heads = self.clock_ms(), self.brokers.heads(self.partition_states)
+        lag = {tp: max(head - self.partition_states[tp].frontier, 0) for tp, head in heads.items()}
         state = self.log.state
-        return Start(self.behaviour.sink, state.epoch, state.version, state.totals, len(heads), backlog)
+        return Start(
+            self.behaviour.sink,
+            state.epoch,
+            state.version,
+            state.totals,
+            len(heads),
+            sum(lag.values()),
+            lag=lag,
+            looked_ms=now,
+            standing=self.topics.standing,
+        )
 
     def _tried(self, work: Callable[[], None]) -> bool:
         try:
@@ -295,7 +306,9 @@ class Sink:
             return
         self._abandon(reports)
         letters = [report.letter for report in reports if report.letter is not None]
-        for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS) and letters):
+        for reporter in (
+            follower for follower in self.committer.followers if isinstance(follower, REPORTERS) and letters
+        ):
             try:
                 reporter.send(letters)
             except SinkError as failed:  # what stops the sink is the record

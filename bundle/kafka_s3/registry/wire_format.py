@@ -82,6 +82,8 @@ class Framed:
     @property
     def distinct(self) -> list[tuple[SchemaName, Longs, Longs]]:
         """Name, rows and starts of all records of one schema, schemas in order of their first record."""
+        if len(self.names) == 1 and len(self.codes):
+            return [(self.names[0], self.rows, self.starts)]
         order = np.argsort(self.codes, kind="stable")
         return self._pick(np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1))
 
@@ -95,6 +97,9 @@ def framed(values: pa.Array, *, headers: pa.Array | Sequence[bytes | None] | Non
     `headers` holds each record's schema id header (see `schema_id_headers`), None where it has none; a header goes before the bytes.
     """
     values = _binary(values)
+    if headers is None and indexes is MessageIndexes.ABSENT and (name := _only_name(values)) is not None:
+        count, none = len(values), np.zeros(0, np.int64)
+        return Framed([name], np.zeros(count, np.int64), np.arange(count), np.full(count, ID_PREFIX), [], none)
     prefixes = _prefixes(values, indexes)
     if headers is not None:
         given = _binary(headers if isinstance(headers, pa.Array) else pa.array(headers, pa.binary()))
@@ -111,6 +116,16 @@ def framed(values: pa.Array, *, headers: pa.Array | Sequence[bytes | None] | Non
         failures=[(int(row), FAILURES[prefixes.errors[row]]) for row in failed],
         nulls=np.flatnonzero(~valid),
     )
+
+
+def _only_name(values: pa.Array) -> SchemaName | None:
+    """The id that all records name, which is the usual case; None where not all do."""
+    data, starts, stops = _layout(values)
+    if not len(values) or values.null_count or (stops - starts).min() < ID_PREFIX or data[starts[0]]:
+        return None
+    if any((data[starts + place] != data[starts[0] + place]).any() for place in range(ID_PREFIX)):
+        return None
+    return _name(False, 0, int(_number(data, starts[:1] + 1, 4)[0]), (), follow=MessageIndexes.ABSENT)
 
 
 def schema_id_headers(headers: pa.Array, role: Role) -> pa.Array | None:
@@ -139,10 +154,10 @@ def payloads(values: pa.Array, rows: Longs, starts: Longs) -> pa.Array:
 
 def _without_prefix(values: pa.Array, starts: Longs) -> pa.Array:
     """Nearly always all prefixes are of one length, which Arrow cuts off at once."""
-    lengths = np.unique(starts)
-    if len(lengths) <= 1:
+    if not len(starts) or (starts == starts[0]).all():
         # pc.binary_slice without an end fails or takes 20 times as long
-        return pc.binary_replace_slice(values, 0, int(lengths[0]), b"") if lengths.any() else values
+        return pc.binary_replace_slice(values, 0, int(starts[0]), b"") if starts.any() else values
+    lengths = np.unique(starts)
     parts = [np.flatnonzero(starts == length) for length in lengths]
     cut = [_without_prefix(values.take(pa.array(part)), starts[part]) for part in parts]
     return pa.concat_arrays(cut).take(pa.array(np.argsort(np.concatenate(parts))))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafka_s3.control.open_files import noted_open_files
@@ -40,15 +40,18 @@ class KeptFiles:
                 yield info.key
 
     def remove(self, *, older_than_ms: int, now_ms: int) -> int:
-        """Removes overtaken states and ends their uploads; says how many there were. Raises StorageError."""
+        """Removes overtaken states; says how many there were. Raises StorageError.
+
+        Their uploads are judged with all others: a successor may go on with them, or an entry hold them that is not published yet.
+        """
         keys = list(self.overtaken(older_than_ms=older_than_ms, now_ms=now_ms))
-        return self._dropped(keys, self.uploads(younger_than_ms=older_than_ms, now_ms=now_ms) if keys else ())
+        for key in keys:
+            self.store.delete(key)
+        return len(keys)
 
     def remove_all(self) -> int:
         """Removes every state of a sink that nobody runs, and ends their uploads; says how many there were. Raises StorageError."""
-        return self._dropped([info.key for info in self.store.list(self.paths.open_states())])
-
-    def _dropped(self, keys: Collection[str], spared: Collection[tuple[str, str]] = ()) -> int:
+        keys = [info.key for info in self.store.list(self.paths.open_states())]
         for key in keys:
-            drop_state(key, self.store, spared)
+            drop_state(key, self.store)
         return len(keys)

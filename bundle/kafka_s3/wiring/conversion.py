@@ -21,11 +21,12 @@ from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.converters.whole_records import RecordConverter, RecordDecoder
-from kafka_s3.formats.block_gzip.encoder import block_gzip_of
+from kafka_s3.formats.block_gzip.framing import block_gzip_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.registry.subjects import strategy_of
 from kafka_s3.schemas.avro_types import AvroOptions
+from kafka_s3.schemas.compatibility import Compatibility
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
 from kafka_s3.transforms.classes import chain_of, read_by_transforms
@@ -119,13 +120,21 @@ def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeC
             schema = read_schema(json.loads(given)) if given else None
             return lambda topic: JsonColumns(schema) if schema is not None else JsonTables()
         return lambda topic: JsonValues(fields)
-    return _converter(settings, Role.VALUE)
+    looked_at = frozenset(path[0] for path in fields)
+    return _converter(settings, Role.VALUE, looked_at if _writes_bodies_as_they_came(settings) else None)
 
 
-def _converter(settings: Settings, role: Role) -> MakeConverter:
+def _writes_bodies_as_they_came(settings: Settings) -> bool:
+    """Whether Avro goes into Avro, and nothing on the way looks at all fields."""
+    changed = settings.flag("record.metadata.enable") or settings.flag("schema.compatibility.unify")
+    projected = Compatibility.named(settings.text("schema.compatibility")) is not Compatibility.NONE
+    return settings.text("format.class") == "avro" and not (changed or projected or settings.names("transforms"))
+
+
+def _converter(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> MakeConverter:
     name = settings.text(SIDES[role])
     if name in REGISTRY_CONVERTERS:
-        catalog = _catalog(settings, role)
+        catalog = _catalog(settings, role, fields)
         return lambda topic: RegistryValues(catalog, topic, role)
     if name in NUMBERS:
         return lambda topic: Numbers(name)
@@ -139,11 +148,11 @@ def _converter(settings: Settings, role: Role) -> MakeConverter:
             return lambda topic: JsonEnvelope() if envelope else JsonValues()
 
 
-def _catalog(settings: Settings, role: Role) -> SchemaCatalog:
+def _catalog(settings: Settings, role: Role, fields: frozenset[str] | None) -> SchemaCatalog:
     from kafka_s3.registry.client import RegistryClient
 
     converter = SIDES[role]
-    language, make = _language(settings, converter)
+    language, make = _language(settings, converter, fields)
     return SchemaCatalog(
         RegistryClient(registry_options(settings, converter)),
         language,
@@ -153,8 +162,11 @@ def _catalog(settings: Settings, role: Role) -> SchemaCatalog:
     )
 
 
-def _language(settings: Settings, converter: str) -> tuple[Language, MakeDecoder]:
-    """The schema language of a converter, and what decodes it. A language's packages are imported where it is used."""
+def _language(settings: Settings, converter: str, fields: frozenset[str] | None) -> tuple[Language, MakeDecoder]:
+    """The schema language of a converter, and what decodes it; where `fields` are given, Avro need decode no others.
+
+    A language's packages are imported where it is used.
+    """
     match settings.text(converter):
         case "avro":
             from kafka_s3.converters.avro import AvroPayloads
@@ -164,7 +176,9 @@ def _language(settings: Settings, converter: str) -> tuple[Language, MakeDecoder
                 meta_data=settings.flag(f"{converter}.connect.meta.data"),
                 scrub_invalid_names=settings.flag(f"{converter}.scrub.invalid.names"),
             )
-            return Language.AVRO, lambda schema, indexes, version: AvroPayloads(schema, options, version=version)
+            return Language.AVRO, lambda schema, indexes, version: AvroPayloads(
+                schema, options, version=version, fields=fields
+            )
         case "json_schema":
             return Language.JSON, partial(_json_schema, settings, converter)
         case _:

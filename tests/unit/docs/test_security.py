@@ -1,4 +1,4 @@
-"""Do the policies and recipes of docs/security.md say what the product needs, and no more?"""
+"""Do the policies and recipes of docs/security.md and docs/logins.md say what the product needs, and no more?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.support.repository import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 POLICIES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
-RECIPES = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
+LOGINS = (ROOT / "docs" / "logins.md").read_text(encoding="utf-8")
+RECIPES = re.findall(r"```properties\n(.*?)```", PAGE + LOGINS, re.DOTALL)
 NEVER = {"s3:DeleteBucket", "s3:PutBucketPolicy", "s3:*", "*"}
 
 
@@ -61,6 +62,6 @@ def test_every_recipe_is_valid_where_it_says_it_goes(recipe: str, tmp_path: Path
     if next(iter(given)).startswith("consumer.override."):
         found = validate({**BASE, "flush.size": "3", **given})
     else:
-        found = validate({**BASE, "flush.size": "3"}, worker=read_worker(worker))
-        assert all(key.startswith("consumer.override.") for key in read_worker(worker))
+        found = validate({**BASE, "flush.size": "3"}, worker=read_worker(worker).texts)
+        assert all(key.startswith("consumer.override.") for key in read_worker(worker).texts)
     assert (found.problems, found.warnings) == ((), ())

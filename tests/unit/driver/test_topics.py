@@ -250,6 +250,41 @@ def test_a_topic_that_was_created_again_and_is_shorter_is_not_taken_for_a_trunca
     assert not any(entry.gaps for entry in world.entries())
 
 
+def test_a_topic_that_does_not_exist_is_warned_of_once_and_stands_until_it_does() -> None:
+    other = TopicPartition("other", 0)
+    world = World({"flush.size": "2", "topics": "orders,other"})
+    world.add(range(2))
+    world.start()
+    seen = Warnings()
+    world.sink.topics.observer = seen
+    gone = "topic other is not in Kafka, or may not be described"
+    assert world.sink.topics.standing == (gone,)
+    cycle_later(world)
+    assert (world.sink.topics.standing, seen.texts) == ((gone,), [])  # it was told at the start
+    world.kafka.create(other)
+    cycle_later(world)
+    assert world.sink.topics.standing == ()
+    del world.kafka.records[other], world.kafka.begins[other]
+    cycle_later(world)
+    assert world.sink.topics.standing == (gone,)
+
+
+def test_a_pattern_that_fits_no_topic_is_told() -> None:
+    world = World({"flush.size": "2", "topics.regex": "click.*", "topics": ""})
+    world.start()
+    assert world.sink.topics.standing == ("no topic has a name that topics.regex=click.* fits",)
+
+
+def test_the_lag_of_a_partition_that_nobody_leads_is_unknown_and_not_zero() -> None:
+    world = World({"flush.size": "2"}, topics=(ORDERS, SECOND))
+    world.add(range(3))
+    world.start()
+    world.kafka.leaderless.add(SECOND)
+    world.sink.poll()
+    assert world.sink.lag() == {ORDERS: 3}
+    assert world.sink.topics.standing == ("no broker answers for orders-1",)
+
+
 def test_a_deleted_topic_is_left_out_with_a_warning_and_the_others_go_on() -> None:
     other = TopicPartition("other", 0)
     world = World({"flush.size": "2", "topics": "orders,other"}, topics=(ORDERS, other))

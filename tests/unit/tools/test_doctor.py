@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.doctor import document, print_results
+from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.storage.bucket import BucketAnswer, LifecycleRule
@@ -320,6 +321,27 @@ def test_the_reader_that_works_here_is_named_with_the_reason() -> None:
     assert (tasks.status, tasks.remedy) == (CheckStatus.FAILED, "Set kafka.reader=auto or spark, or mend it.")
     for key, value in (("kafka.reader", "spark"), ("tasks.run.on", "driver")):
         assert f"{key}={value}" in of(diagnosed({**ROTATING, key: value}, reach="never asked"), "reader").detail
+
+
+def test_what_spark_wants_for_a_login_beyond_the_configuration_is_told() -> None:
+    client = {
+        "security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM",
+        "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+    }  # fmt: skip
+    by_iam = {**ROTATING, **{f"consumer.override.{name}": text for name, text in client.items()}}
+    told = of(diagnosed(by_iam), "login of Spark's own source, AWS_MSK_IAM")
+    assert (told.status, "--packages" in told.detail) == (CheckStatus.OK, True)
+    assert not [one for one in diagnosed({**by_iam, "kafka.reader": "tasks"}) if one.tried.startswith("login")]
+
+
+def test_clients_that_cannot_be_made_end_the_part_of_kafka_only() -> None:
+    def refuse(settings: Settings) -> Cluster:
+        raise SourceError("No token for Amazon MSK can be signed: no AWS credentials were found.")
+
+    factories = ClientFactories(refuse, lambda _: MemoryStore(), lambda _: Facts(), lambda *_: None)
+    findings = list(diagnose(validate(ROTATING), factories))
+    assert bad(findings) == {"brokers": CheckStatus.FAILED}
+    assert "rights" in {finding.area for finding in findings}
     down = diagnosed(cluster=Cluster(down=True))
     assert [finding.tried for finding in down if finding.area == "kafka"] == ["brokers"]
 
