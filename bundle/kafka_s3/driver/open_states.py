@@ -95,9 +95,7 @@ class OpenStates:
         try:
             for report in reports:
                 if report.state is not None:
-                    drop_state(
-                        report.state.key, self.store, kept=self._uploads(self._noted.get(report.topic_partition))
-                    )
+                    drop_state(report.state.key, self.store, self._uploads(self._noted.get(report.topic_partition)))
         except StorageError as error:  # `sweep` finds what is left
             self.observer.warned(f"Open files that nobody goes on with were not removed. {error}")
 
@@ -144,24 +142,20 @@ class OpenStates:
         self.observer.warned(f"{tp}: open files of an earlier task are not continued, because {why}; read again.")
 
     def _remove_others(self) -> None:
-        """Removes the states that nobody goes on from, with their uploads."""
-        kept = {_folder(key): key for key in self._noted.values()}
-        for info in self.store.list(self.paths.open_states()):
-            key = kept.get(_folder(info.key))
-            if info.key != key:
-                drop_state(info.key, self.store, kept=self._uploads(key))
+        """Removes the states that nobody goes on from, with the uploads that no other goes on with."""
+        kept = set(self._noted.values())
+        others = [info.key for info in self.store.list(self.paths.open_states()) if info.key not in kept]
+        if others:
+            spared = {upload for key in kept for upload in self._uploads(key)}
+            for key in others:
+                drop_state(key, self.store, spared)
 
     def _uploads(self, key: str | None) -> Collection[tuple[str, str]]:
-        """The uploads of a state, none where there is none."""
+        """The uploads (key, id) with which a state goes on; none where it is gone."""
         try:
-            return () if key is None else state_uploads(key, self.store)
+            return state_uploads(key, self.store) if key is not None else ()
         except ObjectMissing:
             return ()
-
-
-def _folder(key: str) -> str:
-    """Where the states of one topic-partition lie."""
-    return key.rpartition("/")[0]
 
 
 def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:
