@@ -16,7 +16,7 @@ import psutil
 from confluent_kafka import Producer
 
 from kafka_s3.local.s3 import EmbeddedS3
-from tests.benchmarks.orders_topic import value
+from tests.benchmarks.topics import value
 from tests.benchmarks.support import BUCKET
 from tests.support.configurations import BASE, STATE
 from tests.support.sink_process import SinkProcess
