@@ -16,8 +16,8 @@ import psutil
 from confluent_kafka import Producer
 
 from kafka_s3.local.s3 import EmbeddedS3
-from tests.benchmarks.topics import value
 from tests.benchmarks.support import BUCKET
+from tests.benchmarks.topics import value
 from tests.support.configurations import BASE, STATE
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
