@@ -134,8 +134,8 @@ class RunningSink:
                     java += size
                 else:
                     workers += size
-        elapsed, mb = time.monotonic() - began, [size / MB for size in (driver, java, workers)]
-        return Sample(elapsed, *mb, threads, handles, self._pending(), len(self.keys(self.open_folder)))
+        pending, states = self._pending(), len(self.keys(self.open_folder))
+        return Sample(time.monotonic() - began, driver / MB, java / MB, workers / MB, threads, handles, pending, states)
 
     @property
     def open_folder(self) -> str:

@@ -4,8 +4,8 @@
 delivery past it. Those that no rule can tell apart are one; of very many, neighbours become one as if the sink had looked less often.
 *Readiness*: a topic-partition is read when a file can close: by count, by the schedule's clock, by idle time; by record time when the
 brokers' time index says so, the backlog has doubled or a quarter of the interval has passed; and at the latest after
-`tail.check.interval.ms`, so that bad records in the tail come to light. Where open files are kept (`tail.state.enable`), also when what is
-unread is worth a task; else all is read again from the frontier.
+`tail.check.interval.ms`, so that bad records in the tail come to light; where open files are kept, also when what is unread
+is worth a task.
 """
 
 from __future__ import annotations
