@@ -23,7 +23,6 @@ from figures.charts import (
     boxes,
     classes,
     lines_over_time,
-    ranked,
     treemap,
 )
 from figures.data import DAY_MS, NO_TIME, Window
@@ -435,10 +434,9 @@ def test_charts_are_valid_and_draw_what_they_were_given() -> None:
     late = pd.DataFrame({"at": [at, at], "line": ["a", "a"], "value": [1.0, 3.0], "shown": ["1 s", "3 s"]})
     lines = lines_over_time(late, axis=axis, title="delay, s", domain=["a"], limit=2.0)
     assert lines["datasets"]["above"]["value"].tolist() == [3.0]
-    order = ranked(frame, "files", by="reason", titles=("files", "reason"))
     placed = boxes(pd.DataFrame({"name": ["a"], "bytes": [1]}), "bytes")
     areas = treemap(placed, "bytes", title="bytes", texts=["1 B"])
-    for chart in (bars, histogram, lines, order, areas):
+    for chart in (bars, histogram, lines, areas):
         alt.Chart.from_dict(
             {name: value for name, value in chart.items() if name != "datasets"}
         )  # raises where Vega-Lite would not have it
