@@ -215,6 +215,7 @@ def test_a_letter_in_the_link_is_shown_whatever_else_is_found_with_commands_of_i
 def test_the_layout_shows_the_tree_the_gap_and_the_late_file(visit: Open, made: World) -> None:
     test = clean(visit(made.store, "layout", at="orders/year=2024/month=01/day=15"))
     assert frame(test, "name", "directories")["name"].tolist() == [f"hour={hour}" for hour in (10, 11, 12, 14, 15)]
+    assert frame(test, "share", "partition")["share"].tolist()[0] == 1.0  # payments has one
     assert frame(test, "missing", "unit")["missing"].tolist() == [1, 1]
     assert frame(test, "behind")["encoded"].tolist() == ["year=2024/month=01/day=15/hour=11"]
     assert any("CREATE EXTERNAL TABLE `orders`" in block.value for block in test.code)

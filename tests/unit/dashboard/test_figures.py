@@ -328,6 +328,23 @@ def test_the_cost_counts_the_requests_of_uploads_and_entries() -> None:
 # ------------------------------------------------------------ layout
 
 
+def test_the_share_of_a_kafka_partition_is_that_of_its_topics_records() -> None:
+    files = pd.DataFrame(
+        {"topic": ["a", "a", "b", "a"], "partition": [0, 1, 0, 0], "records": [80, 10, 5, 10], "bytes": [1, 1, 1, 1]}
+    )
+    found = partitions.by_kafka_partition(files.assign(role="value").astype({"topic": "category"}))
+    assert found[["topic", "partition", "files", "records", "share"]].values.tolist() == [
+        ["b", 0, 1, 5, 1.0], ["a", 0, 2, 90, 0.9], ["a", 1, 1, 10, 0.1],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "times"), [(["partition=0"], False), (["partition=0", "dt=2024-01-15"], True), ([], False)]
+)
+def test_directories_that_are_no_times_are_told_apart(names: list[str], times: bool) -> None:
+    assert partitions.are_times(pd.DataFrame({"encoded": names}, dtype=object)) is times
+
+
 @pytest.mark.parametrize(
     ("encoded", "start", "unit"),
     [
