@@ -16,6 +16,7 @@
     ├── StorageError           the operator of the bucket: refused, not worth another try
     │   ├── StorageUnavailable throttled, timed out, unreachable; worth another try
     │   ├── ObjectMissing      no object of that key
+    │   ├── ObjectArchived     the object is there, and has to be restored before it can be read
     │   ├── UploadMissing      no multipart upload of that id: completed, aborted or expired
     │   └── PreconditionFailed a conditional put found an object already there
     ├── LocalDiskError         whoever runs Spark: a worker's temporary folder takes no more
@@ -109,6 +110,10 @@ class StorageUnavailable(StorageError):
 
 class ObjectMissing(StorageError):
     """No object of that key."""
+
+
+class ObjectArchived(StorageError):
+    """The object lies in an archive (Glacier): what is known of it can be asked, its bytes cannot."""
 
 
 class UploadMissing(StorageError):

@@ -10,7 +10,14 @@ from urllib.parse import quote
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
+from kafka_s3.model.errors import (
+    ObjectArchived,
+    ObjectMissing,
+    PreconditionFailed,
+    StorageError,
+    StorageUnavailable,
+    UploadMissing,
+)
 
 FAILURES: tuple[type[Exception], ...] = (boto.BotoCoreError, boto.ClientError, ResponseParserError)
 """What a request to S3 may raise."""
@@ -78,6 +85,7 @@ _ADVICE = {
     "AccessControlListNotSupported": "The bucket has ACLs switched off: leave s3.acl.canned empty.",
     "EntityTooSmall": "Every part but the last needs 5 MiB: check s3.part.size.",
     "InvalidPart": "S3 does not hold the parts as they were sent; the file has to be written again.",
+    "InvalidObjectState": "It is archived: restore it first (aws s3api restore-object), and wait until that is done.",
     "KMS.NotFoundException": "Check s3.sse.kms.key.id, and that the key is in the bucket's region.",
     "KMS.DisabledException": "Enable the key that s3.sse.kms.key.id names.",
     "NotImplemented": "The service that store.url names does not know this request.",
@@ -93,9 +101,10 @@ _ELSEWHERE = frozenset(
         "TemporaryRedirect",
     }
 )
-_MISSING: dict[str, type[StorageError]] = {
+_KINDS: dict[str, type[StorageError]] = {
     "NoSuchKey": ObjectMissing,
     "404": ObjectMissing,
+    "InvalidObjectState": ObjectArchived,
     "NoSuchUpload": UploadMissing,
     "InvalidPart": UploadMissing,  # another driver sent other parts into it
     "PreconditionFailed": PreconditionFailed,
@@ -130,8 +139,8 @@ def _status(error: Any) -> int:
 
 
 def _kind(code: str, status: int) -> type[StorageError]:
-    if code in _MISSING:
-        return _MISSING[code]
+    if code in _KINDS:
+        return _KINDS[code]
     if code in _CONFLICTS:
         return Conflict
     # S3 may answer 200 and put the error in the body, so the code counts before the status

@@ -18,10 +18,11 @@ from kafka_s3.cli.verify import print_report
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress, read_entry
 from kafka_s3.commit.log import Rewritten
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.errors import ObjectArchived
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
-from kafka_s3.storage.faults import Fault, Moment
+from kafka_s3.storage.faults import Fault, FaultyStore, Moment, Verb
 from kafka_s3.tools.verify.audit import Audit
 from kafka_s3.tools.verify.findings import FindingKind, Report
 from kafka_s3.tools.verify.form import form_of
@@ -598,3 +599,19 @@ def test_a_position_set_back_leaves_what_was_written_before_to_its_objects() -> 
     report = audited(world)
     assert report.findings == ()
     assert "went back" in report.notes[0]
+
+
+def test_archived_objects_are_checked_as_far_as_they_can_be_and_told() -> None:
+    world = healthy()
+
+    def archived(key: str) -> None:
+        raise ObjectArchived(f"{key} is archived.")
+
+    report = audited(world)
+    store = FaultyStore(world.store, [Fault(Verb.GET, archived, nth=None, matches=lambda key: key == FIRST)])
+    world.store = store  # type: ignore[assignment]
+    cold = audited(world)
+    assert cold.findings == ()
+    (before,), (after,) = report.tallies, cold.tallies
+    assert (after.objects, after.read, after.written) == (before.objects, before.read - 1, before.written)
+    assert any("1 objects are archived" in note for note in cold.notes)

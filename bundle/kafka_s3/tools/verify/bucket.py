@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_s3.model.errors import ObjectMissing
+from kafka_s3.model.errors import ObjectArchived, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
@@ -35,7 +35,8 @@ def silent(what: str, done: int, total: int) -> None:
 class Bucket:
     """The bucket as a sink's claims are checked against it. `findings` and `notes` grow with what is checked.
 
-    `dead` are the values of dead letters that were read, by offset, `unread` the dead letter files that could not be.
+    `dead` are the values of dead letters that were read, by offset, `unread` the dead letter files that could not be; `archived` objects
+    were not read, because they would have to be restored first.
     """
 
     store: ObjectStore
@@ -49,6 +50,7 @@ class Bucket:
     notes: list[str] = field(default_factory=list)
     dead: dict[TopicPartition, dict[int, bytes | None]] = field(default_factory=dict)
     unread: dict[TopicPartition, list[DataFile]] = field(default_factory=dict)
+    archived: int = 0
     _listing: dict[str, ObjectInfo] = field(default_factory=dict)
     _chosen: frozenset[str] = frozenset()
     _done: int = 0
@@ -155,23 +157,31 @@ class Bucket:
             if self._exists(file, segment.version) and file.key in self._chosen:
                 wanted.append(file)
         contents: dict[str, Counter[Digest]] = {}
+        archived = 0
         with ThreadPoolExecutor(THREADS) as pool:
             for file, reading in zip(wanted, pool.map(self._read, wanted), strict=True):
                 self._done += 1
                 self.tell("objects", self._done, len(self._chosen))
+                if reading is None:
+                    archived += 1
+                    continue
                 if isinstance(reading, Finding):
                     self.findings.append(reading)
                     continue
                 self.findings += check_reading(file, reading)
                 if reading.digests is not None and file.role is Role.VALUE:
                     contents[file.key] = reading.digests
-        return contents, len(wanted)
+        self.archived += archived
+        return contents, len(wanted) - archived
 
-    def _read(self, file: DataFile) -> Reading | Finding:
+    def _read(self, file: DataFile) -> Reading | Finding | None:
+        """What the object holds; None where it is archived."""
         try:
             return read_object(file, self.store.get(file.key), self.form)
         except Unreadable as error:
             return _unreadable(file, error)
+        except ObjectArchived:
+            return None
         except ObjectMissing:
             return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {AGAIN}")
 
