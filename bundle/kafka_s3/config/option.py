@@ -192,7 +192,8 @@ class KnownClass:
 class Option:
     """One key. A key that ends in `.*` stands for all keys below it.
 
-    `default` is the text a user would write, None where the original's default is null. `not_yet` are canonical values that the
+    `default` is the text a user would write, None where the original's default is null; `example` is a value
+    that shows more than that. `not_yet` are canonical values that the
     original takes and this version does not; `note` says why a key has no effect, or what to do instead.
     """
 
@@ -208,6 +209,7 @@ class Option:
     not_yet: tuple[str, ...] = ()
     required: bool = False
     trimmed: bool = True
+    example: str = ""
 
     @property
     def family(self) -> bool:

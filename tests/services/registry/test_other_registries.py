@@ -179,19 +179,19 @@ def test_schemas_that_are_referred_to_come_along(version: str, apicurio: Apicuri
 def test_apicurio_behind_a_password_or_a_token(apicurio: ApicurioServer) -> None:
     basic = f"Basic {base64.b64encode(b'sink:s3cret').decode()}"
     record = of_apicurio(3, avro(ORDER, {"n": 1}), size=4)
-    with TokenServer({"sink": "s3cret"}) as tokens:
-        with ApicurioServer(allowed=lambda given: given == basic or given.startswith("Bearer ")) as closed:
-            closed.register("order", json.dumps(ORDER), global_id=7, content_id=3)
-            user = {"registry.auth.username": "sink", "registry.auth.password": "s3cret"}
-            client = {
-                "auth.service.token.endpoint": tokens.token_url, "auth.client.id": "sink", "auth.client.secret": "s3cret",
-            }  # fmt: skip
-            assert written(apicurio_config(closed, **user), [record])[0] == [{"n": 1}]
-            assert written(apicurio_config(closed, **client), [record])[0] == [{"n": 1}]
-            assert tokens.asked == [("sink", "")]
-            with pytest.raises(RegistryError, match="refused access") as refused:
-                written(apicurio_config(closed, **{**client, "auth.client.secret": "wr0ng"}), [record])
-            assert "wr0ng" not in str(refused.value)
+    closed_to_others = ApicurioServer(allowed=lambda given: given == basic or given.startswith("Bearer "))
+    with TokenServer({"sink": "s3cret"}) as tokens, closed_to_others as closed:
+        closed.register("order", json.dumps(ORDER), global_id=7, content_id=3)
+        user = {"registry.auth.username": "sink", "registry.auth.password": "s3cret"}
+        client = {
+            "auth.service.token.endpoint": tokens.token_url, "auth.client.id": "sink", "auth.client.secret": "s3cret",
+        }  # fmt: skip
+        assert written(apicurio_config(closed, **user), [record])[0] == [{"n": 1}]
+        assert written(apicurio_config(closed, **client), [record])[0] == [{"n": 1}]
+        assert tokens.asked == [("sink", "")]
+        with pytest.raises(RegistryError, match="refused access") as refused:
+            written(apicurio_config(closed, **{**client, "auth.client.secret": "wr0ng"}), [record])
+        assert "wr0ng" not in str(refused.value)
 
 
 def test_apicurios_compatible_interface_serves_confluents_converter(apicurio: ApicurioServer) -> None:
