@@ -24,6 +24,7 @@ from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from kafka_s3.config import librdkafka
+from kafka_s3.kafka.failures import unanswered
 from kafka_s3.kafka.iam import confluent_login
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
@@ -32,7 +33,6 @@ from kafka_s3.model.protocols import Message, Topic
 REQUEST_SECONDS = 30.0
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """What Kafka's consumers leave out of a pattern (`exclude.internal.topics`); other names may begin with `__`."""
-REACH = "Check kafka.bootstrap.servers and that the brokers can be reached from here."
 CHECK = "Check the client's rights and security settings (consumer.override.*)."
 
 
@@ -311,11 +311,11 @@ class KafkaBrokers:
         cause = error.args[0]
         self._admin.poll(0)
         text = f"Kafka at {self.bootstrap_servers} did not {doing}: {cause.str()} ({cause.name()})."
-        advice, self._complaint = f"{self._complaint} {CHECK}" if self._complaint else REACH, ""
+        complaint, self._complaint = self._complaint, ""
         if cause.retriable() or cause.code() in TRANSIENT:
             # after a broker's restart librdkafka's admin client may send the old leader epoch, or wait for its coordinator, for good
             self._admin = self._new_admin()
-            return KafkaUnavailable(f"{text} {advice}")
+            return KafkaUnavailable(f"{text} {complaint} {CHECK}") if complaint else unanswered(text)
         return SourceError(f"{text} {CHECK}")
 
 

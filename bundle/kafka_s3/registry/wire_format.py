@@ -22,6 +22,8 @@ from kafka_s3.registry.framing import FAILURES, MALFORMED, Bytes, Flags, Framing
 MOST_INDEXES: Final = 64
 """No message is nested deeper: protoc itself stops at 32."""
 LARGEST_INDEX: Final = 2**31 - 1
+ID_PREFIX: Final = 5
+"""Bytes before a payload of Confluent's: 0 and an id."""
 
 
 class MessageIndexes(Enum):
@@ -67,6 +69,8 @@ class Framed:
     @property
     def distinct(self) -> list[tuple[SchemaName, Longs, Longs]]:
         """Name, rows and starts of all records of one schema, schemas in order of their first record."""
+        if len(self.names) == 1 and len(self.codes):
+            return [(self.names[0], self.rows, self.starts)]
         order = np.argsort(self.codes, kind="stable")
         return self._pick(np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1))
 
@@ -87,6 +91,10 @@ def framed(
     `headers` holds each record's schema id header (see `schema_id_headers`), None where it has none; a header goes before the bytes.
     """
     values = _binary(values)
+    plain = headers is None and indexes is MessageIndexes.ABSENT and framing is Framing.CONFLUENT
+    if plain and (name := _only_name(values)) is not None:
+        count, none = len(values), np.zeros(0, np.int64)
+        return Framed([name], np.zeros(count, np.int64), np.arange(count), np.full(count, ID_PREFIX), [], none)
     prefixes = _prefixes(values, indexes, framing)
     if headers is not None:
         given = _binary(headers if isinstance(headers, pa.Array) else pa.array(headers, pa.binary()))
@@ -103,6 +111,16 @@ def framed(
         failures=[(int(row), FAILURES[prefixes.errors[row]]) for row in failed],
         nulls=np.flatnonzero(~valid),
     )
+
+
+def _only_name(values: pa.Array) -> SchemaName | None:
+    """The id that all records name, which is the usual case; None where not all do."""
+    data, starts, stops = _layout(values)
+    if not len(values) or values.null_count or (stops - starts).min() < ID_PREFIX or data[starts[0]]:
+        return None
+    if any((data[starts + place] != data[starts[0] + place]).any() for place in range(ID_PREFIX)):
+        return None
+    return SchemaName(id=int.from_bytes(data[starts[0] + 1 : starts[0] + ID_PREFIX].tobytes(), "big", signed=True))
 
 
 def schema_id_headers(headers: pa.Array, role: Role) -> pa.Array | None:
@@ -131,10 +149,10 @@ def payloads(values: pa.Array, rows: Longs, starts: Longs) -> pa.Array:
 
 def _without_prefix(values: pa.Array, starts: Longs) -> pa.Array:
     """Nearly always all prefixes are of one length, which Arrow cuts off at once."""
-    lengths = np.unique(starts)
-    if len(lengths) <= 1:
+    if not len(starts) or (starts == starts[0]).all():
         # pc.binary_slice without an end fails or takes 20 times as long
-        return pc.binary_replace_slice(values, 0, int(lengths[0]), b"") if lengths.any() else values
+        return pc.binary_replace_slice(values, 0, int(starts[0]), b"") if starts.any() else values
+    lengths = np.unique(starts)
     parts = [np.flatnonzero(starts == length) for length in lengths]
     cut = [_without_prefix(values.take(pa.array(part)), starts[part]) for part in parts]
     return pa.concat_arrays(cut).take(pa.array(np.argsort(np.concatenate(parts))))

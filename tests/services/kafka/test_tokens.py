@@ -67,7 +67,7 @@ class ByToken:
         }  # fmt: skip
 
 
-CONFIG = {**BASE, "name": "by-token", "topics": TOPIC, "flush.size": "2", "s3.bucket.name": "b"}
+CONFIG = {**BASE, "name": "by-token", "topics": TOPIC, "flush.size": "2", "s3.bucket.name": "bucket"}
 
 
 @pytest.fixture(scope="module")

@@ -179,8 +179,10 @@ def test_schemas_that_are_referred_to_come_along(version: str, apicurio: Apicuri
 def test_apicurio_behind_a_password_or_a_token(apicurio: ApicurioServer) -> None:
     basic = f"Basic {base64.b64encode(b'sink:s3cret').decode()}"
     record = of_apicurio(3, avro(ORDER, {"n": 1}), size=4)
-    closed_to_others = ApicurioServer(allowed=lambda given: given == basic or given.startswith("Bearer "))
-    with TokenServer({"sink": "s3cret"}) as tokens, closed_to_others as closed:
+    with (
+        TokenServer({"sink": "s3cret"}) as tokens,
+        ApicurioServer(allowed=lambda given: given == basic or given.startswith("Bearer ")) as closed,
+    ):
         closed.register("order", json.dumps(ORDER), global_id=7, content_id=3)
         user = {"registry.auth.username": "sink", "registry.auth.password": "s3cret"}
         client = {

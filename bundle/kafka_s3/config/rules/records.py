@@ -17,11 +17,9 @@ def _registry_is_given(settings: Settings) -> Iterator[Problem]:
         if settings.text(converter) in CONFLUENT_CONVERTERS and not any(
             settings.names(f"{converter}.schema.registry.url")
         ):
-            yield problem(
-                f"{converter}.schema.registry.url",
-                f"is required by the {settings.text(converter).replace('_', ' ')} converter.",
-                "For example: http://schema-registry:8081.",
-            )
+            key, needs = f"{converter}.schema.registry.url", settings.text(converter).replace("_", " ")
+            where = f"Give it with --set {key}=http://schema-registry:8081, or in the file of --worker."
+            yield problem(key, f"is required by the {needs} converter.", where)
 
 
 def _used(settings: Settings) -> list[str]:

@@ -13,12 +13,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from confluent_kafka import KafkaError
+
 from kafka_s3.kafka.brokers import TRANSIENT
+from kafka_s3.kafka.failures import unanswered
 from kafka_s3.kafka.iam import IamLogin
 from kafka_s3.kafka.reader import library
 from kafka_s3.kafka.reader.allocation import keep_memory
 from kafka_s3.kafka.reader.tokens import token_callback
-from kafka_s3.model.errors import KafkaUnavailable, SourceError
+from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 
 KEPT: Final = 4
@@ -26,6 +29,8 @@ KEPT: Final = 4
 LOOK_UP_S: Final = 2.0
 LATEST: Final = -1
 CHECK: Final = "Check the client's rights and security settings (consumer.override.*)."
+ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN
+"""Said after the reason of each, which tells more."""
 SECRET_WORDS: Final = ("password", "secret", "key")
 
 
@@ -80,16 +85,17 @@ class Consumer:
         if code:
             text = f"Kafka at {self.servers} did not tell the offsets of {place}: {_meaning(code)}."
             if code in TRANSIENT:
-                raise KafkaUnavailable(f"{text} {self.said()}".rstrip())
+                raise unanswered(f"{text} {self.said()}".rstrip())
             raise SourceError(f"{text} {CHECK}")
         return low.value, high.value
 
     def said(self) -> str:
         """The last thing that librdkafka complained of, as a sentence: a broker that cannot be reached, a login that was refused."""
         while event := library.queue_poll(self._own_queue, 0):
-            if library.event_type(event) == library.EVENT_ERROR:
+            code = library.event_error(event)
+            if library.event_type(event) == library.EVENT_ERROR and not (self._said and code == ALL_DOWN):
                 reason = (library.event_error_string(event) or b"").decode(errors="replace")
-                self._said = f"librdkafka says: {reason} ({_name(library.event_error(event))})."
+                self._said = f"librdkafka says: {reason} ({_name(code)})."
             library.event_destroy(event)
         return self._said
 
