@@ -169,7 +169,7 @@ class Sink:
         left = list(portions(reports, max_files=self.behaviour.max_files))
         try:
             while left:
-                entry = entry_of(left[0], self.log)
+                entry = entry_of(left[0], self.log, self.topics.leader_epochs)
                 portion = left.pop(0)
                 if entry is not None:
                     self.committer.commit(entry, partial(self._advance, portion))

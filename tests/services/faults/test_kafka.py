@@ -32,7 +32,7 @@ from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskReport
 from tests.services.faults.kafka_judge import Witness, assert_exactly_once
 from tests.support.bucket import Bucket
-from tests.support.kafka import Given, document, produce
+from tests.support.kafka import Given, cut_segment, document, produce
 from tests.support.observers import Warnings
 from tests.support.surroundings import Surroundings
 from tests.support.waiting import eventually
@@ -380,6 +380,29 @@ def test_a_truncated_partition_stops_the_sink_or_goes_on_at_its_end(
     written = {key: rows for key, rows in here.bucket.contents().items() if key not in before}
     assert [row["n"] for key in sorted(written) for row in written[key]] == list(range(105, 120))
     assert witness.heads == {0: 20}
+    verified({**config, **GAP}, tmp_path)
+
+
+def test_a_partition_that_was_truncated_and_has_grown_past_the_position_is_noticed_by_its_leader_epoch(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("regrown")
+    config = here.config(name, **{"flush.size": "10"})
+    for n in range(0, 30, 5):
+        produce(here.servers, name, numbered(range(n, n + 5)))
+    here.drain(config)
+    here.kafka.halt()
+    cut_segment(here.kafka.partition_folder(name, 0), 25)
+    here.kafka.start()
+    produce(here.servers, name, numbered(range(100, 120)))
+    before = here.bucket.contents()
+    with pytest.raises(OffsetsLost, match=f"{name}-0 was truncated at 25, before 30.* has grown again to 45"):
+        here.drain(config)
+    assert here.bucket.contents() == before
+
+    here.drain({**config, **GAP})
+    written = {key: rows for key, rows in here.bucket.contents().items() if key not in before}
+    assert [row["n"] for key in sorted(written) for row in written[key]] == list(range(100, 120))
     verified({**config, **GAP}, tmp_path)
 
 
