@@ -191,6 +191,8 @@ class CommitLog:
         made = rewrite(entry, gone)
         for file in self._recounted(entry, made.files):
             self._store.complete_upload(file.upload)
+        for file in gone:  # where another driver sent parts into an upload, it is still there
+            self._store.abort_upload(file.upload.key, file.upload.id)
         return gaps_of(entry, made.lost)
 
     def _recounted(self, entry: CommitEntry, made: Sequence[DataFile]) -> Sequence[DataFile]:

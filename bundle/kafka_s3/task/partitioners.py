@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.failures import SINK_TASK, Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.joda import BucketNames
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import MISSING, Longs
 from kafka_s3.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType
@@ -154,6 +154,10 @@ class FieldPartitioner:
         refused = self._refused(run)
         if refused:
             return Encoded(np.full(len(run), -1, np.int32), [], [_failure(int(o), refused) for o in run.offsets])
+        coded = [self._coded(run, name, path) for name, path in self._names]
+        plain = [one for one in coded if one is not None]
+        if len(plain) == len(coded):
+            return distinct(self._of_codes(plain))
         columns = [self._texts(run, name, path) for name, path in self._names]
         codes = np.empty(len(run), np.int32)
         known: dict[tuple[str, ...], int] = {}
@@ -166,6 +170,34 @@ class FieldPartitioner:
             else:
                 codes[row] = known.setdefault(texts, len(known))
         return distinct(Encoded(codes, [self._path(values) for values in known], failures))
+
+    def _coded(self, run: Run, name: str, path: tuple[str, ...]) -> tuple[Longs, list[str]] | None:
+        """A field's distinct texts, and each record's number among them; None where they have to be found record by record."""
+        if run.schema is not None and _unusable(run.schema.at(path), name) is not None:
+            return None
+        column = run.values.column(path)
+        if not isinstance(column, pa.Array) or column.type not in PLAIN_TYPES:
+            return None
+        encoded = pc.dictionary_encode(column)
+        texts = [str(self._text(item, name)) for item in encoded.dictionary.to_pylist()]
+        if column.null_count:
+            texts.append("null")
+        return pc.fill_null(encoded.indices, len(texts) - 1).to_numpy().astype(np.int64), texts
+
+    def _of_codes(self, fields: list[tuple[Longs, list[str]]]) -> Encoded:
+        """The directories of fields whose texts are numbered: the numbers of a record's texts make one number, as digits do."""
+        joint = fields[0][0]
+        for codes, texts in fields[1:]:
+            joint = joint * len(texts) + codes
+        encoded = pc.dictionary_encode(pa.array(joint))
+        names = []
+        for number in encoded.dictionary.to_pylist():
+            values = []
+            for _, texts in reversed(fields):
+                number, own = divmod(number, len(texts))
+                values.append(texts[own])
+            names.append(self._path(values[::-1]))
+        return Encoded(encoded.indices.to_numpy(), names)
 
     def may_hold(self, encoded_partition: str, run: Run) -> bool:
         """Always: the directory does not depend on schema or kind."""
@@ -188,10 +220,6 @@ class FieldPartitioner:
         if problem is not None:  # null is looked at before the type, as in the original
             items = column.to_pylist() if isinstance(column, pa.Array) else column
             return ["null" if v is None else problem(int(o)) for v, o in zip(items, run.offsets, strict=True)]
-        if isinstance(column, pa.Array) and column.type in PLAIN_TYPES:
-            encoded = pc.dictionary_encode(column)
-            texts = [self._text(item, name) for item in encoded.dictionary.to_pylist()]
-            return ["null" if code is None else texts[code] for code in encoded.indices.to_pylist()]
         items = column.to_pylist() if isinstance(column, pa.Array) else column
         texts = [self._text(item, name) for item in items]
         return [t if isinstance(t, str) else _failure(int(run.offsets[row]), t[0]) for row, t in enumerate(texts)]
