@@ -155,6 +155,7 @@ class Sink:
                 return False
             started = self.clock_ms()
             reports = self._read([replace(one, max_files=self.behaviour.max_files, keep=self._keep) for one in turn])
+            reports = self.topics.without_damage(reports)
             self._check(reports)
             self._commit(reports, started)
         self._mirror()

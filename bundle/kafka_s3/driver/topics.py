@@ -21,7 +21,7 @@ from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
-from kafka_s3.model.tasks import Assignment
+from kafka_s3.model.tasks import Assignment, TaskReport
 
 _log = logging.getLogger(__name__)
 Resume: TypeAlias = Callable[[TopicPartition], int | None]
@@ -47,12 +47,14 @@ class Topics:
     resume: Resume = _nowhere
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _refreshed_ms: int | None = None
+    _damaged: dict[TopicPartition, int] = field(default_factory=dict)
     silent: frozenset[TopicPartition] = frozenset()
     missing: tuple[str, ...] = ()
 
     def refresh(self, now: int) -> None:
         """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
         names = self._topic_names()
+        self._damaged = {}  # perhaps it is mended
         topics = self.brokers.describe(names)
         self._note_missing(names, topics)
         self._look_for_recreated(topics.values())
@@ -86,7 +88,7 @@ class Topics:
         if self._refreshed_ms is None or not 0 <= now - self._refreshed_ms < self.behaviour.refresh_ms:
             self.refresh(now)
         ends = self.brokers.ends(self.partition_states)
-        heads = {tp: end.offset for tp, end in ends.items()}
+        heads = {tp: min(end.offset, self._damaged.get(tp, end.offset)) for tp, end in ends.items()}
         self._note_silent(self.partition_states.keys() - heads.keys())
         short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
         again = self._look_for_recreated(self.brokers.describe(sorted(short)).values())
@@ -111,6 +113,16 @@ class Topics:
             if tp in known and tp.topic not in again and known[tp].epoch not in (None, end.epoch)
         }
 
+    def without_damage(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
+        """The reports of what could be read. A topic-partition with damage is read up to there, until topics are looked up again."""
+        for report in reports:
+            if report.damaged is not None:
+                tp = report.topic_partition
+                self.observer.warned(f"{report.damage} Until then {tp} is read up to there, and the others go on.")
+                self._damaged[tp] = report.damaged
+                self.partition_states[tp] = cut_off(self.partition_states[tp], report.damaged)
+        return [report for report in reports if report.damaged is None]
+
     @property
     def leader_epochs(self) -> dict[TopicPartition, int | None]:
         """The leader epochs of the logs when they were last looked at."""
@@ -120,7 +132,10 @@ class Topics:
     def standing(self) -> tuple[str, ...]:
         """What is the matter with topics and topic-partitions, as long as it lasts."""
         silent = ", ".join(map(str, sorted(self.silent)))
-        return (*self.missing, *([f"no broker answers for {silent}"] if silent else []))
+        damage = [
+            f"what Kafka holds of {tp} from offset {offset} on is damaged" for tp, offset in self._damaged.items()
+        ]
+        return (*self.missing, *damage, *([f"no broker answers for {silent}"] if silent else []))
 
     def _note_missing(self, names: Sequence[str], topics: Mapping[str, Topic]) -> None:
         """Warns once of topics that are to be read and never were there; they are looked for at each refresh."""

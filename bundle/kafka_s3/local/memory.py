@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.tasks import Assignment, TaskReport, damage_report
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.worker import Pipeline
 
@@ -53,6 +53,7 @@ class MemoryKafka:
     members: dict[str, list[str]] = field(default_factory=dict)
     leaderless: set[TopicPartition] = field(default_factory=set)
     cuts: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    damaged: dict[TopicPartition, int] = field(default_factory=dict)
     refuses: Callable[[Message], str] = takes_all
 
     def create(self, topic_partition: TopicPartition, *, start: int = 0) -> None:
@@ -142,7 +143,13 @@ class MemoryKafka:
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
         """Runs each assignment through the pipeline, one after the other."""
-        return [self.pipeline().process(a, self._batches(a), self.store) for a in assignments]
+        return [self._report(wanted) for wanted in assignments]
+
+    def _report(self, wanted: Assignment) -> TaskReport:
+        at = self.damaged.get(wanted.topic_partition)
+        if at is not None and wanted.first_unread <= at < wanted.until:
+            return damage_report(wanted, at, f"{wanted.topic_partition} is damaged at {at}.")
+        return self.pipeline().process(wanted, self._batches(wanted), self.store)
 
     def _led(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         return [tp for tp in partitions if tp in self.records and tp not in self.leaderless]

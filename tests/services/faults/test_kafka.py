@@ -406,6 +406,28 @@ def test_a_partition_that_was_truncated_and_has_grown_past_the_position_is_notic
     verified({**config, **GAP}, tmp_path)
 
 
+@pytest.mark.parametrize("reader", ["tasks", pytest.param("spark", marks=pytest.mark.nightly)])
+def test_a_damaged_batch_holds_its_partition_alone_and_is_told_with_the_way_out(
+    here: Surroundings, topic: Callable[..., str], reader: str
+) -> None:
+    name, other = topic("rotten"), topic("sound")
+    config = here.config(f"{name},{other}", **{"flush.size": "10", "kafka.reader": reader})
+    for n in range(0, 20, 5):
+        produce(here.servers, name, numbered(range(n, n + 5)))
+        produce(here.servers, other, numbered(range(n, n + 5)))
+    here.kafka.halt()
+    (segment,) = here.kafka.partition_folder(name, 0).glob("*.log")
+    segment.write_bytes(segment.read_bytes().replace(document(n=12), document(n=99)))
+    here.kafka.start()
+    warnings = Warnings()
+    here.drain(config, observer=warnings)
+
+    assert sorted(data_files(here, config)) == [(name, 0, 0, 9), (other, 0, 0, 9), (other, 0, 10, 19)]
+    (told,) = [text for text in warnings.texts if "damaged" in text]
+    assert f"What Kafka holds of {name}-0 from offset 10 on is damaged" in told
+    assert f"kafka-s3 position set CONFIG {name} 0 OFFSET" in told
+
+
 # ------------------------------------------------------------------------------------------------ offsets without records
 
 

@@ -504,3 +504,26 @@ def test_another_leader_with_the_same_log_changes_nothing() -> None:
     world.start()
     world.sink.cycle()
     assert sorted(world.numbers()) == [key(offset) for offset in range(0, 10, 2)]
+
+
+def test_damage_in_kafka_holds_its_topic_partition_alone_and_is_looked_at_again() -> None:
+    world = World({"flush.size": "2"}, topics=(ORDERS, SECOND))
+    world.start()
+    world.sink.topics.observer = warnings = Warnings()
+    world.kafka.damaged[ORDERS] = 5
+    for tp in (ORDERS, SECOND):
+        world.add(range(8), tp=tp)
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+
+    assert (world.frontier(), world.frontier(SECOND)) == (5, 8)
+    assert warnings.texts == [
+        "orders-0 is damaged at 5. Until then orders-0 is read up to there, and the others go on."
+    ]
+    assert world.sink.topics.standing == ("what Kafka holds of orders-0 from offset 5 on is damaged",)
+    cycle_later(world)
+    assert len(warnings.texts) == 2
+    del world.kafka.damaged[ORDERS]
+    cycle_later(world)
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert world.frontier() == 8

@@ -21,7 +21,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from kafka_s3.kafka.brokers import CHECK, REQUEST_SECONDS, TRANSIENT
-from kafka_s3.kafka.failures import lost, unanswered
+from kafka_s3.kafka.failures import DAMAGED, damaged, lost, unanswered
 from kafka_s3.kafka.iam import iam_login
 from kafka_s3.kafka.reader import gather, library
 from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch
@@ -203,6 +203,8 @@ class _Reading:
         place, name = self._wanted.topic_partition, library.err2name(code).decode()
         if code in LOST:
             raise lost(f"{place} does not have offset {self._position} ({text}).")
+        if code in DAMAGED:
+            raise damaged(place, self._position, f"{text} ({name})")
         if code not in TRANSIENT:
             reason = f"{text} ({name}). {CHECK}"
             raise SourceError(f"{place}: Kafka did not give the records from offset {self._position} on: {reason}")
