@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -72,10 +73,12 @@ class Reader:
         with consumer.queues(starts) as queues:
             for wanted in wave:
                 queue = queues.get(wanted.topic_partition)
-                yield (
-                    wanted,
-                    iter(()) if queue is None else _Reading(queue, wanted, self.part, self._patience_s).batches(),
-                )
+                with closing(self._batches(queue, wanted)) as batches:  # messages go back before their consumer may end
+                    yield wanted, batches
+
+    def _batches(self, queue: Queue | None, wanted: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
+        if queue is not None:
+            yield from _Reading(queue, wanted, self.part, self._patience_s).batches()
 
     @property
     def _patience_s(self) -> float:
