@@ -19,7 +19,8 @@ from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.errors import ConfigError, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.joda import BucketNames, Pattern, parse_timestamp, zone
+from kafka_s3.naming.joda import Pattern, parse_timestamp, zone
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.naming.schedule import next_rotation
 from kafka_s3.registry.subjects import subject
 from kafka_s3.registry.wire_format import MessageIndexes, framed, payloads

@@ -19,7 +19,7 @@ import typer
 from kafka_s3.cli.arguments import (
     ConfigPath,
     Output,
-    OutputFormat,
+    OutputForm,
     Overrides,
     Timeout,
     Where,
@@ -55,6 +55,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.kept_files import KeptFiles
 from kafka_s3.tools.positions import written_ago
 from kafka_s3.wiring.sink_folder import folder_of
 
@@ -70,12 +71,12 @@ def list_(
     config: Annotated[Path | None, typer.Argument(help="A configuration that names the bucket.")] = None,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    output: Output = OutputFormat.TABLE,
+    output: Output = OutputForm.TABLE,
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
     place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
     found = all_known(place.store, place.prefix, seen_ms=now_ms())
-    if output is OutputFormat.JSON:
+    if output is OutputForm.JSON:
         print(json.dumps({"sinks": [row_document(one, place.bucket) for one in found]}, indent=2))
     elif found:
         show_table(console(), sinks_table(found, place.bucket))
@@ -84,10 +85,10 @@ def list_(
 
 
 @composed(target=target_of)
-def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
+def status(target: Target, output: Output = OutputForm.TABLE) -> None:
     """Show how one sink is, with every topic-partition."""
     known = known_of(target.store, target.paths, seen_ms=now_ms())
-    if output is OutputFormat.JSON:
+    if output is OutputForm.JSON:
         print(json.dumps(detail_document(known, target.place.bucket), indent=2))
         return
     out = console()
@@ -186,7 +187,7 @@ def delete(
             "group stands, or anew, and may write records a second time. Data and dead letter files stay."
         )
         confirm(None if yes else f"Delete {len(keys)} objects of {target.place}{target.name}/?")
-    removed = 0
+    removed = KeptFiles(target.store, target.paths).remove_all() if with_log else 0
     for key in keys:
         removed += target.store.head(key) is not None
         target.store.delete(key)
@@ -238,7 +239,7 @@ def _log_keys(target: Target) -> list[str]:
             f"Entry {log.state.version} of {target.name} was written {age(ago)} ago, and no heartbeat says that its driver has ended. Stop "
             f"it, and delete the log when it has been quiet for {age(QUIET_MS)}."
         )
-    folders = ("checkpoints/", "commits/", "published/", "followers/", "open/", "open-files.json")
+    folders = ("checkpoints/", "commits/", "published/", "again/", "followers/", "open-files.json")
     found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
     return [key for keys in found for key in reversed(keys)]
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from kafka_s3.model.files import DataFile, Role
 
-POINTS: Final = 10
+POINTS: Final = 4
 """A file tells the times of its first and last record; those between are taken to be spread evenly, at so many points."""
 
 

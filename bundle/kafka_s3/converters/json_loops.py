@@ -12,12 +12,12 @@ from typing import Final
 import numpy as np
 
 from kafka_s3.records.compiling import byte_at, compiled, word_at
+from kafka_s3.records.utf8_loops import ODD, behind_sequence
 
 DEEP: Final = 200
 LONGEST: Final = 300
 MISSING, NULL, TRUE, FALSE, WHOLE, FRACTION, TEXT, ESCAPED, NESTED = range(9)
 """What a member is: not there, a literal, a number without or with fraction or exponent, a string without or with escapes, or more."""
-_ODD: Final = -1
 _BYTES = "Array(uint8, 1, 'C', True)"
 _BOUNDS = "Array(int32, 1, 'C', True)"
 """Arrays that may be of Arrow, which nobody may write into."""
@@ -27,40 +27,20 @@ _QUOTES, _SLASHES, _SPACES = np.uint64(0x22) * _ONES, np.uint64(0x5C) * _ONES, n
 
 
 @compiled("int64(int64, int64)")
-def _behind_sequence(at, end):
-    """Behind the UTF-8 sequence at a byte above 0x7F; -1: it is none (Unicode 15, table 3-7)."""
-    first = byte_at(at)
-    if 0xC2 <= first <= 0xDF:
-        more, low, high = 1, 0x80, 0xBF
-    elif 0xE0 <= first <= 0xEF:
-        more, low, high = 2, 0xA0 if first == 0xE0 else 0x80, 0x9F if first == 0xED else 0xBF
-    elif 0xF0 <= first <= 0xF4:
-        more, low, high = 3, 0x90 if first == 0xF0 else 0x80, 0x8F if first == 0xF4 else 0xBF
-    else:
-        return _ODD
-    if at + more >= end or byte_at(at + 1) < low or byte_at(at + 1) > high:
-        return _ODD
-    for place in range(at + 2, at + more + 1):
-        if byte_at(place) < 0x80 or byte_at(place) > 0xBF:
-            return _ODD
-    return at + more + 1
-
-
-@compiled("int64(int64, int64)")
 def _behind_escape(at, end):
-    """Behind the escape whose backslash is at a place; -1: it is none."""
+    """Behind the escape whose backslash is at a place; ODD: it is none."""
     if at + 1 >= end:
-        return _ODD
+        return ODD
     code = byte_at(at + 1)
     if code != 0x75:  # u
         plain = code == 0x22 or code == 0x5C or code == 0x2F or code == 0x62 or code == 0x66
-        return at + 2 if plain or code == 0x6E or code == 0x72 or code == 0x74 else _ODD
+        return at + 2 if plain or code == 0x6E or code == 0x72 or code == 0x74 else ODD
     if at + 6 > end:
-        return _ODD
+        return ODD
     for place in range(at + 2, at + 6):
         digit = byte_at(place)
         if not (0x30 <= digit <= 0x39 or 0x41 <= digit <= 0x46 or 0x61 <= digit <= 0x66):
-            return _ODD
+            return ODD
     return at + 6
 
 
@@ -90,7 +70,7 @@ def _behind_string(at, end):
             escaped = True
             at = _behind_escape(at, end)
         else:
-            at = _behind_sequence(at, end)
+            at = behind_sequence(at, end)
         if at < 0:
             return 0
     return 0
@@ -141,7 +121,7 @@ def _behind_space(at, end):
 @compiled(f"int64(int64, int64, {_BYTES}, int64[::1], int64)")
 def _which(at, size, names, ends, guess):
     """The number of a wanted member by its name, -1 where it is not wanted; `guess` is tried first."""
-    count, base = len(ends) - 1, names.ctypes.data
+    count, base = len(ends) - 1, np.int64(names.ctypes.data)
     for step in range(count):
         one = guess + step
         if one >= count:
@@ -271,7 +251,7 @@ def scan(data, bounds, names, ends, kinds, begins, stops, passed):
     `names[ends[n]:ends[n + 1]]`, in UTF-8. Of the last one of a name are noted, by member and row: what it is (`kinds`, MISSING at first),
     and where it begins and stops, a string without its quotes.
     """
-    objects, kind, refused, base = np.zeros(DEEP, np.uint8), np.zeros(1, np.int64), 0, data.ctypes.data
+    objects, kind, refused, base = np.zeros(DEEP, np.uint8), np.zeros(1, np.int64), 0, np.int64(data.ctypes.data)
     for row in range(len(bounds) - 1):
         at, end = base + bounds[row], base + bounds[row + 1]
         passed[row] = _document(base, at, end, row, names, ends, kinds, begins, stops, objects, kind)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_s3.converters import json_loops
 from kafka_s3.converters.json_loops import FALSE, FRACTION, NULL, TEXT, TRUE, WHOLE
@@ -65,9 +64,3 @@ class Members:
         nulls = json_loops.gather(self._data, kinds, begins, stops, bounds, out, valid)
         buffers = [pa.py_buffer(valid) if nulls else None, pa.py_buffer(bounds), pa.py_buffer(out)]
         return pa.Array.from_buffers(pa.string(), len(kinds), buffers, nulls)
-
-
-def lines_of(documents: pa.Array) -> pa.Buffer:
-    """The documents, each on a line, behind each other."""
-    lists = pa.ListArray.from_arrays(pa.array([0, len(documents)], pa.int32()), documents)
-    return pc.binary_join(lists, b"\n")[0].as_buffer()

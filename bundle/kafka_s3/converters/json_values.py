@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from kafka_s3.converters.converter import KafkaBatch, merged, without_tombstones
-from kafka_s3.converters.json_members import Members, lines_of
+from kafka_s3.converters.json_members import Members
 from kafka_s3.model.failures import Failure, Stage
+from kafka_s3.records.joining import joined
 from kafka_s3.records.runs import Decoded
 from kafka_s3.records.values import JsonText
 from kafka_s3.schemas.inference import infer_table, plain_strings
@@ -77,7 +78,7 @@ class JsonValues:
         if len(columns) == len(self._fields) and all(column is not None for column in columns):
             return pa.Table.from_arrays(columns, self._names)
         with contextlib.suppress(pa.ArrowInvalid):
-            return self._parse(lines_of(documents))
+            return self._parse(pa.py_buffer(joined(documents, b"\n")))
         return None
 
     def _parse(self, text: pa.Buffer) -> pa.Table:
@@ -163,9 +164,9 @@ def _lines(values: pa.Array) -> pa.Buffer | None:
     longest = pc.max(pc.binary_length(values)).as_py()
     if (longest >= DEEP and _deep(values)) or (longest > MOST_DIGITS and _has_endless_number(values)):
         return None
-    text = lines_of(values)
+    text = pa.py_buffer(joined(values, b"\n"))
     codes = np.frombuffer(text, np.uint8)
-    if np.count_nonzero(codes == NEWLINE) != len(values) - 1 or np.any(codes == RETURN) or _unsafe(codes):
+    if np.count_nonzero(codes == NEWLINE) != len(values) or np.any(codes == RETURN) or _unsafe(codes):
         return None
     try:
         values.cast(pa.string())

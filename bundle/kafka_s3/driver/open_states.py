@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.state import LogState
 from kafka_s3.control.open_files import NotedFiles, note_open_files, noted_open_files
 from kafka_s3.driver.planner import PartitionState
@@ -61,9 +62,12 @@ class OpenStates:
         return found
 
     def advanced(
-        self, partitions: Mapping[TopicPartition, PartitionState], reports: Sequence[TaskReport], log: LogState
+        self, partitions: Mapping[TopicPartition, PartitionState], reports: Sequence[TaskReport], log: CommitLog
     ) -> None:
-        """Notes what holds after some reports were committed, or after a look at Kafka, then removes what was overtaken."""
+        """Notes what holds after some reports were committed, or after a look at Kafka, then removes what was overtaken.
+
+        Raises Fenced where another driver has taken over: what holds is then its to say.
+        """
         for report in reports:
             if report.dropped:
                 self._tell(report.topic_partition, report.dropped)
@@ -72,11 +76,12 @@ class OpenStates:
         now = {tp: one.open_state.key for tp, one in partitions.items() if one.open_state is not None}
         if now == self._noted:
             return
+        self._check_owner(log)
         overtaken = {tp: key for tp, key in self._noted.items() if now.get(tp) != key}
         continued = {report.topic_partition for report in reports if not report.dropped}
         self._noted = now
         try:
-            note_open_files(self._to_note(partitions, log), self.store, self.paths)
+            note_open_files(self._to_note(partitions, log.state), self.store, self.paths)
             for tp, key in overtaken.items():
                 if tp in continued:  # its uploads went on in another state, or into objects
                     self.store.delete(key)
@@ -86,10 +91,19 @@ class OpenStates:
             self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
 
     def abandoned(self, reports: Sequence[TaskReport]) -> None:
-        """Removes the states of reports that will not be committed, with their uploads. Raises StorageError."""
-        for report in reports:
-            if report.state is not None:
-                drop_state(report.state.key, self.store)
+        """Removes the states of reports that will not be committed, with the uploads that they began."""
+        try:
+            for report in reports:
+                if report.state is not None:
+                    drop_state(report.state.key, self.store, self._uploads(self._noted.get(report.topic_partition)))
+        except StorageError as error:  # `sweep` finds what is left
+            self.observer.warned(f"Open files that nobody goes on with were not removed. {error}")
+
+    def _check_owner(self, log: CommitLog) -> None:
+        try:
+            log.check_owner(log.state.version)
+        except StorageError as error:  # the next entry tells
+            self.observer.warned(f"Whether another driver has taken over is not known. {error}")
 
     def _may_delete(self) -> bool:
         """Tries it on an object that is not there. Raises StorageUnavailable."""
@@ -128,24 +142,20 @@ class OpenStates:
         self.observer.warned(f"{tp}: open files of an earlier task are not continued, because {why}; read again.")
 
     def _remove_others(self) -> None:
-        """Removes the states that nobody goes on from, with their uploads."""
-        kept = {_folder(key): key for key in self._noted.values()}
-        for info in self.store.list(self.paths.open_states()):
-            key = kept.get(_folder(info.key))
-            if info.key != key:
-                drop_state(info.key, self.store, kept=self._uploads(key))
+        """Removes the states that nobody goes on from, with the uploads that no other goes on with."""
+        kept = set(self._noted.values())
+        others = [info.key for info in self.store.list(self.paths.open_states()) if info.key not in kept]
+        if others:
+            spared = {upload for key in kept for upload in self._uploads(key)}
+            for key in others:
+                drop_state(key, self.store, spared)
 
     def _uploads(self, key: str | None) -> Collection[tuple[str, str]]:
-        """The uploads of a state, none where there is none."""
+        """The uploads (key, id) with which a state goes on; none where it is gone."""
         try:
-            return () if key is None else state_uploads(key, self.store)
+            return state_uploads(key, self.store) if key is not None else ()
         except ObjectMissing:
             return ()
-
-
-def _folder(key: str) -> str:
-    """Where the states of one topic-partition lie."""
-    return key.rpartition("/")[0]
 
 
 def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:

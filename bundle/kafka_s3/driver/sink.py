@@ -121,7 +121,7 @@ class Sink:
         now = self.clock_ms()
         self.topics.poll(now)
         if self.open_states is not None:
-            self.open_states.advanced(self.partition_states, (), self.log.state)
+            self.open_states.advanced(self.partition_states, (), self.log)
         self.looked_ms = now
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
@@ -178,6 +178,10 @@ class Sink:
                 else:
                     self._advance(portion)
                 self._notify(started, portion, entry)
+        except Fenced:
+            if self.open_states is not None:
+                self.open_states.abandoned(portion)
+            raise
         finally:
             self._abandon([report for portion in left for report in portion])
 
@@ -247,7 +251,7 @@ class Sink:
             partition_state = self.partition_states[report.topic_partition]
             self.partition_states[report.topic_partition] = committed(partition_state, report, self.clock_ms())
         if self.open_states is not None:
-            self.open_states.advanced(self.partition_states, reports, self.log.state)
+            self.open_states.advanced(self.partition_states, reports, self.log)
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
         """Makes files again whose uploads are gone; under `behavior.on.lost.offsets=gap` what cannot be made is lost."""

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
+from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Run
@@ -38,7 +39,7 @@ class Encoder(Protocol):
         """Encodes what is pending, to give its memory back."""
         ...
 
-    def take(self) -> bytes:
+    def take(self) -> Bytes:
         """The encoded bytes since the last take."""
         ...
 

@@ -42,3 +42,5 @@ byte_at = _load(types.uint8, types.int64)
 """The byte at an address, for compiled functions. An array's element costs twice as much: its place might be counted from the end."""
 word_at = _load(types.uint64, types.uint64)
 """The eight bytes from an address on as one number, in the machine's order, for compiled functions."""
+copy_bytes = types.ExternalFunction("memcpy", types.int64(types.int64, types.int64, types.int64))
+"""C's memcpy for compiled functions: to an address, from an address, so many bytes."""

@@ -100,14 +100,13 @@ def state_uploads(key: str, store: ObjectStore) -> list[tuple[str, str]]:
         return []
 
 
-def drop_state(key: str, store: ObjectStore, *, kept: Collection[tuple[str, str]] = ()) -> None:
-    """Removes a state that nobody continues, and ends its uploads but for those that are `kept`; no error where it is gone.
-
-    States of one topic-partition share uploads: the next one goes on with those of the one before. Raises StorageError.
+def drop_state(key: str, store: ObjectStore, spared: Collection[tuple[str, str]] = ()) -> None:
+    """Removes a state that nobody continues, and ends its uploads but for those (key, id) that are `spared`: another state may go on with
+    the same. No error where it is gone. Raises StorageError.
     """
     try:
         for name, upload_id in state_uploads(key, store):
-            if (name, upload_id) not in kept:
+            if (name, upload_id) not in spared:
                 store.abort_upload(name, upload_id)
     except ObjectMissing:
         return

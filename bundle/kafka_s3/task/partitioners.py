@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.failures import SINK_TASK, Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.joda import BucketNames
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import MISSING, Longs
 from kafka_s3.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType

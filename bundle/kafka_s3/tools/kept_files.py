@@ -9,7 +9,7 @@ from kafka_s3.control.open_files import noted_open_files
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import state_uploads
+from kafka_s3.task.open_state import drop_state, state_uploads
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +47,11 @@ class KeptFiles:
         keys = list(self.overtaken(older_than_ms=older_than_ms, now_ms=now_ms))
         for key in keys:
             self.store.delete(key)
+        return len(keys)
+
+    def remove_all(self) -> int:
+        """Removes every state of a sink that nobody runs, and ends their uploads; says how many there were. Raises StorageError."""
+        keys = [info.key for info in self.store.list(self.paths.open_states())]
+        for key in keys:
+            drop_state(key, self.store)
         return len(keys)

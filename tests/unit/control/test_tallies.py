@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_s3.control.limits import DEFAULT, Limits, dead_letters_text, limits_of, percent
-from kafka_s3.control.tallies import POINTS, Delay, Tally, added, delay
+from kafka_s3.control.tallies import Delay, Tally, added, delay
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from tests.support.memory_world import settings_of
 
@@ -44,7 +44,6 @@ def test_delay_is_the_time_from_record_to_commit_weighed_by_records() -> None:
     assert delay([file(900, 900, 99), file(0, 0, 1)], 1_000) == Delay(100, 100)
     assert delay([file(900, 900, 90), file(0, 0, 10)], 1_000) == Delay(100, 1_000)
     assert delay([file(2_000, 2_000, 1)], 1_000) == Delay(0, 0)  # a producer's clock may be ahead
-    assert POINTS >= 10
 
 
 def test_files_without_times_and_those_of_no_values_tell_no_delay() -> None:

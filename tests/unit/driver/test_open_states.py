@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.model.errors import StorageError
+from kafka_s3.model.errors import Fenced, StorageError
 from kafka_s3.model.files import Reason
-from kafka_s3.storage.faults import Fault, raising
+from kafka_s3.storage.faults import Fault, Moment, raising
 from kafka_s3.task.open_state import MAGIC
 from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import STATE
+from tests.support.deaths import Died, strikes
 from tests.support.memory_world import World, settings_of
 from tests.support.observers import Warnings
 
@@ -162,4 +163,40 @@ def test_a_position_that_is_moved_by_retention_leaves_nothing_of_open_files() ->
 
     assert sorted(number for found in world.numbers().values() for number in found) == [3, 4, 5]
     assert not states(world)
+    assert not world.store.uploads
+
+
+@pytest.mark.parametrize("moment", list(Moment))
+def test_a_driver_that_dies_when_it_notes_open_files_leaves_them_to_the_next(moment: Moment) -> None:
+    world = world_with_open_files()
+    world.start([strikes("put", "open-files.json", moment)])
+    world.add(range(4, 9))
+    with pytest.raises(Died):
+        world.sink.cycle()
+    assert len(states(world)) == 2
+    told = Warnings()
+    world.start(observer=told)
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+
+    assert not told.texts
+    assert list(world.numbers().values()) == [list(range(9))]
+    assert not states(world)
+    assert not world.store.uploads
+
+
+def test_a_driver_that_was_overtaken_learns_it_with_its_next_open_files_and_harms_nothing() -> None:
+    world = world_with_open_files()
+    overtaken, told = world.sink, Warnings()
+    world.start(observer=told)
+    world.add(range(4, 9))
+    before = dict(world.store.objects)
+    with pytest.raises(Fenced, match="written by another driver"):
+        overtaken.cycle()
+    assert world.store.objects == before
+
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert not told.texts
+    assert list(world.numbers().values()) == [list(range(9))]
     assert not world.store.uploads

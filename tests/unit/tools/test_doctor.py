@@ -280,8 +280,18 @@ def test_probes_that_cannot_be_deleted_are_a_warning_and_are_named() -> None:
     findings = diagnosed(store=FaultyStore(bucket, [denied]))
     (left,) = bucket.objects
     assert left.startswith("_kafka_s3/orders/doctor/")
-    assert bad(findings) == {"DeleteObject (for this check only)": CheckStatus.WARNING}
-    assert left in of(findings, "DeleteObject").detail
+    assert bad(findings) == {
+        "DeleteObject (for this check only)": CheckStatus.WARNING,
+        "DeleteObject below _kafka_s3/orders/open/": CheckStatus.WARNING,
+    }
+    assert left in of(findings, "DeleteObject (").detail
+
+
+@pytest.mark.parametrize(("keeps", "expected"), [("true", CheckStatus.WARNING), ("false", None)])
+def test_states_of_open_files_have_to_be_removed_where_they_are_kept(keeps: str, expected: CheckStatus | None) -> None:
+    denied = failure(Verb.DELETE, nth=None, matches=lambda key: "/open/" in key, error=StorageError("AccessDenied"))
+    findings = diagnosed({**ROTATING, "tail.state.enable": keeps}, store=FaultyStore(MemoryStore(), [denied]))
+    assert bad(findings) == ({} if expected is None else {"DeleteObject below _kafka_s3/orders/open/": expected})
 
 
 def test_probes_are_removed_even_where_the_check_is_broken_off() -> None:

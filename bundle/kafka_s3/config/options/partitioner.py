@@ -29,6 +29,14 @@ ROWS: Final = (
     Option("timestamp.extractor", Type.STRING, "Wallclock", "Where a record's time comes from: the clock, the Kafka record, or a "
            "field of its value.", _GROUP, valid=KnownClass(EXTRACTORS)),
     Option("timestamp.field", Type.STRING, "timestamp", "Field of the RecordField extractor; `a.b` descends.", _GROUP),
+    Option("timestamp.field.unit", Type.STRING, "ms", "What a number in timestamp.field counts since 1970: seconds, milliseconds (as in "
+           "the original), micro- or nanoseconds. `auto` takes the unit in which it is a time from 1990 to 2100, and refuses a record "
+           "where none is. For example `s` for 1705312800.", _GROUP, valid=OneOf(("s", "ms", "us", "ns", "auto"))),
+    Option("timestamp.field.format", Type.STRING, "", "Pattern of Java's SimpleDateFormat by which texts in timestamp.field are read, in "
+           "UTC unless they name a zone; blank reads ISO 8601 and digits, as the original. For example `yyyy-MM-dd HH:mm:ss`.", _GROUP),
+    Option("behavior.on.implausible.timestamps", Type.STRING, "warn", "What happens to a record whose time lies outside of 1990 to 2100, "
+           "mostly by a wrong unit: a warning for the first one, or each is rejected (errors.tolerance says whether it becomes a dead "
+           "letter or stops the sink). For example `reject`.", _GROUP, valid=OneOf(("warn", "reject"))),
     Option("s3.schema.partition.affix.type", Type.STRING, "NONE", "Add the schema's name as a directory before or after the others.",
            _GROUP, valid=OneOf(("NONE", "PREFIX", "SUFFIX"))),
 )  # fmt: skip

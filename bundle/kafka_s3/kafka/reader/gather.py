@@ -18,7 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from kafka_s3.kafka.reader import library
-from kafka_s3.records.compiling import compiled
+from kafka_s3.records.compiling import compiled, copy_bytes
 
 VALUE: Final = 3
 KEY: Final = 5
@@ -42,7 +42,6 @@ _headers = _external("rd_kafka_message_headers", types.int32, _INT, _INT)
 _header_count = _external("rd_kafka_header_cnt", _INT, _INT)
 _header_at = _external("rd_kafka_header_get_all", types.int32, _INT, _INT, _INT, _INT, _INT)
 _header_last = _external("rd_kafka_header_get_last", types.int32, _INT, _INT, _INT, _INT)
-_copy = types.ExternalFunction("memcpy", _INT(_INT, _INT, _INT))
 _text_length = types.ExternalFunction("strlen", _INT(_INT))
 
 
@@ -105,7 +104,7 @@ def bytes_of(messages, at, rows, part, ends, data, valid):  # type: ignore[no-un
             nulls += 1
         else:
             _set_bit(valid, row)
-            _copy(address + filled, message[part], message[part + 1])
+            copy_bytes(address + filled, message[part], message[part + 1])
             filled += message[part + 1]
         ends[row + 1] = filled
     return nulls
@@ -144,13 +143,13 @@ def headers_of(messages, at, rows, ends, name_ends, names, value_ends, values, v
             for index in range(_header_count(headers)):
                 _header_at(headers, index, out + 8, out + 16, out + 24)
                 length = _text_length(found[1])
-                _copy(names.ctypes.data + name_at, found[1], length)
+                copy_bytes(names.ctypes.data + name_at, found[1], length)
                 name_at += length
                 if found[2] == 0:
                     nulls += 1
                 else:
                     _set_bit(valid, count)
-                    _copy(values.ctypes.data + value_at, found[2], found[3])
+                    copy_bytes(values.ctypes.data + value_at, found[2], found[3])
                     value_at += found[3]
                 count += 1
                 name_ends[count], value_ends[count] = name_at, value_at
@@ -181,6 +180,6 @@ def named_header_of(messages, at, rows, name, ends, data, valid):  # type: ignor
             and found[1] != 0
         ):
             _set_bit(valid, row)
-            _copy(data.ctypes.data + filled, found[1], found[2])
+            copy_bytes(data.ctypes.data + filled, found[1], found[2])
             filled += found[2]
         ends[row + 1] = filled

@@ -66,5 +66,6 @@ def _storage(settings: Settings, services: ClientFactories) -> Iterator[CheckRes
         acl=options.acl,
         tags=settings.flag("s3.object.tagging"),
         data_prefix=prefixes[0] if prefixes else None,
+        open_states=paths.open_states() if settings.flag("tail.state.enable") else None,
     )
     yield from Probe(services.store(options), facts, f"{paths.root}doctor/", wanted).findings()
