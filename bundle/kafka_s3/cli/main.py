@@ -59,6 +59,7 @@ app = lazy_app(
     name="kafka-s3",
     help="Kafka topics to S3 objects on Spark: a Kafka Connect S3 sink configuration in, the same objects out, exactly once.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
