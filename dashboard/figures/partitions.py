@@ -11,6 +11,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from kafka_s3.ddl.table import LOOKED_INTO, ObjectFacts, TopicObjects
+from kafka_s3.formats.sidecars import INFIX
 from reading.frames import NO_TIME, data_files
 from reading.groups import Numbers, groups_by
 
@@ -69,6 +71,21 @@ def directories(files: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values(["topic", "encoded"], ignore_index=True)
 
 
+def topic_objects(files: pd.DataFrame, topic: str) -> TopicObjects | None:
+    """What the log says of a topic's objects, as the generator of tables takes it; None where the topic has none."""
+    of_topic = files[(files["topic"] == topic).to_numpy()]
+    rows = data_files(of_topic, "encoded", "folder", "name", "bytes", "format")
+    if rows.empty:
+        return None
+    last = rows.tail(LOOKED_INTO).iloc[::-1]
+    keys = last["folder"].astype(str) + last["name"].astype(str)
+    facts = zip(keys, last["bytes"].tolist(), last["encoded"].astype(str), last["format"].astype(str), strict=True)
+    newest = [ObjectFacts(*one) for one in facts]
+    roles = set(of_topic["role"].cat.remove_unused_categories().cat.categories)
+    encoded = rows["encoded"].cat.remove_unused_categories().cat.categories
+    return TopicObjects(topic, newest, [str(name) for name in encoded], tuple(role for role in INFIX if role in roles))
+
+
 def children(found: pd.DataFrame, at: str) -> pd.DataFrame:
     """What lies directly below `topic/part/...` (blank: the topics): name, path, whether more lies below, and the sums of all below."""
     paths = found["topic"] + "/" + found["encoded"].str.strip("/") + "/"
@@ -85,6 +102,24 @@ def children(found: pd.DataFrame, at: str) -> pd.DataFrame:
     ).reset_index()  # fmt: skip
     made["first_ms"] = made["first_ms"].fillna(NO_TIME).astype("int64")
     return made.assign(path=prefix + made["name"])
+
+
+def are_times(found: pd.DataFrame) -> bool:
+    """Whether any directory names a time: of others neither gaps nor late files can be told."""
+    return any(slot_of(name) for name in found["encoded"])
+
+
+def by_kafka_partition(files: pd.DataFrame) -> pd.DataFrame:
+    """Each topic-partition: files, records, bytes, and its `share` of the topic's records, the largest first."""
+    rows = data_files(files, "topic", "partition", "records", "bytes")
+    groups = groups_by(rows["topic"], rows["partition"])
+    places = rows.iloc[groups.first]
+    found = pd.DataFrame({
+        "topic": places["topic"].astype(object).to_numpy(), "partition": places["partition"].to_numpy(), "files": groups.sizes(),
+        "records": groups.sums(rows["records"]), "bytes": groups.sums(rows["bytes"]),
+    })  # fmt: skip
+    found["share"] = found["records"] / found.groupby("topic")["records"].transform("sum").clip(lower=1)
+    return found.sort_values(["share", "topic", "partition"], ascending=[False, True, True], ignore_index=True)
 
 
 def gaps(found: pd.DataFrame) -> pd.DataFrame:

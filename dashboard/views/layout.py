@@ -7,9 +7,13 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
-from figures import charts, ddl, partitions
+from figures import charts, partitions
 from figures.rotations import duration_text, size_text
 from figures.text import plain
+from kafka_s3.ddl.statements import Engine, script
+from kafka_s3.ddl.table import ExternalTable
+from kafka_s3.model.errors import SinkError
+from kafka_s3.wiring.ddl import table_in_bucket
 from page import parts, states
 from page.scene import Scene
 from reading.frames import data_files
@@ -29,8 +33,12 @@ def render(scene: Scene) -> None:
         states.nothing("No data file was written in this time.")
         return
     _tree(scene, found)
-    _gaps(scene.kept("gaps", lambda: partitions.gaps(found)))
-    _late(scene, scene.kept_by_topic("late", lambda frames: partitions.late(frames.files)))
+    _shares(scene)
+    if partitions.are_times(found):
+        _gaps(scene.kept("gaps", lambda: partitions.gaps(found)))
+        _late(scene, scene.kept_by_topic("late", lambda frames: partitions.late(frames.files)))
+    else:
+        st.caption("Directories are not times: of missing times and late files nothing can be told.")
     _engines(scene, sorted(found["topic"].unique()))
 
 
@@ -104,12 +112,24 @@ def _folder(scene: Scene, path: str) -> str:
     return str(same["folder"].iloc[-1]) if len(same) else ""
 
 
+def _shares(scene: Scene) -> None:
+    st.subheader("Kafka partitions", anchor=False)
+    found = scene.kept_by_topic("shares", lambda frames: partitions.by_kafka_partition(frames.files))
+    columns = {
+        "topic": "Topic", "partition": parts.number_column("Partition"), "records": parts.number_column("Records"),
+        "share": st.column_config.ProgressColumn("Share of the topic's records", format="percent", min_value=0, max_value=1),
+        "bytes": parts.size_column("Bytes"), "files": parts.number_column("Files"),
+    }  # fmt: skip
+    parts.table(
+        found.head(parts.SHOWN_ROWS), columns, name="Kafka partitions with their share of records", key="shares"
+    )
+    parts.cut_note(len(found))
+
+
 def _gaps(gaps: pd.DataFrame) -> None:
     st.subheader("Gaps", anchor=False)
     if gaps.empty:
-        states.nothing(
-            "No directory of time is missing between the first and the last one (or directories are not times)."
-        )
+        states.nothing("No directory of time is missing between the first and the last one.")
         return
     columns = {
         "topic": "Topic",
@@ -143,23 +163,29 @@ def _late(scene: Scene, late: pd.DataFrame) -> None:
 
 
 def _engines(scene: Scene, topics: list[str]) -> None:
-    st.subheader("Athena and Glue", anchor=False)
+    st.subheader("In query engines", anchor=False)
     topic = str(st.selectbox("Topic", topics, key="table", bind="query-params"))
-    bucket = scene.at.place.bucket
-    layout = scene.kept("layout", lambda: ddl.table_form(scene.frames.files, topic, bucket=bucket), topic)
-    if layout is None:
+    try:
+        table = scene.kept("table", lambda: _table(scene, topic), topic)
+    except SinkError as error:
+        states.nothing(str(error))
         return
-    table = scene.tables.get(layout.topic)
-    columns = table.columns if table else ()
-    athena, glue = st.tabs(["Athena", "Glue"])
-    with athena:
-        st.code(ddl.athena(layout, columns), language="sql", wrap_lines=True)
-    with glue:
-        st.code(ddl.glue(layout, columns), language="json", wrap_lines=True)
-        st.caption(
-            "Save it as table.json, then: `aws glue create-table --database-name DATABASE --table-input file://table.json`"
-        )
-    if not columns:
-        st.caption(
-            f"The log holds no columns: replace `{ddl.PLACEHOLDER}` by those of your records. With `delta.enable` they are filled in."
-        )
+    if table is None:
+        return
+    for tab, engine in zip(st.tabs([engine.capitalize() for engine in Engine]), Engine, strict=True):
+        with tab:
+            language = "json" if engine is Engine.GLUE else "sql"
+            st.code(script(engine, table), language=language, wrap_lines=True)
+    st.caption(
+        "Columns are those of the newest objects. Glue's text is for `aws glue create-table --database-name DATABASE "
+        "--table-input file://table.json`; `kafka-s3 ddl` prints the same."
+    )
+
+
+def _table(scene: Scene, topic: str) -> ExternalTable | None:
+    """The topic's table. Raises SinkError where there can be none, or the bucket does not tell."""
+    objects = partitions.topic_objects(scene.snapshot.frames.files, topic)
+    if objects is None:
+        return None
+    place = scene.at.place
+    return table_in_bucket(scene.settings, place.store, objects, bucket=place.bucket)

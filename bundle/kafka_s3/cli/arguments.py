@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,13 @@ Overrides = Annotated[
 SinkName = Annotated[
     str, typer.Argument(metavar="CONFIG|NAME", help="A sink's configuration file, or its name with --bucket.")
 ]
+
+
+class OutputFormat(StrEnum):
+    """What a command prints."""
+
+    TABLE = "table"
+    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +79,7 @@ class Where:
 TopicName = Annotated[str, typer.Argument(help="The topic.")]
 PartitionNumber = Annotated[int, typer.Argument(min=0, help="The partition.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the running sink's answer.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people, or for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]

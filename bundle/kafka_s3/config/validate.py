@@ -30,11 +30,13 @@ from kafka_s3.config.options.table import OPTIONS, option_of, presentable, simil
 from kafka_s3.config.read import read_config
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
 from kafka_s3.config.rules import clients as rules_clients
+from kafka_s3.config.rules import columns as rules_columns
 from kafka_s3.config.rules import delivery as rules_delivery
 from kafka_s3.config.rules import delta as rules_delta
 from kafka_s3.config.rules import forms as rules_forms
 from kafka_s3.config.rules import keys as rules_keys
 from kafka_s3.config.rules import objects as rules_objects
+from kafka_s3.config.rules import partitioners as rules_partitioners
 from kafka_s3.config.rules import records as rules_records
 from kafka_s3.config.rules import timestamps as rules_timestamps
 from kafka_s3.config.rules import transforms as rules_transforms
@@ -47,6 +49,7 @@ from kafka_s3.model.secret import MASK
 PROBLEMS: Final = (
     *rules_delivery.PROBLEMS,
     *rules_objects.PROBLEMS,
+    *rules_partitioners.PROBLEMS,
     *rules_timestamps.PROBLEMS,
     *rules_records.PROBLEMS,
     *rules_clients.PROBLEMS,
@@ -58,7 +61,9 @@ PROBLEMS: Final = (
 WARNINGS: Final = (
     *rules_delivery.WARNINGS,
     *rules_objects.WARNINGS,
+    *rules_partitioners.WARNINGS,
     *rules_timestamps.WARNINGS,
+    *rules_columns.WARNINGS,
     *rules_records.WARNINGS,
     *rules_clients.WARNINGS,
     *rules_keys.WARNINGS,

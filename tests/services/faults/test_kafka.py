@@ -169,7 +169,7 @@ def verified(config: dict[str, str], folder: Path) -> list[dict[str, Any]]:
     path.write_text(json.dumps(config))
     app = typer.Typer()
     app.command()(verify)
-    done = CliRunner().invoke(app, [str(path), "--json"])
+    done = CliRunner().invoke(app, [str(path), "--output", "json"])
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert report["findings"] == []

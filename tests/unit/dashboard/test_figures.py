@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures import data, ddl, partitions, rotations
+from figures import data, partitions, rotations
 from figures.charts import (
     BOX_COLOURS,
     IEC,
@@ -23,7 +23,6 @@ from figures.charts import (
     boxes,
     classes,
     lines_over_time,
-    ranked,
     treemap,
 )
 from figures.data import DAY_MS, NO_TIME, Window
@@ -36,6 +35,7 @@ from kafka_s3.commit.state import LogState
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.status import SinkSnapshot
 from kafka_s3.control.tallies import Tally
+from kafka_s3.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
 from reading.frames import Frames, Part, cut, data_files, frames_of, joined, part_of
@@ -329,6 +329,23 @@ def test_the_cost_counts_the_requests_of_uploads_and_entries() -> None:
 # ------------------------------------------------------------ layout
 
 
+def test_the_share_of_a_kafka_partition_is_that_of_its_topics_records() -> None:
+    files = pd.DataFrame(
+        {"topic": ["a", "a", "b", "a"], "partition": [0, 1, 0, 0], "records": [80, 10, 5, 10], "bytes": [1, 1, 1, 1]}
+    )
+    found = partitions.by_kafka_partition(files.assign(role="value").astype({"topic": "category"}))
+    assert found[["topic", "partition", "files", "records", "share"]].values.tolist() == [
+        ["b", 0, 1, 5, 1.0], ["a", 0, 2, 90, 0.9], ["a", 1, 1, 10, 0.1],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "times"), [(["partition=0"], False), (["partition=0", "dt=2024-01-15"], True), ([], False)]
+)
+def test_directories_that_are_no_times_are_told_apart(names: list[str], times: bool) -> None:
+    assert partitions.are_times(pd.DataFrame({"encoded": names}, dtype=object)) is times
+
+
 @pytest.mark.parametrize(
     ("encoded", "start", "unit"),
     [
@@ -381,26 +398,17 @@ def test_the_record_that_came_late_is_found(frames: Frames) -> None:
     ]
 
 
-def test_athena_gets_the_location_the_directories_and_their_times(frames: Frames) -> None:
-    layout = ddl.table_form(frames.files, "orders", bucket="lake")
-    assert layout is not None
-    text = ddl.athena(layout, [("n", "bigint"), ("hour", "string")])
-    assert "LOCATION 's3://lake/topics/orders/'" in text
-    assert "PARTITIONED BY (`year` string, `month` string, `day` string, `hour` string)" in text
-    assert (
-        "'storage.location.template' = 's3://lake/topics/orders/year=${year}/month=${month}/day=${day}/hour=${hour}'"
-        in text
-    )
-    assert text.count("`hour`") == 1
-    assert ddl.PLACEHOLDER not in text
-
-
-def test_names_in_the_ddl_cannot_end_their_quotes() -> None:
-    layout = ddl.TableForm("a'; DROP TABLE b", "s3://lake/it's/", ("k`e'y",), "", 0, 0, "json")
-    text = ddl.athena(layout, [])
-    assert "LOCATION 's3://lake/it''s/'" in text
-    assert "`k``e'y`" in text
-    assert "`a___drop_table_b`" in text
+def test_the_objects_of_a_topic_are_those_that_the_log_itself_names(entries: list[CommitEntry], frames: Frames) -> None:
+    for topic, objects in topics_of(entries).items():
+        found = partitions.topic_objects(frames.files, topic)
+        assert found is not None
+        assert (list(found.newest), found.folder, found.sidecars) == (
+            list(objects.newest),
+            objects.folder,
+            objects.sidecars,
+        )
+        assert sorted(found.encoded_partitions) == sorted(objects.encoded_partitions)
+    assert partitions.topic_objects(frames.files, "none") is None
 
 
 # ------------------------------------------------------------ charts and text
@@ -435,10 +443,9 @@ def test_charts_are_valid_and_draw_what_they_were_given() -> None:
     late = pd.DataFrame({"at": [at, at], "line": ["a", "a"], "value": [1.0, 3.0], "shown": ["1 s", "3 s"]})
     lines = lines_over_time(late, axis=axis, title="delay, s", domain=["a"], limit=2.0)
     assert lines["datasets"]["above"]["value"].tolist() == [3.0]
-    order = ranked(frame, "files", by="reason", titles=("files", "reason"))
     placed = boxes(pd.DataFrame({"name": ["a"], "bytes": [1]}), "bytes")
     areas = treemap(placed, "bytes", title="bytes", texts=["1 B"])
-    for chart in (bars, histogram, lines, order, areas):
+    for chart in (bars, histogram, lines, areas):
         alt.Chart.from_dict(
             {name: value for name, value in chart.items() if name != "datasets"}
         )  # raises where Vega-Lite would not have it

@@ -37,7 +37,7 @@ PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 CONFIG = {
     **TIME,
     **TOLERANT,
-    "flush.size": "6",
+    "flush.size": "9",
     "rotate.interval.ms": "7200000",
     "rotate.file.on.partition.change": "false",
     "behavior.on.null.values": "ignore",
@@ -47,6 +47,9 @@ CONFIG = {
     "tail.read.records": "1",
 }
 CHANGES: tuple[dict[str, str], ...] = (
+    {},
+    {},
+    {},
     {},
     {},
     {},
@@ -60,17 +63,18 @@ PART_BYTES = 30
 DAY_MS = 86_400_000
 ATTEMPTS = 4
 MOST_DRIVERS = 3
+CYCLES = 20
 SOME, MANY = 24, 2_500
 
 
 @cache
-def settings_with(change: int) -> Settings:
-    return settings_of({**CONFIG, **CHANGES[change]})
+def settings_with(change: int, codec: str) -> Settings:
+    return settings_of({**CONFIG, **CHANGES[change], "s3.compression.type": codec})
 
 
 @cache
-def pipeline_with(change: int) -> Pipeline:
-    return replace(make_pipeline(settings_with(change)), part_size=PART_BYTES, threads=1)
+def pipeline_with(change: int, codec: str) -> Pipeline:
+    return replace(make_pipeline(settings_with(change, codec)), part_size=PART_BYTES, threads=1)
 
 
 class Uploads:
@@ -93,13 +97,14 @@ class Engine:
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
         reports: dict[int, TaskReport] = {}
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
+            lost = 0.1 if attempt < ATTEMPTS - 1 else 0.0
             tasks = {
                 number: self._begun(wanted, reports, number)
                 for number, wanted in enumerate(assignments)
                 if number not in reports
             }
-            given_up = [task for task in tasks.values() if self.case.run.draw.random() < 0.1]
+            given_up = [task for task in tasks.values() if self.case.run.draw.random() < lost]
             self.driver.waits_for = [task for task in tasks.values() if task not in given_up]
             self.driver.pause()
             self.driver.waits_for = ()
@@ -115,7 +120,10 @@ class Engine:
     def _begun(self, wanted: Assignment, reports: dict[int, TaskReport], number: int) -> Process:
         def work(task: Process) -> None:
             kafka = replace(
-                self.case.world.kafka, store=task.store, pipeline=lambda: pipeline_with(self.change), batch_size=5
+                self.case.world.kafka,
+                store=task.store,
+                pipeline=lambda: pipeline_with(self.change, self.case.codec),
+                batch_size=5,
             )
             (report,) = kafka.read([wanted])
             if number not in reports:
@@ -129,17 +137,20 @@ class Case:
 
     def __init__(self, seed: int) -> None:
         self.run = Interleaving(seed, mishap=0.0)
-        self.world = World(CONFIG, topics=PARTITIONS)
+        self.codec = self.run.draw.choice(["none", "gzip"])
+        self.world = World({**CONFIG, "s3.compression.type": self.codec}, topics=PARTITIONS)
         self.sent: dict[TopicPartition, dict[int, str]] = {tp: {} for tp in PARTITIONS}
         self.drivers: list[Process] = []
 
     def play(self) -> None:
         with closing(self.run):
             self.run.mishap = self.run.draw.choice([0.0, 0.005, 0.02, 0.05])
-            for _ in range(self.run.draw.randint(4, 14)):
-                self._event()
-                for _ in range(self.run.draw.choice([1, 5, 20, 60])):
+            self._records()
+            self._driver(0)
+            for _ in range(self.run.draw.randint(10, 25)):
+                for _ in range(self.run.draw.choice([1, 5, 20, 40])):
                     self.run.one_turn()
+                self._event()
             self.run.mishap = 0.0
             self._drained()
             self.run.to_the_end()
@@ -151,13 +162,13 @@ class Case:
 
     def _event(self) -> None:
         draw = self.run.draw
-        events = [self._records, self._records, self._time, self._another_driver, self._another_driver]
-        draw.choice([*events, self._state_goes, self._state_breaks, self._uploads_go, self._sweep, self._kill])()
+        often = [self._records] * 6 + [self._time] * 4 + [self._another_driver] * 3
+        draw.choice([*often, self._state_goes, self._state_breaks, self._uploads_go, self._sweep, self._kill])()
 
     def _records(self) -> None:
         tp = self.run.draw.choice(PARTITIONS)
         offset = max(self.sent[tp], default=-1) + self.run.draw.randint(0, 2)
-        for number in range(self.run.draw.randint(1, 12)):
+        for number in range(self.run.draw.randint(1, 6)):
             offset += 1
             kind = self.run.draw.choice([GOOD] * 6 + [BAD, NULL])
             value = {GOOD: json.dumps({"n": offset, "p": tp.partition}).encode(), BAD: b"{oops", NULL: None}[kind]
@@ -166,7 +177,7 @@ class Case:
             self.sent[tp][offset] = kind
 
     def _time(self) -> None:
-        self.world.now += self.run.draw.choice([1, 61, 7200]) * 1000
+        self.world.now += self.run.draw.choice([1, 61, 61, 7200]) * 1000
 
     def _another_driver(self) -> None:
         """As after a crash; what was there before goes on, and does not know of it."""
@@ -207,7 +218,7 @@ class Case:
 
     def _swept(self, process: Process) -> None:
         sweeper = sweeper_of(
-            settings_with(0), Uploads(self.world.store), process.store, clock_ms=lambda: self.world.now
+            settings_with(0, self.codec), Uploads(self.world.store), process.store, clock_ms=lambda: self.world.now
         )
         sweeper.abort(sweeper.judged(older_than_ms=DAY_MS))
         sweeper.remove_overtaken(older_than_ms=DAY_MS)
@@ -216,10 +227,10 @@ class Case:
         def work(process: Process) -> None:
             engine = Engine(self, process, change)
             sink = build_sink(
-                settings_with(change), self.world.kafka, source=engine, store=process.store, clock_ms=lambda: self.world.now
+                settings_with(change, self.codec), self.world.kafka, source=engine, store=process.store, clock_ms=lambda: self.world.now
             )  # fmt: skip
             sink.open()
-            for _ in range(8):
+            for _ in range(CYCLES):
                 sink.cycle()
                 process.pause()
             if last:
@@ -252,7 +263,7 @@ class Case:
         assert swept.error is None, swept.error
 
     def _opened(self, process: Process) -> None:
-        settings = settings_with(0)
+        settings = settings_with(0, self.codec)
         engine = Engine(self, process, 0)
         build_sink(
             settings, self.world.kafka, source=engine, store=process.store, clock_ms=lambda: self.world.now
