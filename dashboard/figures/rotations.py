@@ -281,11 +281,14 @@ UNITS: Final = (("d", DAY_MS), ("h", DAY_MS / 24), ("min", DAY_MS / 1440), ("s",
 
 def size_text(size: float) -> str:
     """A size for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
+    unit, name = size_unit(size)
+    return f"{size / unit:.0f} B" if name == "B" else f"{size / unit:.1f} {name}"
+
+
+def size_unit(size: float) -> tuple[float, str]:
+    """IEC's unit (its bytes, and its name) in which sizes up to this one read well."""
+    power = next((power for power in range(4) if abs(size) < 1024 ** (power + 1)), 4)
+    return 1024.0**power, ("B", "KiB", "MiB", "GiB", "TiB")[power]
 
 
 def unit_of(ms: float) -> tuple[float, str]:
