@@ -8,8 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, ddl, partitions
-from figures.rotations import duration_text, size_text
 from figures.text import plain
+from figures.units import duration_text, size_text
 from page import parts, states
 from page.scene import Scene
 from reading.frames import data_files

@@ -9,8 +9,8 @@ import streamlit as st
 
 from figures import charts, data
 from figures.delays import delays
-from figures.rotations import duration_text, size_text, size_unit, unit_of
 from figures.text import ago, plain
+from figures.units import duration_text, size_text, size_unit, unit_of
 from kafka_s3.control.status import Lag, SinkSnapshot, SinkState
 from page import fleet, parts, states
 from page.fleet import COLOURS

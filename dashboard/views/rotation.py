@@ -10,8 +10,9 @@ import streamlit as st
 
 from figures import charts, data, rotations
 from figures.data import DAY_MS
-from figures.rotations import MIB, Prices, Summary, duration_text, size_text
+from figures.rotations import MIB, Prices, Summary
 from figures.text import plain
+from figures.units import duration_text, size_text
 from kafka_s3.model.files import Reason
 from page import parts, states
 from page.scene import Scene
