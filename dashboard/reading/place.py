@@ -1,7 +1,7 @@
 """Which bucket does the dashboard show, and how is it reached? The surroundings say it; nothing is entered on a page.
 
 `kafka-s3 dashboard` sets `KAFKA_S3_DASHBOARD_*`, a deployment of the bundle `KAFKA_S3_BUCKET` and its kin, with credentials in AWS's own
-variables.
+variables or by the name of a service credential.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ OVERRIDES: Final = "KAFKA_S3_DASHBOARD_SET"
 SINK: Final = "KAFKA_S3_DASHBOARD_SINK"
 NAMES: Final = (
     CONFIG, WORKER, OVERRIDES, SINK, "KAFKA_S3_BUCKET", "KAFKA_S3_STORE_URL", "KAFKA_S3_REGION", "KAFKA_S3_STATE_PREFIX",
+    "KAFKA_S3_SERVICE_CREDENTIAL",
 )  # fmt: skip
 
 
@@ -79,6 +80,7 @@ def opened(variables: Mapping[str, str]) -> Opened:
         variables.get("KAFKA_S3_STATE_PREFIX", STATE_PREFIX),
         region=variables.get("KAFKA_S3_REGION", REGION),
         store_url=variables.get("KAFKA_S3_STORE_URL"),
+        service_credential=variables.get("KAFKA_S3_SERVICE_CREDENTIAL"),
     )
     return Opened(folder, _reader(folder), sink=variables.get(SINK, ""))
 

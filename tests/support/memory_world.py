@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka_s3.commit.entry import CommitEntry
@@ -14,6 +14,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.driver.sink import Sink
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
@@ -36,15 +37,21 @@ BASE = {
 }
 
 
-def settings_of(config: dict[str, str]) -> Settings:
-    return resolved(validate({**BASE, **config}).usable())
+def settings_of(config: Mapping[str, str | None]) -> Settings:
+    """None takes a key of the base away."""
+    merged = {key: text for key, text in {**BASE, **config}.items() if text is not None}
+    return resolved(validate(merged).usable())
 
 
 class World:
     """`sink` is the driver at work; `start` makes the next one, as after a crash."""
 
     def __init__(
-        self, config: dict[str, str], *, batch_size: int = 10_000, topics: Sequence[TopicPartition] = (ORDERS,)
+        self,
+        config: Mapping[str, str | None],
+        *,
+        batch_size: int = 10_000,
+        topics: Sequence[TopicPartition] = (ORDERS,),
     ):
         self.now = START_MS
         self.settings = settings_of(config)
@@ -55,11 +62,13 @@ class World:
         self.sink: Sink
         self.calls: list[tuple[str, str]] = []
 
-    def start(self, plan: Sequence[Fault] = ()) -> Sink:
+    def start(self, plan: Sequence[Fault] = (), observer: Observer | None = None) -> Sink:
         store = FaultyStore(self.store, plan)
         self.calls = store.calls
         self.kafka.store = store
-        self.sink = build_sink(self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now)
+        self.sink = build_sink(
+            self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now, observer=observer
+        )
         self.sink.open()
         return self.sink
 

@@ -48,6 +48,7 @@ COMMANDS: Final = tuple(
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
         ("dashboard", "dashboard:dashboard",
          "Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."),
+        ("ddl", "ddl:ddl", "Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."),
         ("delta", "delta:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
     )
 )  # fmt: skip
@@ -56,6 +57,7 @@ app = lazy_app(
     name="kafka-s3",
     help="Kafka topics to S3 objects on Spark: a Kafka Connect S3 sink configuration in, the same objects out, exactly once.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

@@ -86,7 +86,7 @@ class Topics:
             self.refresh(now)
         heads = self.brokers.heads(self.partition_states)
         self._note_silent(self.partition_states.keys() - heads.keys())
-        short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].head}
+        short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
         again = self._look_for_recreated(self.brokers.describe(sorted(short)).values())
         for tp, head in heads.items():
             if tp not in self.partition_states:
@@ -94,7 +94,7 @@ class Topics:
             state = self.partition_states[tp]
             if tp.topic not in again and head < state.frontier:
                 self._beyond_head(tp, state.frontier, head)
-            elif head < state.head:
+            elif head < state.seen:
                 self._truncated(state, head)
             self.partition_states[tp] = delivered(self.partition_states[tp], now, head, self.behaviour.readiness)
 
@@ -141,7 +141,7 @@ class Topics:
         """The log ends above the frontier, but before what was seen of it: nothing that was written is gone, so that is believed."""
         tp, progress = state.topic_partition, self.log.state.progress[state.topic_partition]
         self.observer.warned(
-            f"{tp} ends at {head} now, before it was {state.head}: truncated above the sink's position {state.frontier}."
+            f"{tp} ends at {head} now, before it was {state.seen}: truncated above the sink's position {state.frontier}."
         )
         if progress.recorded.since(head).ranges:  # these offsets will be other records
             moved = replace(progress, recorded=progress.recorded.before(head))

@@ -17,6 +17,7 @@
     ├── StorageError           the operator of the bucket: refused, not worth another try
     │   ├── StorageUnavailable throttled, timed out, unreachable; worth another try
     │   ├── ObjectMissing      no object of that key
+    │   ├── ObjectArchived     the object lies in an archive, and has to be restored before it can be read
     │   ├── UploadMissing      no multipart upload of that id: completed, aborted or expired
     │   └── PreconditionFailed a conditional put found an object already there
     ├── LocalDiskError         whoever runs Spark: a worker's temporary folder takes no more
@@ -114,6 +115,10 @@ class StorageUnavailable(StorageError):
 
 class ObjectMissing(StorageError):
     """No object of that key."""
+
+
+class ObjectArchived(StorageError):
+    """The object lies in an archive (a storage class such as GLACIER): its name, size and ETag are known, its bytes are not."""
 
 
 class UploadMissing(StorageError):

@@ -124,8 +124,9 @@ def test_spark_shows_no_secret_of_the_read_in_plans_or_events(here: Surroundings
 
 
 COMMANDS = [
-    ("validate",), ("validate", "--effective"), ("doctor",), ("doctor", "--json"), ("list",), ("list", "--json"), ("status",),
-    ("status", "--json"), ("verify",), ("verify", "--json"), ("migrate",), ("sweep", "--dry-run"), ("position", "show"),
+    ("validate",), ("validate", "--effective"), ("doctor",), ("doctor", "--output", "json"), ("list",), ("list", "--output", "json"),
+    ("status",),
+    ("status", "--output", "json"), ("verify",), ("verify", "--output", "json"), ("migrate",), ("sweep", "--dry-run"), ("position", "show"),
     ("dead-letters", "list"), ("dead-letters", "export"), ("dead-letters", "show"), ("create",), ("pause",), ("resume",),
     ("delta", "check"), ("seek",),
 ]  # fmt: skip
@@ -163,7 +164,7 @@ def test_a_configuration_with_any_secret_key_is_checked_without_showing_it(key: 
         "topics": "t",
         "flush.size": "3",
         "kafka.bootstrap.servers": "k:9092",
-        "s3.bucket.name": "b",
+        "s3.bucket.name": "bucket",
     }
     path = tmp_path / "sink.json"
     path.write_text(json.dumps({**BASE, **base, key: "canary-any-0123", f"{key}x": "canary-near-4567"}))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures import data, ddl, partitions, rotations, units
+from figures import data, partitions, rotations, units
 from figures.charts import (
     BOX_COLOURS,
     IEC,
@@ -35,6 +35,7 @@ from kafka_s3.commit.state import LogState
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.status import SinkSnapshot
 from kafka_s3.control.tallies import Tally
+from kafka_s3.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
 from reading.frames import Frames, Part, cut, data_files, frames_of, joined, part_of
@@ -397,26 +398,17 @@ def test_the_record_that_came_late_is_found(frames: Frames) -> None:
     ]
 
 
-def test_athena_gets_the_location_the_directories_and_their_times(frames: Frames) -> None:
-    layout = ddl.table_form(frames.files, "orders", bucket="lake")
-    assert layout is not None
-    text = ddl.athena(layout, [("n", "bigint"), ("hour", "string")])
-    assert "LOCATION 's3://lake/topics/orders/'" in text
-    assert "PARTITIONED BY (`year` string, `month` string, `day` string, `hour` string)" in text
-    assert (
-        "'storage.location.template' = 's3://lake/topics/orders/year=${year}/month=${month}/day=${day}/hour=${hour}'"
-        in text
-    )
-    assert text.count("`hour`") == 1
-    assert ddl.PLACEHOLDER not in text
-
-
-def test_names_in_the_ddl_cannot_end_their_quotes() -> None:
-    layout = ddl.TableForm("a'; DROP TABLE b", "s3://lake/it's/", ("k`e'y",), "", 0, 0, "json")
-    text = ddl.athena(layout, [])
-    assert "LOCATION 's3://lake/it''s/'" in text
-    assert "`k``e'y`" in text
-    assert "`a___drop_table_b`" in text
+def test_the_objects_of_a_topic_are_those_that_the_log_itself_names(entries: list[CommitEntry], frames: Frames) -> None:
+    for topic, objects in topics_of(entries).items():
+        found = partitions.topic_objects(frames.files, topic)
+        assert found is not None
+        assert (list(found.newest), found.folder, found.sidecars) == (
+            list(objects.newest),
+            objects.folder,
+            objects.sidecars,
+        )
+        assert sorted(found.encoded_partitions) == sorted(objects.encoded_partitions)
+    assert partitions.topic_objects(frames.files, "none") is None
 
 
 # ------------------------------------------------------------ charts and text

@@ -372,14 +372,17 @@ def test_a_topic_that_is_added_to_the_list_follows_the_reset_policy() -> None:
     assert world.frontier(TopicPartition("old", 0)) == 3
 
 
+@pytest.mark.parametrize("restarts", [True, False])
 @pytest.mark.parametrize("lost", ["fail", "gap"])
-def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: str) -> None:
+def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: str, restarts: bool) -> None:
     world = world_of(10, **{"behavior.on.lost.offsets": lost, "tail.check.interval.ms": "0"})
     world.start()
     world.add(range(14))
     world.sink.cycle()
     assert (world.frontier(), world.sink.partition_states[ORDERS].head) == (10, 14)
     del world.kafka.records[ORDERS][12:]
+    if restarts:
+        world.start()
     assert world.sink.cycle()
     assert world.sink.lag() == {ORDERS: 2}
     for offset in range(12, 20):  # other records now
@@ -388,6 +391,7 @@ def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: st
 
     assert world.numbers()[key(10)] == [10, 11, *range(112, 120)]
     assert not [gap for entry in world.entries() for gap in entry.gaps]
+    assert not [key for key in world.store.objects if "/open/" in key]
 
 
 @pytest.mark.parametrize("restarts", [True, False])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.config.option import InvalidValue, OneOf, Option, OptionGroup, Range, Type, Value, did_you_mean
+from kafka_s3.config.options.forms import Brokers
 
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP = OptionGroup.OURS
@@ -43,7 +44,7 @@ class Encoding:
 
 ROWS: Final = (
     Option("kafka.bootstrap.servers", _TEXT, None, "The brokers, `host:port,host:port`. Taken from bootstrap.servers of Connect's worker "
-           "file if that is given.", _GROUP, required=True),
+           "file if that is given.", _GROUP, valid=Brokers(), required=True),
     Option("compatibility.strict", _FLAG, "false", "Behave as the original in every respect, failures included.", _GROUP),
     Option("state.prefix", _TEXT, STATE_PREFIX, "Folder of the commit log in the bucket.", _GROUP),
     Option("flush.bytes", _LONG, "-1", "Encoded bytes of a Kafka partition's open files at which they are closed; 0 and less is off.",
@@ -66,8 +67,8 @@ ROWS: Final = (
            "the sink is told as DEGRADED, and goes on. 1 is off.", _GROUP, valid=Ratio()),
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
-    Option("tail.state.enable", _FLAG, "false", "Keep open files in the bucket between two tasks, so that each record is read once. "
-           "Without it the open tail is read again from Kafka.", _GROUP),
+    Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
+           "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each look.", _GROUP),
     Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
            "is off.", _GROUP, valid=Range(0)),
     Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: so many unread bytes of a Kafka partition, by the size of its "
