@@ -26,6 +26,8 @@ COMMANDS: Final = tuple(
         ("status", "control:status", "Show how one sink is, with every topic-partition."),
         ("check", "check:check",
          "Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."),
+        ("watch", "watch:watch",
+         "Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."),
         ("create", "control:create",
          "Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."),
         ("pause", "control:pause",

@@ -295,7 +295,7 @@ def masked(key: str, text: str, type_: Type = Type.STRING) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest known name, or nothing."""
-    spelt = {name.lower(): name for name in known if name}
+    """A sentence that names the nearest known name other than itself, or nothing."""
+    spelt = {name.lower(): name for name in known if name and name != given}
     near = difflib.get_close_matches(given.lower(), spelt, n=1, cutoff=0.75)
     return f"Did you mean {spelt[near[0]]}?" if near else ""

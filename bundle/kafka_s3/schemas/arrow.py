@@ -62,8 +62,11 @@ def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
 
 def python_rows(table: pa.Table) -> list[Any]:
     """The rows of a table as Python values: dicts, pairs for maps, numbers for dates and times."""
-    plain = pa.schema([field.with_type(_without_times(field.type)) for field in table.schema])
-    rows: list[Any] = (table if plain == table.schema else table.cast(plain)).to_pylist()
+    plain = [_without_times(field.type) for field in table.schema]
+    if plain != table.schema.types:
+        names = table.column_names
+        table = pa.table([column.cast(kind) for column, kind in zip(table.columns, plain, strict=True)], names=names)
+    rows: list[Any] = table.to_pylist()
     return rows
 
 

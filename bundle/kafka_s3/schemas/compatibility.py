@@ -13,11 +13,13 @@ from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType, in_order
 from kafka_s3.schemas.projection import NUMBERS, mismatch, parameters_fit, project, project_table, projection
 
 __all__ = [
-    "VERSION_REQUIRED", "Compatibility", "SchemaDecision", "mismatch", "project", "project_table", "projection", "schema_decision",
-    "unified",
+    "SWITCHED", "VERSION_REQUIRED", "Compatibility", "SchemaDecision", "mismatch", "project", "project_table", "projection",
+    "schema_decision", "unified",
 ]  # fmt: skip
 
 VERSION_REQUIRED: Final = "Schema version required for {mode} compatibility"
+SWITCHED: Final = "Switch between schema-based and schema-less data is not supported"
+"""Why the check itself refuses a value without schema where the file has one, and the other way round; no writer asks it that."""
 EXACT: Final = {
     SchemaType.FLOAT32: {SchemaType.INT8, SchemaType.INT16, SchemaType.FLOAT32},
     SchemaType.FLOAT64: {SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.FLOAT32, SchemaType.FLOAT64},
@@ -41,7 +43,7 @@ class Compatibility(StrEnum):
 
 class SchemaDecision(Enum):
     """What happens to a record: written as it is, into a new file after this one is committed, projected to the file's schema, or
-    not at all (`VERSION_REQUIRED` says why).
+    not at all (`VERSION_REQUIRED` or `SWITCHED` says why).
     """
 
     WRITE = auto()
@@ -53,10 +55,16 @@ class SchemaDecision(Enum):
 def schema_decision(
     record: ConnectSchema | None, file: ConnectSchema | None, compatibility: Compatibility
 ) -> SchemaDecision:
-    """What happens to a record of one schema at a file that holds records of another. Equal schemas count as the same object."""
+    """What happens to a record of one schema at a file that holds records of another. Equal schemas count as the same object.
+
+    Where only one side has a schema, the check refuses the record in every mode, as in the original; writers close the file before they
+    ask (SEMANTICS A3.2).
+    """
     if record == file:
         return SchemaDecision.WRITE
-    if record is None or file is None or compatibility is Compatibility.NONE:
+    if record is None or file is None:
+        return SchemaDecision.REJECT
+    if compatibility is Compatibility.NONE:
         return SchemaDecision.ROLL
     if record.version is None or file.version is None:
         return SchemaDecision.REJECT

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException, PythonException
 
 from kafka_s3.kafka.failures import lost, unanswered
 from kafka_s3.model import errors
-from kafka_s3.model.errors import SinkError, SourceError, UnreadableRecord
+from kafka_s3.model.errors import EngineDied, SinkError, SourceError, UnreadableRecord
 
 try:  # without Spark Connect a job that fails in its tasks is an error of the bridge to Java; a Connect client need not have the bridge
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -66,7 +66,7 @@ def death(error: Exception) -> SourceError | None:
     text = str(error)
     if not any(mark in text for mark in DIED):
         return None
-    return SourceError(
+    return EngineDied(
         f"A process of Spark died at its work: {_line(text, DIED)} Nothing of this batch was committed, and the next start reads it "
         "again. Most often the memory is short: give the executors more, or lower tasks.max."
     )

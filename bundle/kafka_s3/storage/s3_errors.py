@@ -83,9 +83,9 @@ _ADVICE = {
     "SignatureDoesNotMatch": "Check aws.secret.access.key (blanks, a cut end), and that no proxy rewrites requests.",
     "RequestTimeTooSkewed": "Set the clock of this machine: it is more than 15 minutes off.",
     "AccessControlListNotSupported": "The bucket has ACLs switched off: leave s3.acl.canned empty.",
+    "InvalidObjectState": "It lies in an archive (a lifecycle rule moved it): restore it with S3's RestoreObject before it is read.",
     "EntityTooSmall": "Every part but the last needs 5 MiB: check s3.part.size.",
     "InvalidPart": "S3 does not hold the parts as they were sent; the file has to be written again.",
-    "InvalidObjectState": "It is archived: restore it first (aws s3api restore-object), and wait until that is done.",
     "KMS.NotFoundException": "Check s3.sse.kms.key.id, and that the key is in the bucket's region.",
     "KMS.DisabledException": "Enable the key that s3.sse.kms.key.id names.",
     "NotImplemented": "The service that store.url names does not know this request.",
@@ -101,7 +101,7 @@ _ELSEWHERE = frozenset(
         "TemporaryRedirect",
     }
 )
-_KINDS: dict[str, type[StorageError]] = {
+_MISSING: dict[str, type[StorageError]] = {
     "NoSuchKey": ObjectMissing,
     "404": ObjectMissing,
     "InvalidObjectState": ObjectArchived,
@@ -139,8 +139,8 @@ def _status(error: Any) -> int:
 
 
 def _kind(code: str, status: int) -> type[StorageError]:
-    if code in _KINDS:
-        return _KINDS[code]
+    if code in _MISSING:
+        return _MISSING[code]
     if code in _CONFLICTS:
         return Conflict
     # S3 may answer 200 and put the error in the body, so the code counts before the status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -12,14 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_s3.java.simple_dates import SimpleDates
 from kafka_s3.model.failures import SINK_TASK, Failure, Stage
 from kafka_s3.naming.joda import parse_timestamp
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import MISSING, NO_TIMESTAMP, Longs
 from kafka_s3.schemas.connect import TIMESTAMP, ConnectSchema, SchemaType
+from kafka_s3.task.time_units import TimeUnit, in_ms
 
 TEXT_CACHE = 100_000
-LONG = 2**63
+DIGITS: Final = re.compile("-?[0-9]{1,19}")
 FULL_INSTANT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,3})?Z$"
 
 
@@ -65,13 +68,25 @@ class RecordTimestamp:
 
 
 class RecordField:
-    """A field of the value: a number is epoch milliseconds, text is epoch milliseconds in digits or ISO 8601."""
+    """A field of the value: a number counts from the epoch in `unit`, text is such a number in digits, or ISO 8601.
+
+    With a `pattern` every text is read by it. The original knows milliseconds and ISO 8601 only (SEMANTICS A5).
+    """
 
     needs_now = False
 
-    def __init__(self, path: Sequence[str], *, default_zone: tzinfo) -> None:
+    def __init__(
+        self,
+        path: Sequence[str],
+        *,
+        default_zone: tzinfo,
+        unit: TimeUnit = TimeUnit.MS,
+        pattern: SimpleDates | None = None,
+    ) -> None:
         self._path = tuple(path)
         self._zone = default_zone
+        self._unit = unit
+        self._pattern = pattern
         self._known: dict[str, int | str] = {}
 
     def extract(self, run: Run, now_ms: int) -> Stamped:
@@ -80,20 +95,24 @@ class RecordField:
         if unusable is not None:
             return self._stamped(run, [unusable] * len(run))
         column = run.values.column(self._path)
+        unit = TimeUnit.MS if self._is_timestamp(run.schema) else self._unit
         if isinstance(column, pa.Array) and pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+            column, unit = column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()), TimeUnit.MS
         if isinstance(column, pa.Array) and pa.types.is_integer(column.type) and not column.null_count:
-            return Stamped(column.cast(pa.int64()).to_numpy(), np.ones(len(run), bool))
-        if isinstance(column, pa.Array) and pa.types.is_string(column.type):
+            found = in_ms(column.cast(pa.int64()).to_numpy(), unit)
+            if found is not None:
+                return Stamped(found, np.ones(len(run), bool))
+        if isinstance(column, pa.Array) and pa.types.is_string(column.type) and self._pattern is None:
             times = instants_in_utc(column)
             if times is not None:
                 return Stamped(times, np.ones(len(run), bool))
-        items = self._distinct(column) if isinstance(column, pa.Array) else [self._time(item) for item in column]
-        return self._stamped(run, items)
+        if isinstance(column, pa.Array):
+            return self._stamped(run, self._distinct(column, unit))
+        return self._stamped(run, [self._time(item, unit) for item in column])
 
-    def _distinct(self, column: pa.Array) -> list[int | str]:
+    def _distinct(self, column: pa.Array, unit: TimeUnit) -> list[int | str]:
         if not pa.types.is_string(column.type):
-            return [self._time(item) for item in column.to_pylist()]
+            return [self._time(item, unit) for item in column.to_pylist()]
         encoded = pc.dictionary_encode(column)
         times = [self._text(text) for text in encoded.dictionary.to_pylist()]
         missing: int | str = f"field '{'.'.join(self._path)}' is null or missing"
@@ -120,12 +139,16 @@ class RecordField:
             return None
         return f"field '{'.'.join(self._path)}' has the unsupported type {member.name or member.kind}"
 
-    def _time(self, value: Any) -> int | str:
+    def _is_timestamp(self, schema: ConnectSchema | None) -> bool:
+        member = schema.at(self._path) if schema is not None else None
+        return member is not None and member.name == TIMESTAMP
+
+    def _time(self, value: Any, unit: TimeUnit) -> int | str:
         """The time of a value, or text that says why it has none."""
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return int(value) if -LONG <= value < LONG else f"{value} is beyond 64 bits"
+            return unit.ms(value)
         if value is None or value is MISSING:
             return f"field '{'.'.join(self._path)}' is null or missing"
         return f"field '{'.'.join(self._path)}' has the unsupported type {type(value).__name__}"
@@ -133,14 +156,21 @@ class RecordField:
     def _text(self, text: str) -> int | str:
         known = self._known.get(text)
         if known is None:
-            try:
-                known = parse_timestamp(text, default_zone=self._zone)
-            except ValueError as error:
-                known = str(error)
+            known = self._read(text)
             if len(self._known) >= TEXT_CACHE:
                 self._known.clear()
             self._known[text] = known
         return known
+
+    def _read(self, text: str) -> int | str:
+        try:
+            if self._pattern is not None:
+                return self._pattern.parse(text)
+            if self._unit is not TimeUnit.MS and DIGITS.fullmatch(text):
+                return self._unit.ms(int(text))
+            return parse_timestamp(text, default_zone=self._zone)
+        except ValueError as error:
+            return str(error)
 
 
 def instants_in_utc(texts: pa.Array) -> Longs | None:

@@ -9,12 +9,13 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from kafka_s3.model.failures import Failure, Stage
+from kafka_s3.model.failures import Failure, Stage, rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run
 from kafka_s3.transforms.columns import ByColumns
 from kafka_s3.transforms.record import Predicate, Record, Refused, Transform
+from kafka_s3.transforms.required import missing_required
 from kafka_s3.transforms.runs import as_json, records_of, runs_of
 
 UNEXPECTED = "org.apache.kafka.connect.errors.ConnectException"
@@ -76,7 +77,9 @@ class Chain:
         out = Transformed()
         for run in runs:
             for found in self._run(run, place, 0, out):
-                out.runs.append(self._finished(found, place))
+                complete = _without_nulls(found, out)
+                if len(complete):
+                    out.runs.append(self._finished(complete, place))
         out.runs.sort(key=lambda run: int(run.offsets[0]))
         out.failures.sort(key=lambda failure: failure.offset)
         out.dropped.sort()
@@ -143,6 +146,15 @@ class Chain:
         schema = None if run.tombstones else run.schema
         topic = None if run.topic == place.topic else run.topic
         return replace(run, values=values, schema=schema, sidecars=sidecars, topic=topic)
+
+
+def _without_nulls(run: Run, out: Transformed) -> Run:
+    """The records that have what their schemas require; the others become failures."""
+    missing = missing_required(run)
+    if not missing:
+        return run
+    out.failures.extend(rejection(int(run.offsets[row]), text) for row, text in missing.items())
+    return run.take(np.delete(np.arange(len(run)), list(missing)))
 
 
 def _chosen(step: Step, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_] | None:

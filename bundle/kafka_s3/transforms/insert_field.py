@@ -81,6 +81,8 @@ class InsertField:
 
     def _columns(self, value: Struct, run: Run, place: TopicPartition) -> Struct | None:
         fields = [(one.field, array) for one, array in zip(self.insertions, self._arrays(run, place), strict=True)]
+        if any(array.null_count for field, array in fields if not field.schema.optional):
+            return None  # the records without a timestamp fail, later
         own = list(zip(value.schema.fields, value.arrays, strict=True))
         names = [field.name for field, _ in (*own, *fields)]
         return value.with_fields([*own, *fields], bare(value.schema)) if len(set(names)) == len(names) else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, REGISTRY_CONVERTERS
-from kafka_s3.config.registry import registry_options
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, CONFLUENT_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.converters.converter import Converter
 from kafka_s3.converters.header_converters import header_reader
@@ -21,15 +21,19 @@ from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.converters.whole_records import RecordConverter, RecordDecoder
-from kafka_s3.formats.block_gzip.encoder import block_gzip_of
+from kafka_s3.formats.block_gzip.framing import block_gzip_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.registry.subjects import SubjectNameStrategy, strategy_of, subject
 from kafka_s3.schemas.avro_types import AvroOptions
+from kafka_s3.schemas.compatibility import Compatibility
 from kafka_s3.schemas.connect import ConnectSchema, read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from kafka_s3.transforms.chain import Chain
 from kafka_s3.transforms.classes import chain_of, read_by_transforms
 from kafka_s3.transforms.whole_records import TransformedRecords
+from kafka_s3.wiring.partitioning import placed_by
+from kafka_s3.wiring.registries import COMPONENTS, framing_of, registry_of
 
 MakeConverter: TypeAlias = Callable[[str], Converter]
 SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
@@ -44,19 +48,18 @@ def record_converters(
     """
     value = _value_converter(settings, fields)
     key: MakeConverter | None = _converter(settings, Role.KEY) if _reads_keys(settings) else None
-    in_front = _keys_in_front(settings)
-    if in_front:
+    if _keys_in_front(settings):
         key = _raw_or_empty
-    stored = {Role.KEY: "store.kafka.keys", Role.HEADER: "store.kafka.headers"}
-    stores = frozenset(
-        role for role, switch in stored.items() if settings.flag(switch) or (in_front and role is Role.KEY)
-    )
+    stores = stored(settings)
     tombstones = settings.text("behavior.on.null.values").lower() == "write"
     text_keys = settings.text("key.converter") == "string"
     envelopes = settings.flag("header.converter.schemas.enable")
     header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
 
     chain = chain_of(settings, now_ms=time.time_ns() // 1_000_000, tables=_infers_tables(settings))
+    placing = placed_by(settings)
+    if placing:
+        chain = replace(chain, reads=chain.reads | placing) if chain is not None else Chain((), placing)
 
     def made(topic_partition: TopicPartition) -> RecordDecoder:
         metadata = KafkaStruct(topic_partition, text_keys) if settings.flag("record.metadata.enable") else None
@@ -70,9 +73,16 @@ def record_converters(
             header,
             names_schemas(settings),
         )
-        return converter if chain is None else TransformedRecords(converter, chain, topic_partition)
+        return converter if chain is None else TransformedRecords(converter, chain, topic_partition, placing)
 
     return made
+
+
+def stored(settings: Settings) -> frozenset[Role]:
+    """What is written of a record beside its value."""
+    switches = {Role.KEY: "store.kafka.keys", Role.HEADER: "store.kafka.headers"}
+    in_front = frozenset({Role.KEY}) if _keys_in_front(settings) else frozenset[Role]()
+    return in_front | {role for role, switch in switches.items() if settings.flag(switch)}
 
 
 def _raw_or_empty(topic: str) -> Converter:
@@ -89,15 +99,15 @@ def _keys_in_front(settings: Settings) -> bool:
 
 def reads_envelopes(settings: Settings) -> bool:
     """Whether keys or headers are decoded, and not only kept for dead letters."""
-    stored = settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
-    return _reads_keys(settings) or stored or bool(read_by_transforms(settings))
+    shown = settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
+    return _reads_keys(settings) or shown or bool(read_by_transforms(settings) | placed_by(settings))
 
 
 def _reads_keys(settings: Settings) -> bool:
     # the original fails records whose key cannot be decoded, stored or not; strings and bytes always can
     fallible = settings.text("key.converter") not in ("string", "bytes")
-    stored = settings.flag("store.kafka.keys") or _keys_in_front(settings)
-    return stored or (settings.strict and fallible) or Role.KEY in read_by_transforms(settings)
+    asked = stored(settings) | read_by_transforms(settings) | placed_by(settings)
+    return Role.KEY in asked or (settings.strict and fallible)
 
 
 def _infers_tables(settings: Settings) -> bool:
@@ -107,18 +117,21 @@ def _infers_tables(settings: Settings) -> bool:
 
 def names_schemas(settings: Settings) -> bool:
     """Whether a record's headers may name its schema (SEMANTICS A11)."""
-    return settings.text("value.converter") in REGISTRY_CONVERTERS
+    return settings.text("value.converter") in CONFLUENT_CONVERTERS
 
 
 def latest_value_schema(settings: Settings, topic: str) -> ConnectSchema | None:
-    """The schema of a topic's values by the newest version of its subject, None where the subject depends on the record.
+    """The schema of a topic's values by the newest version of its subject, None where the subject depends on the record,
+    or the registry has no subjects.
 
     Raises UnknownSchema, RegistryUnavailable, RegistryError, SchemaError.
     """
-    catalog = _catalog(settings, Role.VALUE)
-    if catalog.strategy is not SubjectNameStrategy.TOPIC:
+    from kafka_s3.registry.client import RegistryClient
+
+    catalog, registry = _catalog(settings, Role.VALUE), registry_of(settings, SIDES[Role.VALUE])[0]
+    if catalog.strategy is not SubjectNameStrategy.TOPIC or not isinstance(registry, RegistryClient):
         return None
-    version, registered = catalog.registry.latest(subject(catalog.strategy, topic, None, role=Role.VALUE))
+    version, registered = registry.latest(subject(catalog.strategy, topic, None, role=Role.VALUE))
     first = (0,) if catalog.language is Language.PROTOBUF else ()
     return catalog.make(registered, first, version).schema
 
@@ -132,13 +145,21 @@ def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeC
             schema = read_schema(json.loads(given)) if given else None
             return lambda topic: JsonColumns(schema) if schema is not None else JsonTables()
         return lambda topic: JsonValues(fields)
-    return _converter(settings, Role.VALUE)
+    looked_at = frozenset(path[0] for path in fields)
+    return _converter(settings, Role.VALUE, looked_at if _writes_bodies_as_they_came(settings) else None)
 
 
-def _converter(settings: Settings, role: Role) -> MakeConverter:
+def _writes_bodies_as_they_came(settings: Settings) -> bool:
+    """Whether Avro goes into Avro, and nothing on the way looks at all fields."""
+    changed = settings.flag("record.metadata.enable") or settings.flag("schema.compatibility.unify")
+    projected = Compatibility.named(settings.text("schema.compatibility")) is not Compatibility.NONE
+    return settings.text("format.class") == "avro" and not (changed or projected or settings.names("transforms"))
+
+
+def _converter(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> MakeConverter:
     name = settings.text(SIDES[role])
     if name in REGISTRY_CONVERTERS:
-        catalog = _catalog(settings, role)
+        catalog = _catalog(settings, role, fields)
         return lambda topic: RegistryValues(catalog, topic, role)
     if name in NUMBERS:
         return lambda topic: Numbers(name)
@@ -152,24 +173,28 @@ def _converter(settings: Settings, role: Role) -> MakeConverter:
             return lambda topic: JsonEnvelope() if envelope else JsonValues()
 
 
-def _catalog(settings: Settings, role: Role) -> SchemaCatalog:
-    from kafka_s3.registry.client import RegistryClient
-
+def _catalog(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> SchemaCatalog:
     converter = SIDES[role]
-    language, make = _language(settings, converter)
+    language, make = _language(settings, converter, fields)
+    registry, _ = registry_of(settings, converter)
     return SchemaCatalog(
-        RegistryClient(registry_options(settings, converter)),
+        registry,
         language,
         strategy_of(settings.text(f"{converter}.{role}.subject.name.strategy")),
         make,
         settings.number(f"{converter}.schemas.cache.config"),
+        framing_of(settings, converter),
+        COMPONENTS.get(settings.text(converter), ""),
     )
 
 
-def _language(settings: Settings, converter: str) -> tuple[Language, MakeDecoder]:
-    """The schema language of a converter, and what decodes it. A language's packages are imported where it is used."""
+def _language(settings: Settings, converter: str, fields: frozenset[str] | None) -> tuple[Language, MakeDecoder]:
+    """The schema language of a converter, and what decodes it; where `fields` are given, Avro need decode no others.
+
+    A language's packages are imported where it is used.
+    """
     match settings.text(converter):
-        case "avro":
+        case "avro" | "glue_avro" | "apicurio_avro":
             from kafka_s3.converters.avro import AvroPayloads
 
             options = AvroOptions(
@@ -177,7 +202,9 @@ def _language(settings: Settings, converter: str) -> tuple[Language, MakeDecoder
                 meta_data=settings.flag(f"{converter}.connect.meta.data"),
                 scrub_invalid_names=settings.flag(f"{converter}.scrub.invalid.names"),
             )
-            return Language.AVRO, lambda schema, indexes, version: AvroPayloads(schema, options, version=version)
+            return Language.AVRO, lambda schema, indexes, version: AvroPayloads(
+                schema, options, version=version, fields=fields
+            )
         case "json_schema":
             return Language.JSON, partial(_json_schema, settings, converter)
         case _:

@@ -93,7 +93,7 @@ def test_an_archived_object_is_known_but_has_to_be_restored_before_it_is_read(s3
     found = s3.head("cold")
     assert found is not None
     assert found.size == 3
-    with pytest.raises(ObjectArchived, match="restore it first"):
+    with pytest.raises(ObjectArchived, match="RestoreObject"):
         s3.get("cold")
 
 

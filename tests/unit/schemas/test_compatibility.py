@@ -54,8 +54,8 @@ V2_REQUIRED = record(2, int=INT, long=LONG, extra=STRING)
 @pytest.mark.parametrize("mode", Compatibility)
 def test_records_without_schema_share_a_file_but_not_with_those_that_have_one(mode: Compatibility) -> None:
     assert schema_decision(None, None, mode) is WRITE
-    assert schema_decision(V1, None, mode) is ROLL
-    assert schema_decision(None, V1, mode) is ROLL
+    assert schema_decision(V1, None, mode) is REJECT
+    assert schema_decision(None, V1, mode) is REJECT
 
 
 @pytest.mark.parametrize("mode", Compatibility)

@@ -11,7 +11,8 @@ import pytest
 
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.joda import BucketNames, Pattern, zone
+from kafka_s3.naming.joda import Pattern, zone
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects, Plain
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema

@@ -9,9 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafka_s3.java.simple_dates import SimpleDates
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP, JsonText, Objects, Plain
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
+from kafka_s3.task.plausible_times import Plausible
+from kafka_s3.task.time_units import TimeUnit
 from kafka_s3.task.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
 from tests.support.runs import run_of
 
@@ -125,3 +128,55 @@ def test_nested_missing_and_fieldless_values() -> None:
 
 def test_a_field_without_a_time_kills_the_original() -> None:
     assert [failure.stops_original for failure in field().extract(schemaless({}), NOW).failures] == [True]
+
+
+AT = 1_705_312_800_123
+
+
+@pytest.mark.parametrize(
+    ("unit", "number", "time"),
+    [
+        ("s", 1705312800, 1705312800000), ("s", 1705312800.123, AT), ("s", -1, -1000), ("s", 2**62, None),
+        ("us", 1705312800123456, AT), ("us", -1, -1), ("ns", 1705312800123456789, AT), ("ms", AT, AT),
+        ("auto", 1705312800, 1705312800000), ("auto", AT, AT), ("auto", 1705312800123456, AT), ("auto", 1705312800123456789, AT),
+        ("auto", 0, None), ("auto", 100_000_000_000, None), ("auto", -1705312800, None), ("auto", 2**63, None),
+    ],
+)  # fmt: skip
+def test_numbers_count_in_the_unit_that_is_asked_for_whatever_holds_them(
+    unit: str, number: float, time: int | None
+) -> None:
+    extractor = RecordField(["t"], default_zone=UTC, unit=TimeUnit(unit))
+    assert times(extractor, schemaless({"t": number})) == [time]
+    if isinstance(number, int) and number < 2**63:
+        schema = read_schema({"type": "struct", "fields": [{"field": "t", "type": "int64"}]})
+        for run in (schemaless({"t": str(number)}), run_of(Objects([{"t": number}]), schema), columns([number])):
+            assert times(extractor, run) == [time]
+
+
+def columns(numbers: list[int]) -> Run:
+    return run_of(JsonText(pa.array([b"{}"] * len(numbers)), pa.table({"t": pa.array(numbers, pa.int64())})))
+
+
+def test_a_unit_is_for_plain_numbers_and_not_for_timestamps_with_a_schema() -> None:
+    stamp = {"field": "t", "type": "int64", "name": "org.apache.kafka.connect.data.Timestamp", "version": 1}
+    run = run_of(Objects([{"t": AT}]), read_schema({"type": "struct", "fields": [stamp]}))
+    assert times(RecordField(["t"], default_zone=UTC, unit=TimeUnit.S), run) == [AT]
+
+
+def test_a_format_reads_every_text_also_digits() -> None:
+    extractor = RecordField(["t"], default_zone=UTC, pattern=SimpleDates("yyyyMMdd HH:mm:ssX", now_ms=NOW))
+    days = RecordField(["t"], default_zone=UTC, pattern=SimpleDates("yyyyMMdd", now_ms=NOW))
+
+    assert times(extractor, schemaless({"t": "20240115 12:00:00+02"}, {"t": "20240115"})) == [1705312800000, None]
+    assert times(days, schemaless({"t": "20240115"}, {"t": AT})) == [1705276800000, AT]
+
+
+def test_a_time_that_nobody_means_is_told_once_or_rejected(caplog: pytest.LogCaptureFixture) -> None:
+    run = schemaless({"t": 1705312800}, {"t": AT}, {"t": 1705312801})
+    warns, rejects = (Plausible(field(), rejects=rejects) for rejects in (False, True))
+
+    assert times(warns, run) == times(warns, run) == [1705312800, AT, 1705312801]
+    assert [message.count("1970-01-20T17:41:52.800Z") for message in caplog.messages] == [1]
+    assert times(rejects, run) == [None, AT, None]
+    assert "timestamp.field.unit" in rejects.extract(run, NOW).failures[0].message
+    assert Plausible(field(), rejects=True).extract(schemaless({"t": AT}), NOW).failures == []

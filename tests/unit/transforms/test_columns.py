@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.java.regex import compiled
 from kafka_s3.java.simple_dates import SimpleDates
+from kafka_s3.model.failures import rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
@@ -31,7 +33,7 @@ from kafka_s3.transforms.record import Part, Transform
 from kafka_s3.transforms.routers import RegexRouter, TimestampRouter
 from kafka_s3.transforms.schema_metadata import SetSchemaMetadata
 from kafka_s3.transforms.timestamps import SCHEMAS, TimestampConverter
-from tests.support.examples import examples
+from tests.support.examples import NIGHTLY, examples
 
 ORDERS = TopicPartition("orders", 2)
 NAMES = ("a", "b", "c", "d")
@@ -142,6 +144,10 @@ TRANSFORMS: dict[str, st.SearchStrategy[Any]] = {
 PREDICATES = st.sampled_from([None, HasHeaderKey("skip"), RecordIsTombstone(), TopicNameMatches(compiled("ord.*"))])
 
 
+PHASES = list(Phase) if os.environ.get(NIGHTLY) else [Phase.explicit, Phase.reuse, Phase.generate]
+"""A found case is made small in the nightly run only: that takes a minute."""
+
+
 class OneByOne:
     """A transform without its quick way."""
 
@@ -163,6 +169,7 @@ def outcome(chain: Chain, run: Run) -> Any:
     return records, found.failures, found.dropped
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", sorted(TRANSFORMS))
 @settings(max_examples=examples(60))
 @given(data=st.data())
@@ -173,17 +180,37 @@ def test_columns_give_what_records_give(name: str, data: st.DataObject) -> None:
     assert outcome(quick, run) == outcome(plain, run)
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(40), phases=PHASES)
 @given(data=st.data())
 def test_chains_of_columns_give_what_chains_of_records_give(data: st.DataObject) -> None:
     run = data.draw(runs())
-    names = data.draw(st.lists(st.sampled_from(sorted(TRANSFORMS)), min_size=2, max_size=3))
-    chosen = [data.draw(TRANSFORMS[name]) for name in names]
-    quick, plain = (Chain(tuple(Step("t", way(one)) for one in chosen)) for way in (lambda one: one, OneByOne))
+    names = data.draw(st.lists(st.sampled_from(sorted(TRANSFORMS)), min_size=1, max_size=3))
+    chosen = [(data.draw(TRANSFORMS[name]), data.draw(PREDICATES), data.draw(st.booleans())) for name in names]
+    quick, plain = (
+        Chain(tuple(Step("t", way(one), predicate, wanted) for one, predicate, wanted in chosen))
+        for way in (lambda one: one, OneByOne)
+    )
     assert outcome(quick, run) == outcome(plain, run)
 
 
-@settings(max_examples=examples(60))
+INT64, TIMES = ConnectSchema(SchemaType.INT64), np.array([1_705_312_800_000, NO_TIMESTAMP], np.int64)
+SOME_TIMES = Run(
+    np.arange(2), TIMES, Objects([{"a": 1}, {"a": 2}]), ConnectSchema(SchemaType.STRUCT, fields=(Field("a", INT64),))
+)
+
+
+@pytest.mark.parametrize(
+    "way", [lambda values, schema: StructColumns(arrow_table(values.items, schema)), lambda values, _: values]
+)
+def test_a_record_that_lacks_what_its_schema_requires_is_refused_before_a_writer_sees_it(way: Any) -> None:
+    run = replace(SOME_TIMES, values=way(SOME_TIMES.values, SOME_TIMES.schema))
+    required = InsertField(Part.VALUE, (Insertion("timestamp", "n", optional=False),), "x", defaults=False)
+    found = Chain((Step("t", required),)).through([run], ORDERS)
+    assert [one.values.objects() for one in found.runs] == [[{"a": 1, "n": 1_705_312_800_000}]]
+    assert found.failures == [rejection(1, "n: null for a field that is required.")]
+
+
+@settings(max_examples=examples(60), phases=PHASES)
 @given(
     insertions=INSERTIONS,
     documents=st.lists(st.dictionaries(st.sampled_from(["a", "b"]), st.integers()), min_size=1, max_size=4),

@@ -22,6 +22,7 @@ from confluent_kafka import KafkaError
 
 from kafka_s3.kafka.brokers import CHECK, REQUEST_SECONDS, TRANSIENT
 from kafka_s3.kafka.failures import lost, unanswered
+from kafka_s3.kafka.iam import iam_login
 from kafka_s3.kafka.reader import gather, library
 from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch
 from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
@@ -58,7 +59,8 @@ class Reader:
         together = min(AT_A_TIME, len(ranges))
         waiting = iter(ranges)
         while wave := list(islice(waiting, together)):
-            yield from self._wave(kept_consumer(self._settings(together)), wave)
+            login = iam_login(self.bootstrap_servers, self.properties)
+            yield from self._wave(kept_consumer(self._settings(together), login), wave)
 
     def _settings(self, together: int) -> dict[str, str]:
         return reading_settings(self.bootstrap_servers, self.properties, partitions=1 if together == 1 else AT_A_TIME)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kafka_s3.config.classes import TIME_PARTITIONERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.block_gzip_resume import position_in_bucket
 from kafka_s3.formats.block_gzip.index import IndexDamaged, parse_index, resume_offset
@@ -22,7 +23,7 @@ from kafka_s3.tools.migration.decision import FoundObject, PartitionSurvey, Spli
 from kafka_s3.tools.migration.keys import KeyReader
 from kafka_s3.tools.positions import topic_partitions, topics_of
 from kafka_s3.wiring.file_formats import formats_of
-from kafka_s3.wiring.pipeline import TIME_PARTITIONERS, block_names, connect_names, is_block_gzip, readiness
+from kafka_s3.wiring.pipeline import block_names, connect_names, is_block_gzip, readiness
 
 KEPT_BEFORE: Final = 3
 MOST_COUNTED: Final = 200

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from kafka_s3.model.cluster import Cluster
 from kafka_s3.model.offsets import TopicPartition
@@ -23,8 +22,6 @@ from kafka_s3.tools.verify.form import Form
 from kafka_s3.tools.verify.layout import ObjectLayout
 from kafka_s3.tools.verify.partition import PartitionAudit
 from kafka_s3.tools.verify.segments import Segment, SegmentSelection
-
-ARCHIVED: Final = "{} objects are archived: existence, size and ETag were checked, their records were not read. Restore them, and verify again."
 
 
 @dataclass
@@ -55,8 +52,6 @@ class Audit:
             PartitionAudit(tp, bucket, kafka=self.kafka, bounds=bounds.get(tp)).tally(segments)
             for tp, segments in chosen.items()
         ]
-        if bucket.archived:
-            bucket.notes.append(ARCHIVED.format(bucket.archived))
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
 
     def _bounds(

@@ -35,8 +35,7 @@ def silent(what: str, done: int, total: int) -> None:
 class Bucket:
     """The bucket as a sink's claims are checked against it. `findings` and `notes` grow with what is checked.
 
-    `dead` are the values of dead letters that were read, by offset, `unread` the dead letter files that could not be; `archived` objects
-    were not read, because they would have to be restored first.
+    `dead` are the values of dead letters that were read, by offset, `unread` the dead letter files that could not be.
     """
 
     store: ObjectStore
@@ -50,7 +49,6 @@ class Bucket:
     notes: list[str] = field(default_factory=list)
     dead: dict[TopicPartition, dict[int, bytes | None]] = field(default_factory=dict)
     unread: dict[TopicPartition, list[DataFile]] = field(default_factory=dict)
-    archived: int = 0
     _listing: dict[str, ObjectInfo] = field(default_factory=dict)
     _chosen: frozenset[str] = frozenset()
     _done: int = 0
@@ -108,6 +106,10 @@ class Bucket:
     def _info(self, file: DataFile) -> ObjectInfo | None:
         return self._listing.get(file.key) or self.store.head(file.key)
 
+    def holds(self, file: DataFile) -> bool:
+        """Whether the object of a claim is there, of whatever size."""
+        return self._info(file) is not None
+
     def _exists(self, file: DataFile, version: int) -> bool:
         """Checks existence, size and ETag of a claim; whether there is something to read."""
         info = self._info(file)
@@ -134,9 +136,9 @@ class Bucket:
             if not self._exists(file, segment.version):
                 raise ObjectMissing(file.key)
             letters = read_letter_file(self.store.get(file.key))
-        except (Unreadable, ObjectMissing) as error:
+        except (Unreadable, ObjectMissing, ObjectArchived) as error:
             self.unread.setdefault(tp, []).append(file)
-            if isinstance(error, Unreadable):
+            if not isinstance(error, ObjectMissing):
                 self.findings.append(_unreadable(file, error))
             return
         self.findings += check_letters(file, letters)
@@ -157,31 +159,23 @@ class Bucket:
             if self._exists(file, segment.version) and file.key in self._chosen:
                 wanted.append(file)
         contents: dict[str, Counter[Digest]] = {}
-        archived = 0
         with ThreadPoolExecutor(THREADS) as pool:
             for file, reading in zip(wanted, pool.map(self._read, wanted), strict=True):
                 self._done += 1
                 self.tell("objects", self._done, len(self._chosen))
-                if reading is None:
-                    archived += 1
-                    continue
                 if isinstance(reading, Finding):
                     self.findings.append(reading)
                     continue
                 self.findings += check_reading(file, reading)
                 if reading.digests is not None and file.role is Role.VALUE:
                     contents[file.key] = reading.digests
-        self.archived += archived
-        return contents, len(wanted) - archived
+        return contents, len(wanted)
 
-    def _read(self, file: DataFile) -> Reading | Finding | None:
-        """What the object holds; None where it is archived."""
+    def _read(self, file: DataFile) -> Reading | Finding:
         try:
             return read_object(file, self.store.get(file.key), self.form)
-        except Unreadable as error:
+        except (Unreadable, ObjectArchived) as error:
             return _unreadable(file, error)
-        except ObjectArchived:
-            return None
         except ObjectMissing:
             return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {AGAIN}")
 
@@ -194,7 +188,13 @@ def _by_prefix(layout: ObjectLayout, topics: set[str]) -> dict[str, list[str]]:
     return found
 
 
-def _unreadable(file: DataFile, error: Unreadable) -> Finding:
+def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
+    if isinstance(error, ObjectArchived):
+        text = (
+            "It lies in an archive: existence, size and ETag were checked, its content cannot be. Restore it to have it read, or look at "
+            "later commits only (--since)."
+        )
+        return Finding(FindingKind.ARCHIVED, file.key, text)
     return Finding(
         FindingKind.UNREADABLE,
         file.key,

@@ -1,0 +1,83 @@
+"""What does a configuration make of a record's place? Directories and names, by what the whole loop writes."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.offsets import TopicPartition
+from tests.support.memory_world import ORDERS, START_MS, World
+
+STORAGE = "io.confluent.connect.storage.partitioner."
+UTC = {"timezone": "UTC", "locale": "en"}
+PARTITIONERS = {
+    "partition=0": {},
+    "n=1": {"partitioner.class": f"{STORAGE}FieldPartitioner", "partition.field.name": "n"},
+    "year=2024Dmonth=01Dday=15Dhour=10": {"partitioner.class": f"{STORAGE}HourlyPartitioner", **UTC},
+    "year=2024Dmonth=01Dday=15": {"partitioner.class": f"{STORAGE}DailyPartitioner", **UTC},
+    "2024/01": {
+        "partitioner.class": f"{STORAGE}TimeBasedPartitioner", "path.format": "YYYY/MM", "partition.duration.ms": "3600000", **UTC
+    },
+    "schema_name=nullDpartition=0": {"s3.schema.partition.affix.type": "PREFIX"},
+    "partition=0Dschema_name=null": {"s3.schema.partition.affix.type": "SUFFIX"},
+}  # fmt: skip
+
+
+def keys(config: dict[str, str], *, topic: str = "orders") -> list[str]:
+    """The objects of one record with offset 1."""
+    tp = TopicPartition(topic, 0)
+    world = World({"flush.size": "1", "topics": topic, **config}, topics=[tp])
+    world.add([1], tp=tp)
+    world.start().cycle()
+    return list(world.objects())
+
+
+@pytest.mark.parametrize("delimiter", ["/", "_", "--"])
+@pytest.mark.parametrize("directory", PARTITIONERS)
+def test_the_directory_delimiter_stands_between_all_parts_but_those_of_path_format(
+    directory: str, delimiter: str
+) -> None:
+    folders = ["topics", "orders", *directory.split("D"), "orders+0+0000000001.json"]
+    assert keys({"directory.delim": delimiter, **PARTITIONERS[directory]}) == [delimiter.join(folders)]
+
+
+def enveloped(config: dict[str, str], *, count: int = 4) -> World:
+    """Records a second apart, with keys 0 1 0 1 and a header that says the same."""
+    world = World(config)
+    for offset in range(count):
+        key = b"%d" % (offset % 2)
+        record = MemoryRecord(
+            offset, START_MS + 1000 * offset, key, b'{"n": %d, "d": %s}' % (offset, key), (("t", key),)
+        )
+        world.kafka.add(ORDERS, record)
+    world.start().cycle()
+    return world
+
+
+@pytest.mark.parametrize("stored", [{}, {"store.kafka.keys": "true", "store.kafka.headers": "true"}])
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [({"partitioner.class": "header", "partition.header.name": "t"}, "t"), ({"partitioner.class": "key"}, "key")],
+)
+def test_keys_and_headers_are_directories_stored_or_not(
+    config: dict[str, str], name: str, stored: dict[str, str]
+) -> None:
+    forms = {f"{one}.format.class": "io.confluent.connect.s3.format.json.JsonFormat" for one in ("keys", "headers")}
+    objects = enveloped({"flush.size": "4", **config, **stored, **forms}).objects()
+    folder = f"topics/orders/{name}="
+    data = {
+        key: [row["n"] for row in rows]
+        for key, rows in objects.items()
+        if key.endswith("0.json") or key.endswith("1.json")
+    }
+    assert data == {f"{folder}0/orders+0+0000000000.json": [0, 2], f"{folder}1/orders+0+0000000001.json": [1, 3]}
+    assert len(objects) == (6 if stored else 2)
+
+
+@pytest.mark.parametrize("config", [
+    {"partitioner.class": f"{STORAGE}FieldPartitioner", "partition.field.name": "d"}, {"partitioner.class": "key"},
+])  # fmt: skip
+def test_an_interval_of_record_time_closes_files_of_values_where_an_extractor_is_set(config: dict[str, str]) -> None:
+    world = enveloped({"rotate.interval.ms": "2000", "timestamp.extractor": "Record", **config})
+    assert sorted(map(tuple, world.numbers().values())) == [(0,), (1,)]
+    assert world.frontier() == 2
