@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.sink_settings import sink_settings
+from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.config.settings import Settings
 from kafka_s3.tools.iam import sink_policy
 from kafka_s3.tools.lifecycle import lifecycle_rules, transition_of

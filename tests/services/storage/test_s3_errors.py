@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 
-import boto3
 import pytest
 
-from kafka_s3.model.errors import ObjectArchived, ObjectMissing, StorageError, StorageUnavailable
+from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.secret import Secret
 from kafka_s3.storage.options import Encryption, Proxy
 from kafka_s3.storage.s3 import S3Store
@@ -83,18 +82,6 @@ def test_a_missing_bucket_is_not_a_missing_object(open_store, moto_url: str) -> 
     with pytest.raises(StorageError, match=r"s3\.bucket\.name") as refused:
         open_store("no-such-bucket", moto_url).get("a")
     assert not isinstance(refused.value, ObjectMissing)
-
-
-def test_an_archived_object_is_known_but_has_to_be_restored_before_it_is_read(s3: S3Store, moto_url: str) -> None:
-    keys = {"aws_access_key_id": "AKIATEST", "aws_secret_access_key": "wJalr/very+secret"}
-    client = boto3.client("s3", endpoint_url=moto_url, region_name="us-east-1", **keys)
-    client.put_object(Bucket=s3.options.bucket, Key="cold", Body=b"ice", StorageClass="GLACIER")
-
-    found = s3.head("cold")
-    assert found is not None
-    assert found.size == 3
-    with pytest.raises(ObjectArchived, match="RestoreObject"):
-        s3.get("cold")
 
 
 def test_a_bucket_name_that_cannot_be_is_refused(open_store, moto_url: str) -> None:
