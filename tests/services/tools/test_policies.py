@@ -28,9 +28,12 @@ FORMATS = "io.confluent.connect.s3.format."
 CONFIGS = {
     "json with tags and an ACL": {
         "s3.object.tagging": "true", "s3.object.tagging.key.value.pairs": "team:lake", "s3.acl.canned": "bucket-owner-full-control",
-        **TOLERANT,
+        "tail.state.enable": "false", **TOLERANT,
     },
-    "a Delta table": {"format.class": FORMATS + "parquet.ParquetFormat", "value.schema.inference": "true", "delta.enable": "true"},
+    "a Delta table": {
+        "format.class": FORMATS + "parquet.ParquetFormat", "value.schema.inference": "true", "delta.enable": "true",
+        "tail.state.enable": "false",
+    },
     "open files that are kept": {
         "tail.state.enable": "true", "tail.read.records": "1", "tail.read.bytes": "1", "heartbeat.interval.ms": "60000",
     },

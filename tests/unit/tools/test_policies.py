@@ -21,7 +21,10 @@ PARQUET = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat
 
 
 def statements(**config: str) -> dict[str, dict[str, Any]]:
-    return {one["Sid"]: one for one in sink_policy(settings_of({"flush.size": "3", **config}))["Statement"]}
+    return {
+        one["Sid"]: one
+        for one in sink_policy(settings_of({"flush.size": "3", "tail.state.enable": "false", **config}))["Statement"]
+    }
 
 
 def test_a_sink_gets_its_own_folders_and_cannot_delete() -> None:
