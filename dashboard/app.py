@@ -9,44 +9,60 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import streamlit as st
 
 from figures import data
+from figures.fleet import by_urgency
+from figures.text import plain
 from kafka_s3 import __version__
 from kafka_s3.model.errors import SinkError
-from page import controls, resources, states
+from page import controls, freshness, resources, states
 from page.scene import scene
 from reading.give_way import PAGES_FIRST
 from reading.place import surroundings
 from views import commits, configuration, dead_letters, layout, overview, rotation
 
 VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, commits, configuration)
+ICON: Final = str(Path(__file__).with_name("icon.png"))
+KEPT: Final = ("sink", "range", "from", "to", "topics", "zone", "refresh")
+"""What of the address goes with the visitor to another page."""
 _log = logging.getLogger(__name__)
 
 
 def main() -> None:
     """Chooses the page and the sink, then lets the page draw itself again and again."""
-    st.set_page_config(page_title="kafka-s3", page_icon=str(Path(__file__).with_name("icon.png")), layout="wide")
+    st.set_page_config(page_title="kafka-s3", page_icon=ICON, layout="wide")
     chosen: list[controls.Chosen] = []
     variables = surroundings()
-    page = st.navigation([_page(view, lambda view=view: _show(view, variables, chosen[0])) for view in VIEWS])  # type: ignore[misc]
+    pages = [_page(view, lambda view=view: _show(view, variables, chosen[0])) for view in VIEWS]  # type: ignore[misc]
+    page = st.navigation(pages, position="hidden")
     try:
         at = resources.place(variables)
     except SinkError as error:
         states.no_place(error)
         return
     sight = resources.watch(variables).ask(1.0)
-    sink = controls.sink_choice(sight.names, at.sink)
+    names = [known.name for known in by_urgency(sight.sinks)]
+    sink = controls.sink_choice([*names, *(name for name in sight.names if name not in names)], at.sink)
+    _links(pages)
     if not sink:
         st.title("kafka-s3")
         _again(lambda: _wait_for_sinks(variables))
         return
+    st.set_page_config(page_title=f"{sink} \u00b7 {at.place.bucket} \u00b7 kafka-s3")
     snapshot = resources.history(variables, sink).first(1.0)
     chosen.append(controls.choice(sink, data.topics_in(snapshot.frames)))
     st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
     page.run()
+
+
+def _links(pages: list[Any]) -> None:
+    """The pages, as links that keep what was chosen, also in another tab."""
+    with st.sidebar.container(gap=None):
+        for page in pages:
+            st.page_link(page, query_params=[(name, value) for name in KEPT for value in st.query_params.get_all(name)])
 
 
 def _page(view: ModuleType, run: Callable[[], None]) -> Any:
@@ -55,7 +71,8 @@ def _page(view: ModuleType, run: Callable[[], None]) -> Any:
 
 def _show(view: ModuleType, variables: resources.Variables, chosen: controls.Chosen) -> None:
     """A page, refreshed at the chosen pace; only what changed is drawn anew."""
-    st.title(view.TITLE, anchor=False)
+    st.title(f"{view.TITLE} \u00b7 {plain(chosen.sink)}", anchor=False)
+    freshness.render(variables, chosen)
     st.fragment(lambda: _draw(view, variables, chosen), run_every=chosen.every_s, key=view.PATH or "overview")()
 
 

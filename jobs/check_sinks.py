@@ -3,7 +3,8 @@
     python jobs/check_sinks.py CONFIG|FOLDER [--max-lag 10000000]
 
 A running sink writes a heartbeat beside its commit log. A sink is unwell where that is missing or old, or says that something fails or
-falls behind, or where more than --max-lag records of Kafka are not in objects.
+falls behind, that a topic is not there, or that its lag, its delay or its share of dead letters is above the limits: those of its
+configuration (health.*), or these options. A lag that is not known is too much.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from argparse import Namespace
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.control.sinks import known_of
-from kafka_s3.control.status import check_line
+from kafka_s3.control.status import check_line, overridden
 from kafka_s3.model.clock import now_ms
 from kafka_s3.tools.jobs import each_sink, job_parser, leave
 from kafka_s3.wiring.sink_folder import folder_of
@@ -21,13 +22,19 @@ from kafka_s3.wiring.sink_folder import folder_of
 def check(settings: Settings, given: Namespace) -> bool:
     """Says in one line how a sink is; whether it is well. Raises ConfigError for one that has never run."""
     folder = folder_of(settings)
-    line, well = check_line(known_of(folder.store, folder.known(settings.name)), now_ms(), max_lag=given.max_lag)
+    known = known_of(folder.store, folder.known(settings.name), seen_ms=now_ms())
+    limits = overridden(known, lag=given.max_lag, delay_s=given.max_delay, dead_letters=given.max_dead_letters)
+    line, well = check_line(known, limits)
     print(line)
     return well
 
 
 if __name__ == "__main__":
     parser = job_parser(__doc__, config="A sink's configuration, or a folder with several.")
-    parser.add_argument("--max-lag", type=int, metavar="RECORDS", help="More than this behind Kafka is trouble, too.")
+    parser.add_argument("--max-lag", type=int, metavar="RECORDS", help="More than this behind Kafka is trouble.")
+    parser.add_argument(
+        "--max-delay", type=float, metavar="SECONDS", help="Older records at the last commit are trouble."
+    )
+    parser.add_argument("--max-dead-letters", type=float, metavar="SHARE", help="A larger share of records is trouble.")
     arguments = parser.parse_args()
     leave(each_sink(arguments, lambda settings: check(settings, arguments)))

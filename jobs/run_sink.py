@@ -26,7 +26,7 @@ from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import end_session, spark_session
 from kafka_s3.tools.jobs import OK, job_parser, job_settings, leave, outcome
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
-from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stop_on_signals
+from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 
 def main(given: Namespace) -> int:
@@ -38,9 +38,9 @@ def main(given: Namespace) -> int:
     mask_logs(masking(settings))
     stop = Event()
     # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
-    with attended(settings, observer=LogObserver(), clock_ms=now_ms) as attendance:
+    # SIGTERM ends the sink after its commit
+    with attended(settings, observer=LogObserver(), clock_ms=now_ms) as attendance, stopping(stop):
         spark = spark_session(name=settings.name)  # the cluster's own; a local one where there is none
-        stop_on_signals(stop)  # SIGTERM ends the sink after its commit
         try:
             sink = sink_on_spark(settings, spark, observer=attendance.heartbeat)
             if given.available_now:

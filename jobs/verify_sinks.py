@@ -1,6 +1,6 @@
 """Proves that every offset of a sink is exactly once in objects, dead letters, skips or explained gaps. Needs no Spark; changes nothing.
 
-    python jobs/verify_sinks.py CONFIG|FOLDER [--sample 500] [--no-kafka]
+    python jobs/verify_sinks.py CONFIG|FOLDER [--days 7] [--sample 500] [--no-kafka]
 
 The commit log says which offsets are in which object. This lists the bucket, reads objects (all, or a sample) with readers of its own,
 reads Kafka again, and compares: counts of every commit, values where Kafka still has them.
@@ -9,6 +9,7 @@ reads Kafka again, and compares: counts of every commit, values where Kafka stil
 from __future__ import annotations
 
 from argparse import Namespace
+from datetime import UTC, datetime, timedelta
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.tools.jobs import each_sink, job_parser, leave
@@ -19,7 +20,8 @@ from kafka_s3.tools.verify.sink import audit_of, kafka_of
 def verify(settings: Settings, given: Namespace) -> bool:
     """Verifies one sink; whether nothing was found."""
     kafka = None if given.no_kafka else kafka_of(settings)
-    report = audit_of(settings, SegmentSelection(), sample=given.sample, kafka=kafka).run()
+    since = datetime.now(UTC) - timedelta(days=given.days) if given.days is not None else None
+    report = audit_of(settings, SegmentSelection(since=since), sample=given.sample, kafka=kafka).run()
     for tally in report.tallies:
         numbers = f"{tally.written} written, {tally.dead_letters} dead letters, {tally.skipped} skipped"
         print(
@@ -29,17 +31,16 @@ def verify(settings: Settings, given: Namespace) -> bool:
         print(f"note: {note}")
     for finding in report.findings:
         print(f"{finding.kind} {finding.place}: {finding.text}")
-    print(
-        f"{len(report.findings)} findings"
-        if report.findings
-        else "Nothing found: every record is accounted for exactly once."
-    )
+    print(report.verdict())
     return report.clean
 
 
 if __name__ == "__main__":
     parser = job_parser(__doc__, config="A sink's configuration, or a folder with several.")
     parser.add_argument("--sample", type=int, metavar="N", help="Read only N objects of each sink, spread evenly.")
+    parser.add_argument(
+        "--days", type=int, metavar="N", help="Only commits of the last N days, before a lifecycle rule archives them."
+    )
     parser.add_argument(
         "--no-kafka", action="store_true", help="Ask no broker: check the log against the objects alone."
     )

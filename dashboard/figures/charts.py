@@ -30,10 +30,22 @@ BOX_COLOURS: Final = ("#1f6fb2", "#2a7a5f", "#7a4f9a", "#9a4a3f", "#5b6770")
 """Dark enough for white names."""
 HEIGHT: Final = 260
 BOXES: Final = 60
+ALARM: Final = "#c2362f"
 OTHERS: Final = "(others)"
 ROWS: Final = "rows"
 """The name of a chart's data: the same for new numbers, so that the page updates the chart and does not draw it anew."""
 SHORT: Final = {"format": "~s"}
+IEC: Final = (
+    "datum.value < 1024 ? format(datum.value, '~r') + ' B' : datum.value < 1048576 ? format(datum.value / 1024, '.3~r') + ' KiB' : "
+    "datum.value < 1073741824 ? format(datum.value / 1048576, '.3~r') + ' MiB' : format(datum.value / 1073741824, '.3~r') + ' GiB'"
+)
+"""How axes tell bytes."""
+DURATIONS: Final = (
+    "datum.value < 1000 ? format(datum.value, '.2~r') + ' ms' : datum.value < 60000 ? format(datum.value / 1000, '.2~r') + ' s' : "
+    "datum.value < 3600000 ? format(datum.value / 60000, '.2~r') + ' min' : datum.value < 86400000 ? "
+    "format(datum.value / 3600000, '.2~r') + ' h' : format(datum.value / 86400000, '.2~r') + ' d'"
+)
+COUNTS: Final = "format(datum.value, ',.3~r')"
 Chart = dict[str, Any]
 """A Vega-Lite document with its frames under `datasets`."""
 
@@ -57,39 +69,67 @@ class Axis:
 def bars_over_time(
     frame: pd.DataFrame, value: str, *, by: str, axis: Axis, titles: tuple[str, str], domain: Sequence[str]
 ) -> Chart:
-    """Stacked bars: `at` (wall clock), `value`, coloured by `by`; `domain` fixes the order of the colours, the first one at the bottom."""
-    rows = stacked(frame, value, by=by, step_ms=axis.step_ms, domain=domain)
+    """Stacked bars: `at` (wall clock), `value`, coloured by `by`; `domain` fixes the order of the colours, the first one at the bottom.
+
+    A bar leaves a tenth of its width free. Amounts of bytes are told in IEC's units.
+    """
+    rank = {name: place for place, name in enumerate(domain)}
+    rows = frame[["at", by, value]].assign(
+        end=frame["at"] + pd.Timedelta(milliseconds=axis.step_ms * 9 // 10), rank=frame[by].map(rank)
+    )
+    drawn = {"labelExpr": IEC} if value == "bytes" else SHORT
     bars = {
-        "mark": "rect", "data": {"name": ROWS},
+        "mark": "bar", "data": {"name": ROWS},
         "encoding": {
-            "x": _time("at", axis), "x2": {"field": "end"},
-            "y": _amount("low", titles[0], axis=SHORT, scale={"zero": True}), "y2": {"field": "high"},
-            "color": _colour(by, titles[1], domain),
+            "x": _time("at", axis), "x2": {"field": "end"}, "y": _amount(value, titles[0], axis=drawn, stack="zero"),
+            "color": _colour(by, titles[1], domain), "order": {"field": "rank"},
             "tooltip": [_when("at"), _named(by, titles[1]), _amount(value, titles[0], format=",")],
         },
     }  # fmt: skip
-    # a domain for a rectangle's two sides is refused by Vega-Lite with a warning, so points that nobody sees stretch the axis
+    # a domain for a bar's two sides is refused by Vega-Lite with a warning, so points that nobody sees stretch the axis
     ends = {"mark": {"type": "point", "opacity": 0}, "data": {"name": "ends"}, "encoding": {"x": _time("at", axis)}}
-    data = {ROWS: rows[["at", "end", "low", "high", by, value]], "ends": pd.DataFrame({"at": [axis.start, axis.end]})}
+    data = {ROWS: rows, "ends": pd.DataFrame({"at": [axis.start, axis.end]})}
     return {"layer": [bars, ends], "height": HEIGHT, "datasets": data}
 
 
-def stacked(frame: pd.DataFrame, value: str, *, by: str, step_ms: int, domain: Sequence[str]) -> pd.DataFrame:
-    """The rows with the corners of their bars: `at` to `end`, `low` to `high`. A bar leaves a tenth of its width free."""
-    order = {name: place for place, name in enumerate(domain)}
-    rows = frame.assign(rank=frame[by].map(order)).sort_values(["at", "rank"], kind="stable", ignore_index=True)
-    high = rows.groupby("at")[value].cumsum()
-    return rows.assign(low=high - rows[value], high=high, end=rows["at"] + pd.Timedelta(milliseconds=step_ms * 9 // 10))
+def lines_over_time(
+    frame: pd.DataFrame, *, axis: Axis, title: str, domain: Sequence[str], limit: float | None
+) -> Chart:
+    """Lines of `value` over `at` (wall clock), one for each `line` of the domain; what is above `limit` is too much, and red."""
+    ends = {"mark": {"type": "point", "opacity": 0}, "data": {"name": "ends"}, "encoding": {"x": _time("at", axis)}}
+    lines = {
+        "mark": {"type": "line", "interpolate": "step-after", "point": {"size": 18}}, "data": {"name": ROWS},
+        "encoding": {
+            "x": _time("at", axis), "y": _amount("value", title, axis=SHORT, scale={"zero": True}),
+            "color": _colour("line", "delay", domain),
+            "tooltip": [_when("at"), _named("line", "delay"), _named("shown", title)],
+        },
+    }  # fmt: skip
+    layers, data = [lines, ends], {ROWS: frame, "ends": pd.DataFrame({"at": [axis.start, axis.end]})}
+    if limit is not None:
+        rule = {"mark": {"type": "rule", "color": ALARM, "strokeDash": [6, 4]}, "data": {"name": "limit"},
+                "encoding": {"y": _amount("limit", title)}}  # fmt: skip
+        above = {"mark": {"type": "point", "filled": True, "size": 40, "color": ALARM}, "data": {"name": "above"},
+                 "encoding": {"x": _time("at", axis), "y": _amount("value", title)}}  # fmt: skip
+        layers += [rule, above]
+        data |= {"limit": pd.DataFrame({"limit": [limit]}), "above": frame[frame["value"] > limit][["at", "value"]]}
+    return {"layer": layers, "height": HEIGHT, "datasets": data}
 
 
-def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str]) -> Chart:
-    """A histogram: one bar for each class of `rotations.histogram`, labelled by `texts`; `title` is for who points at a bar."""
+def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: str) -> Chart:
+    """A histogram of `rotations.histogram` over a logarithmic axis, whose ticks `labels` names (a Vega expression of `datum.value`).
+
+    `texts` tell each class to who points at its bar.
+    """
+    scale = {"type": "log", "base": 2, "nice": False}
+    drawn = {"labelExpr": labels, "labelOverlap": True, "tickCount": 8}
     encoding = {
-        "x": {**_named("text", None), "sort": None, "axis": {"labelAngle": -40, "labelOverlap": True}},
-        "y": _amount("files", "files", axis={"tickMinStep": 1}),
+        "x": {"field": "lower", "type": "quantitative", "title": None, "scale": scale, "axis": drawn}, "x2": {"field": "upper"},
+        "y": _amount("files", "files", axis={"tickMinStep": 1}), "y2": {"datum": 0},
         "tooltip": [_named("text", title), _amount("files", "files", format=",")],
-    }
-    return _bars(frame[["files"]].assign(text=list(texts)), encoding, height=HEIGHT)
+    }  # fmt: skip
+    mark = {"type": "rect", "color": PALETTE[0], "stroke": "white", "strokeWidth": 0.5}
+    return {**_bars(frame.assign(text=list(texts)), encoding, height=HEIGHT), "mark": mark}
 
 
 def ranked(frame: pd.DataFrame, value: str, *, by: str, titles: tuple[str, str]) -> Chart:

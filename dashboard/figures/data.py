@@ -62,12 +62,13 @@ def selected(frames: Frames, window: Window) -> Frames:
     return Frames(*(within(frame, window) for frame in (frames.entries, frames.files, frames.counts, frames.gaps)))
 
 
-def narrowed(frames: Frames, window: Window) -> Window:
-    """The window without the empty time around the log's entries, so that buckets are as fine as can be."""
+def narrowed(frames: Frames, window: Window, now_ms: int) -> Window:
+    """The window without the empty time before the log's first entry, and to now: that nothing comes any more has to be seen."""
     times = within(frames.entries, window)["committed_ms"]
     if times.empty:
         return window
-    return Window(int(times.min()), int(times.max()) + 1, window.topics)
+    last = int(times.max()) + 1
+    return Window(int(times.min()), max(min(window.until_ms, now_ms), last), window.topics)
 
 
 def topics_in(frames: Frames) -> list[str]:

@@ -11,6 +11,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from kafka_s3.ddl.table import LOOKED_INTO, ObjectFacts, TopicObjects
+from kafka_s3.formats.sidecars import INFIX
 from reading.frames import NO_TIME, data_files
 from reading.groups import Numbers, groups_by
 
@@ -67,6 +69,21 @@ def directories(files: pd.DataFrame) -> pd.DataFrame:
         "first_commit_ms": groups.lowest(rows["committed_ms"]), "last_commit_ms": groups.highest(rows["committed_ms"]),
     })  # fmt: skip
     return found.sort_values(["topic", "encoded"], ignore_index=True)
+
+
+def topic_objects(files: pd.DataFrame, topic: str) -> TopicObjects | None:
+    """What the log says of a topic's objects, as the generator of tables takes it; None where the topic has none."""
+    of_topic = files[(files["topic"] == topic).to_numpy()]
+    rows = data_files(of_topic, "encoded", "folder", "name", "bytes", "format")
+    if rows.empty:
+        return None
+    last = rows.tail(LOOKED_INTO).iloc[::-1]
+    keys = last["folder"].astype(str) + last["name"].astype(str)
+    facts = zip(keys, last["bytes"].tolist(), last["encoded"].astype(str), last["format"].astype(str), strict=True)
+    newest = [ObjectFacts(*one) for one in facts]
+    roles = set(of_topic["role"].cat.remove_unused_categories().cat.categories)
+    encoded = rows["encoded"].cat.remove_unused_categories().cat.categories
+    return TopicObjects(topic, newest, [str(name) for name in encoded], tuple(role for role in INFIX if role in roles))
 
 
 def children(found: pd.DataFrame, at: str) -> pd.DataFrame:

@@ -16,6 +16,7 @@ from reading.frames import NO_TIME, data_files
 from reading.groups import Numbers, groups_by, middle
 
 MIB: Final = 1 << 20
+GIB: Final = 1 << 30
 _USED: Final = ("committed_ms", "records", "bytes", "min_ms", "max_ms", "reason", "role")
 SMALL: Final = 16 * MIB
 ENOUGH: Final = 10
@@ -65,10 +66,15 @@ def spans(rows: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How the data files of a window came out. Sizes in bytes; `slow_ms` is the age that 95 % of the files stay below."""
+    """How the data files of a window came out. Sizes in bytes, `least_bytes` and `most_bytes` those of 5 % and 95 %.
+
+    `slow_ms` is the age that 95 % of the files stay below.
+    """
 
     files: int
     median_bytes: float
+    least_bytes: float
+    most_bytes: float
     median_records: float
     small: float
     slow_ms: float | None
@@ -86,6 +92,8 @@ def summary(files: pd.DataFrame, window: Window) -> Summary:
     return Summary(
         files=len(rows),
         median_bytes=middle(rows["bytes"]),
+        least_bytes=float(rows["bytes"].quantile(0.05)),
+        most_bytes=float(rows["bytes"].quantile(0.95)),
         median_records=middle(rows["records"]),
         small=float((rows["bytes"] < SMALL).mean()),
         slow_ms=float(times["age_ms"].quantile(0.95)) if len(times) else None,
@@ -102,11 +110,11 @@ def summary(files: pd.DataFrame, window: Window) -> Summary:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What a provider asks, in one currency: per 1,000 writing requests, per 1,000 reading ones, per GB and month."""
+    """What a provider asks, in one currency: per 1,000 writing requests, per 1,000 reading ones, per GiB and month."""
 
     per_thousand_writes: float = 0.005
     per_thousand_reads: float = 0.0004
-    per_gb_month: float = 0.023
+    per_gib_month: float = 0.023
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +123,7 @@ class Cost:
 
     writes: float
     write_cost: float
-    added_gb: float
+    added_gib: float
     storage_cost: float
     reads: float
     read_cost: float
@@ -125,10 +133,10 @@ def cost(entries: pd.DataFrame, files: pd.DataFrame, window: Window, prices: Pri
     """An object takes a request to begin, one per part, and one to complete; an entry takes one."""
     months = max(window.until_ms - window.since_ms, 1) / MONTH_MS
     writes = (2 * len(files) + int(files["parts"].sum()) + len(entries)) / months
-    added = int(files["bytes"].sum()) / 1e9 / months
+    added = int(files["bytes"].sum()) / GIB / months
     reads = len(files) / months
     return Cost(
-        writes, writes / 1000 * prices.per_thousand_writes, added, added * prices.per_gb_month, reads,
+        writes, writes / 1000 * prices.per_thousand_writes, added, added * prices.per_gib_month, reads,
         reads / 1000 * prices.per_thousand_reads,
     )  # fmt: skip
 
@@ -160,13 +168,13 @@ class _Pace:
 
 
 def advice(files: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None) -> list[Advice]:
-    """One piece for each topic whose middle file is below SMALL, by the reason that closes most of its files."""
+    """One piece for each topic whose middle file is below SMALL, by the reason that closes most of its files, unless nothing would help."""
     rows = data_files(files, "topic", "partition", "encoded", "bytes", "records", "reason")
     found = []
     for topic, own in rows.groupby("topic", observed=True):
         if len(own) >= ENOUGH and middle(own["bytes"]) < min(SMALL, target_bytes / 2):
             found.append(_advice(str(topic), own, window, target_bytes=target_bytes, settings=settings))
-    return found
+    return [one for one in found if one is not None]
 
 
 def merged(files: pd.DataFrame, target_bytes: int) -> int:
@@ -179,11 +187,15 @@ def _per_directory(files: pd.DataFrame) -> Numbers:
     return groups_by(files["topic"], files["partition"], files["encoded"]).sums(files["bytes"])
 
 
-def _advice(topic: str, own: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None) -> Advice:
+def _advice(
+    topic: str, own: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None
+) -> Advice | None:
     counts, median = own["reason"].value_counts(), middle(own["bytes"])
     reason, most = str(counts.index[0]), float(np.median(_per_directory(own)))
     why = f"{counts.iloc[0] / len(own):.0%} of {len(own):,} files closed by {reason}; the middle one has {size_text(median)}."
-    if most < 2 * median:
+    if most < 2 * median and reason != Reason.SCHEMA:
+        if own["encoded"].astype(str).str.fullmatch(r"partition=\d+").all():
+            return None  # a directory for each Kafka partition: none of them could be coarser
         return Advice(topic, why, *COARSER[:2], _effect(own, _above(own), target_bytes), COARSER[2], _limit(most))
     pace = own["bytes"].sum() / max(window.until_ms - window.since_ms, 1) / max(own["partition"].nunique(), 1)
     aim = min(target_bytes, most)
@@ -245,9 +257,7 @@ _OTHERS: Final[Mapping[str, tuple[str, str, str]]] = {
     Reason.PARTITION_CHANGE: (
         "rotate.file.on.partition.change", "false", "several files are open at once; or make path.format and partition.duration.ms coarser"
     ),
-    Reason.SCHEMA: (
-        "schema.compatibility", "BACKWARD (or schema.compatibility.unify=true)", "records are projected to one schema, so files share it"
-    ),
+    Reason.SCHEMA: ("schema.compatibility.unify", "true", "alternating versions share a file under a schema that holds them all"),
     Reason.MAX_OPEN_FILES: ("partitioner.max.open.files", "more", "more memory; or fewer values in partition.field.name"),
     Reason.FLUSH_NOW: ("--flush", "less often", "the open tail stays in Kafka until a rule closes it"),
 }  # fmt: skip
@@ -266,6 +276,9 @@ def _round(value: float) -> int:
     return max(round(value / digits) * digits, 1)
 
 
+UNITS: Final = (("d", DAY_MS), ("h", DAY_MS / 24), ("min", DAY_MS / 1440), ("s", 1000))
+
+
 def size_text(size: float) -> str:
     """A size for people."""
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -275,9 +288,14 @@ def size_text(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
+def unit_of(ms: float) -> tuple[float, str]:
+    """The unit (its ms, and its name) in which durations up to this one read well."""
+    return next(((length, unit) for unit, length in UNITS if ms >= 2 * length), (1, "ms"))
+
+
 def duration_text(ms: float) -> str:
     """A duration for people: two digits and the fitting unit."""
-    for unit, length in (("d", DAY_MS), ("h", DAY_MS / 24), ("min", DAY_MS / 1440), ("s", 1000)):
+    for unit, length in UNITS:
         if ms >= length:
             return f"{ms / length:.0f} {unit}" if ms >= 10 * length or ms % length == 0 else f"{ms / length:.1f} {unit}"
     return f"{ms:.0f} ms"

@@ -7,7 +7,7 @@ from typing import Final
 
 import pandas as pd
 
-from kafka_s3.control.status import age
+from kafka_s3.model.clock import age
 from kafka_s3.tools.dead_letters.text import formula_safe, printable
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&@])")

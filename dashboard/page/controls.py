@@ -48,7 +48,7 @@ class Chosen:
 
 
 def sink_choice(names: Sequence[str], first: str) -> str:
-    """The sink that is looked at; one that the address names is kept while the bucket is being read."""
+    """The sink that is looked at: at first `first`, else that of `names`; one that the address names is kept while the bucket is read."""
     asked = st.query_params.get("sink", "")
     options = list(dict.fromkeys([*names, *([asked] if asked else []), *([first] if first else [])]))
     if not options:

@@ -27,8 +27,8 @@ def place(variables: Variables) -> Opened:
 @st.cache_resource(show_spinner=False, on_release=Watch.close)
 def watch(variables: Variables) -> Watch:
     """The reader of all sinks."""
-    found = place(variables).place
-    return Watch(found.store, found.prefix, clock_ms=now_ms)
+    at = place(variables)
+    return Watch(at.reader, at.place.prefix, clock_ms=now_ms)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4, on_release=History.close)
@@ -40,13 +40,13 @@ def history(variables: Variables, sink: str) -> History:
     def caches(identity: str) -> CacheFiles | None:
         return CacheFiles(folder, *at.identity(), sink, identity) if folder else None
 
-    return History(at.place.store, StatePaths(at.place.prefix, sink), clock_ms=now_ms, caches=caches)
+    return History(at.reader, StatePaths(at.place.prefix, sink), clock_ms=now_ms, caches=caches)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4, on_release=TableLogs.close)
 def table_logs(variables: Variables, sink: str) -> TableLogs:
     """The reader of the logs of one sink's Delta tables."""
-    return TableLogs(place(variables).place.store, sink)
+    return TableLogs(place(variables).reader, sink)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)

@@ -10,13 +10,13 @@ from typing import TypeVar
 import pandas as pd
 
 from figures.charts import Axis
-from figures.data import Window, narrowed, selected, totals, wall
+from figures.data import MINUTE_MS, Window, narrowed, selected, totals, wall
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
-from kafka_s3.control.commands import StoredConfig, read_stored_config
+from kafka_s3.control.commands import StoredConfig
 from kafka_s3.control.status import SinkHealth, health
 from kafka_s3.model.clock import now_ms
-from kafka_s3.model.errors import ConfigError, SinkError
+from kafka_s3.model.errors import ConfigError
 from kafka_s3.naming.state_paths import StatePaths
 from page import resources
 from page.controls import Chosen
@@ -68,8 +68,13 @@ class Scene:
 
     @cached_property
     def window(self) -> Window:
-        """The window without the empty time at its ends."""
-        return narrowed(self.snapshot.frames, self.wanted)
+        """The window from the first entry in it to now."""
+        return narrowed(self.snapshot.frames, self.wanted, self.now_ms // MINUTE_MS * MINUTE_MS)
+
+    @cached_property
+    def at_work(self) -> Window:
+        """The window from the first entry in it to the last one: what a pace is worked out on."""
+        return narrowed(self.snapshot.frames, self.wanted, 0)
 
     @cached_property
     def axis(self) -> Axis:
@@ -82,24 +87,16 @@ class Scene:
     @cached_property
     def health(self) -> SinkHealth | None:
         """The state of the sink."""
-        return health(self.snapshot.known, self.now_ms) if self.snapshot.known else None
-
-    @cached_property
-    def stored(self) -> StoredConfig | str | None:
-        """The configuration that lies beside the log, None where there is none; a text says why it cannot be read."""
-        try:
-            return read_stored_config(self.at.place.store, self.paths)
-        except SinkError as error:
-            return str(error)
+        return health(self.snapshot.known) if self.snapshot.known else None
 
     @cached_property
     def settings(self) -> Settings | None:
         """The settings of the sink: those that the dashboard was started with, or the stored ones; references stay unresolved."""
         if self.at.settings is not None and self.chosen.sink == self.at.sink:
             return self.at.settings
-        if isinstance(self.stored, StoredConfig):
+        if isinstance(self.snapshot.stored, StoredConfig):
             try:
-                return validate(dict(self.stored.config), worker=self.stored.worker).usable()
+                return validate(dict(self.snapshot.stored.config), worker=self.snapshot.stored.worker).usable()
             except ConfigError:
                 return None
         return None
@@ -115,7 +112,7 @@ class Scene:
 
     def _kept(self, window: Window, make: Callable[[], T], *about: Hashable) -> T:
         kept = resources.kept(self.variables, self.chosen.sink)
-        return kept.of(self.snapshot.frames, (window, *about), make=make)
+        return kept.of(self.snapshot.frames, (window, self.window.step_ms, *about), make=make)
 
     def _cut(self, window: Window) -> Frames:
         cuts = resources.selections(self.variables, self.chosen.sink)

@@ -74,27 +74,12 @@ def blocked(scene: Scene) -> bool:
             "Choose one of the sidebar, or start it with `kafka-s3 run`; it appears here with its first heartbeat."
         )
         return True
-    if snapshot.total == 0:
-        known = scene.health.reason if scene.health else ""
-        st.info(
-            f"Sink {plain(scene.chosen.sink)} has committed nothing yet: {plain(known)}",
-            icon=":material/hourglass_empty:",
-        )
-        st.markdown(
-            "Is the name right, and is there data in its topics? `kafka-s3 status` and the sink's own output say more."
-        )
-        return True
     return False
 
 
 def banners(scene: Scene) -> None:
-    """What a reader has to know of what is shown: it is old, it has holes, it is not complete yet."""
+    """What a reader has to know of what is shown: it has holes, it is not complete yet. (How old it is, `freshness` says.)"""
     snapshot = scene.snapshot
-    if snapshot.trouble:
-        st.warning(
-            f"What you see is old: the last look at the bucket failed. {plain(snapshot.trouble)}",
-            icon=":material/cloud_off:",
-        )
     if snapshot.damage:
         _damaged(scene)
     if not snapshot.complete:
@@ -107,6 +92,9 @@ def empty_window(scene: Scene) -> bool:
     """Says that nothing was committed in the chosen time; False where something was."""
     if not scene.frames.entries.empty:
         return False
+    if scene.snapshot.total == 0:
+        _nothing_yet(scene)
+        return True
     newest = scene.snapshot.frames.entries["committed_ms"]
     if newest.empty:
         st.info("No entry of the log is read yet.", icon=":material/hourglass_top:")
@@ -116,6 +104,15 @@ def empty_window(scene: Scene) -> bool:
             icon=":material/event_busy:")  # fmt: skip
     st.caption("Choose a longer time under \u201cTime of commit\u201d, or \u201ceverything\u201d.")
     return True
+
+
+def _nothing_yet(scene: Scene) -> None:
+    why = scene.health.reason if scene.health else ""
+    text = f"Sink {plain(scene.chosen.sink)} has committed nothing yet: {plain(why)}"
+    st.info(text, icon=":material/hourglass_empty:")
+    st.markdown(
+        "Is the name right, and is there data in its topics? `kafka-s3 status` and the sink's own output say more."
+    )
 
 
 def nothing(what: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from threading import Event, Thread
 
@@ -24,6 +25,7 @@ class Background:
     ) -> None:
         self._poll, self._failed, self._pause_s = look, failed, pause_s
         self._asked, self._over, self._first = Event(), Event(), Event()
+        self._began = time.monotonic()
         self._thread = Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
@@ -32,8 +34,8 @@ class Background:
         self._asked.set()
 
     def wait(self, seconds: float) -> None:
-        """Waits for the first answer, at most so long."""
-        self._first.wait(seconds)
+        """Waits for the first answer, at most so long after the beginning: whoever comes later finds a bucket that does not answer."""
+        self._first.wait(max(self._began + seconds - time.monotonic(), 0))
 
     def answered(self) -> None:
         """There is something to show."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
@@ -24,9 +24,6 @@ KEPT_S: Final = 15.0
 PATIENCE_S: Final = 1.0
 REBUILT: Final = "rebuild"
 THREADS: Final = 8
-_TYPES: Final[Mapping[str, str]] = {
-    "long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint", "timestamp_ntz": "timestamp",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +37,12 @@ class Added:
 
 @dataclass(frozen=True, slots=True)
 class TableLog:
-    """What was read of a table's log: what its newest versions added, in their order, and the columns of the newest schema that was met.
+    """What was read of a table's log: what its newest versions added, in their order.
 
     `last` is the key of the newest version, blank where there is none.
     """
 
     added: tuple[Added, ...] = ()
-    columns: tuple[tuple[str, str], ...] = ()
     last: str = ""
 
     def version_of(self, entry: int) -> int | None:
@@ -130,12 +126,11 @@ def read_table(store: ObjectStore, folder: str, sink: str, *, before: TableLog, 
     """What is new in a table's log behind `before`; of a long log the newest versions. Raises StorageError where it may not be read."""
     infos = store.list(f"{folder}_delta_log/", start_after=before.last)
     keys = [info.key for info in infos if _number(info.key) is not None][-NEWEST:]
-    added, columns = list(before.added), before.columns
+    added = list(before.added)
     for key, content in zip(keys, pool.map(store.get, keys), strict=True):
         for action in _actions(content):
             added.extend(_added(action, sink, _number(key) or 0))
-            columns = _columns(action) or columns
-    return TableLog(tuple(added[-NEWEST:]), columns, keys[-1] if keys else before.last)
+    return TableLog(tuple(added[-NEWEST:]), keys[-1] if keys else before.last)
 
 
 def _number(key: str) -> int | None:
@@ -159,22 +154,3 @@ def _added(action: dict[str, Any], sink: str, number: int) -> list[Added]:
         return [Added(number, *note["entries"])] if note["kafka-s3"] in (sink, REBUILT) else []
     except (KeyError, TypeError, ValueError):
         return []
-
-
-def _columns(action: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    try:
-        fields = json.loads(action["metaData"]["schemaString"])["fields"]
-        return tuple((str(field["name"]), athena_type(field["type"])) for field in fields)
-    except (KeyError, TypeError, ValueError):
-        return ()
-
-
-def athena_type(kind: Any) -> str:
-    """The type of a Delta column in Athena's words."""
-    if isinstance(kind, str):
-        return _TYPES.get(kind, kind)
-    if kind["type"] == "array":
-        return f"array<{athena_type(kind['elementType'])}>"
-    if kind["type"] == "map":
-        return f"map<{athena_type(kind['keyType'])},{athena_type(kind['valueType'])}>"
-    return "struct<" + ",".join(f"{field['name']}:{athena_type(field['type'])}" for field in kind["fields"]) + ">"

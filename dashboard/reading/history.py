@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_s3.commit.entry import read_entry
+from kafka_s3.control.commands import StoredConfig, read_stored_config
 from kafka_s3.control.sinks import known_of
 from kafka_s3.control.status import SinkSnapshot
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
@@ -35,7 +36,10 @@ TRIED_AGAIN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What is known at a moment. `read` of `total` entries are in the frames; `trouble` is why the last look failed, if it did."""
+    """What is known at a moment. `read` of `total` entries are in the frames; `trouble` is why the last look failed, if it did.
+
+    `stored` is the configuration beside the log, None where there is none; a text says why it cannot be read.
+    """
 
     number: int = 0
     known: SinkSnapshot | None = None
@@ -46,6 +50,7 @@ class Snapshot:
     reached: Reach = field(default_factory=dict)
     trouble: str = ""
     looked_ms: int = 0
+    stored: StoredConfig | str | None = None
 
     @property
     def complete(self) -> bool:
@@ -112,14 +117,21 @@ class History:
         self._recognise()
         if self._damage:
             self._ahead.forget()  # somebody may have restored an entry
-        known = known_of(self._ahead, self._paths)
+        known = known_of(self._ahead, self._paths, seen_ms=self._clock_ms())
         top = known.log.version if known.log is not None else self._listed_top()
         if top < self._top:
             self._forget()
         self._retry()
         self._take(range(max(self._top + 1, top - RECENT + 1), top + 1))
         self._top = top
+        self.snapshot = replace(self.snapshot, stored=self._stored() if known.configured else None)
         self._show(known=known)
+
+    def _stored(self) -> StoredConfig | str | None:
+        try:
+            return read_stored_config(self._ahead, self._paths)
+        except LogDamaged as error:
+            return str(error)
 
     def _read_older(self) -> None:
         """What is missing below the newest entries; other looks come between the steps."""

@@ -1,7 +1,7 @@
 """Which bucket does the dashboard show, and how is it reached? The surroundings say it; nothing is entered on a page.
 
 `kafka-s3 dashboard` sets `KAFKA_S3_DASHBOARD_*`, a deployment of the bundle `KAFKA_S3_BUCKET` and its kin, with credentials in AWS's own
-variables.
+variables or by the name of a service credential.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.model.secret import MASK
 from kafka_s3.storage.options import StoreOptions
+from kafka_s3.storage.s3 import S3Store
 from kafka_s3.wiring.sink_folder import SinkFolder, folder_of, named_folder
+from reading.reader import Reader, bounded
 
 CONFIG: Final = "KAFKA_S3_DASHBOARD_CONFIG"
 WORKER: Final = "KAFKA_S3_DASHBOARD_WORKER"
@@ -28,6 +30,7 @@ OVERRIDES: Final = "KAFKA_S3_DASHBOARD_SET"
 SINK: Final = "KAFKA_S3_DASHBOARD_SINK"
 NAMES: Final = (
     CONFIG, WORKER, OVERRIDES, SINK, "KAFKA_S3_BUCKET", "KAFKA_S3_STORE_URL", "KAFKA_S3_REGION", "KAFKA_S3_STATE_PREFIX",
+    "KAFKA_S3_SERVICE_CREDENTIAL",
 )  # fmt: skip
 
 
@@ -36,6 +39,7 @@ class Opened:
     """A bucket and the folder of its sinks' state. `settings` and `sink` are of the configuration that the dashboard was started with."""
 
     place: SinkFolder
+    reader: Reader
     settings: Settings | None = None
     sink: str = ""
     file: str = ""
@@ -56,7 +60,7 @@ class Opened:
         return (self._options().endpoint_url or "", self.place.bucket, self.place.prefix)
 
     def _options(self) -> StoreOptions:
-        return getattr(self.place.store, "options", None) or StoreOptions(self.place.bucket)
+        return self.reader.options or StoreOptions(self.place.bucket)
 
 
 def surroundings() -> tuple[tuple[str, str], ...]:
@@ -69,11 +73,18 @@ def opened(variables: Mapping[str, str]) -> Opened:
     if file := variables.get(CONFIG):
         worker, overrides = variables.get(WORKER, ""), pairs(json.loads(variables.get(OVERRIDES, "[]")))
         settings = load(Path(file), worker_path=Path(worker) if worker else None, overrides=overrides)
-        return Opened(folder_of(resolved(settings)), settings, settings.name, file, worker, tuple(overrides.items()))
+        place = folder_of(resolved(settings))
+        return Opened(place, _reader(place), settings, settings.name, file, worker, tuple(overrides.items()))
     folder = named_folder(
         variables.get("KAFKA_S3_BUCKET"),
         variables.get("KAFKA_S3_STATE_PREFIX", STATE_PREFIX),
         region=variables.get("KAFKA_S3_REGION", REGION),
         store_url=variables.get("KAFKA_S3_STORE_URL"),
+        service_credential=variables.get("KAFKA_S3_SERVICE_CREDENTIAL"),
     )
-    return Opened(folder, sink=variables.get(SINK, ""))
+    return Opened(folder, _reader(folder), sink=variables.get(SINK, ""))
+
+
+def _reader(place: SinkFolder) -> Reader:
+    """What all pages and threads read through."""
+    return Reader(S3Store(bounded(place.store.options)) if isinstance(place.store, S3Store) else place.store)

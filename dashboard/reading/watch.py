@@ -67,7 +67,7 @@ class Watch:
         self.sight = Sight(known, self.sight.names, self._clock_ms())
 
     def _known(self, name: str) -> SinkSnapshot:
-        known = known_of(self._sinks[name], StatePaths(self._prefix, name))
+        known = known_of(self._sinks[name], StatePaths(self._prefix, name), seen_ms=self._clock_ms())
         if known.damage:
             self._sinks[name].forget()  # somebody may restore what is damaged
         return known

@@ -25,8 +25,8 @@ def render(scene: Scene) -> None:
     settings = scene.settings
     if settings is not None:
         _effective(scene, settings)
-    elif isinstance(scene.stored, StoredConfig):
-        _broken(scene.stored)
+    elif isinstance(scene.snapshot.stored, StoredConfig):
+        _broken(scene.snapshot.stored)
     else:
         _unknown(scene)
     _where(scene)
@@ -62,7 +62,7 @@ def _effective(scene: Scene, settings: Settings) -> None:
 
 
 def _stored_note(scene: Scene) -> str:
-    stored = scene.stored
+    stored = scene.snapshot.stored
     if not isinstance(stored, StoredConfig):
         return ""
     when, by = plain(stored.created_at), plain(stored.product)
@@ -77,8 +77,8 @@ def _broken(stored: StoredConfig) -> None:
 
 
 def _unknown(scene: Scene) -> None:
-    if isinstance(scene.stored, str):
-        st.error(plain(scene.stored), icon=":material/broken_image:")
+    if isinstance(scene.snapshot.stored, str):
+        st.error(plain(scene.snapshot.stored), icon=":material/broken_image:")
         return
     st.info(
         "This sink's configuration is not in the bucket, and the dashboard was not started with it.",

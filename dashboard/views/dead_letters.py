@@ -129,7 +129,7 @@ def _read(scene: Scene, candidates: pd.DataFrame, selection: LetterSelection) ->
     )
     kept = st.session_state.get("read-letters")
     if kept is None or kept[0] != about:
-        kept = (about, letters.read_letters(scene.at.place.store, scene.snapshot.frames, candidates, selection))
+        kept = (about, letters.read_letters(scene.at.reader, scene.snapshot.frames, candidates, selection))
         st.session_state["read-letters"] = kept
     return kept[1]
 

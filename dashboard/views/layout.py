@@ -7,9 +7,13 @@ from typing import Final
 import pandas as pd
 import streamlit as st
 
-from figures import charts, ddl, partitions
+from figures import charts, partitions
 from figures.rotations import duration_text, size_text
 from figures.text import plain
+from kafka_s3.ddl.statements import Engine, script
+from kafka_s3.ddl.table import ExternalTable
+from kafka_s3.model.errors import SinkError
+from kafka_s3.wiring.ddl import table_in_bucket
 from page import parts, states
 from page.scene import Scene
 from reading.frames import data_files
@@ -143,23 +147,29 @@ def _late(scene: Scene, late: pd.DataFrame) -> None:
 
 
 def _engines(scene: Scene, topics: list[str]) -> None:
-    st.subheader("Athena and Glue", anchor=False)
+    st.subheader("In query engines", anchor=False)
     topic = str(st.selectbox("Topic", topics, key="table", bind="query-params"))
-    bucket = scene.at.place.bucket
-    layout = scene.kept("layout", lambda: ddl.table_form(scene.frames.files, topic, bucket=bucket), topic)
-    if layout is None:
+    try:
+        table = scene.kept("table", lambda: _table(scene, topic), topic)
+    except SinkError as error:
+        states.nothing(str(error))
         return
-    table = scene.tables.get(layout.topic)
-    columns = table.columns if table else ()
-    athena, glue = st.tabs(["Athena", "Glue"])
-    with athena:
-        st.code(ddl.athena(layout, columns), language="sql", wrap_lines=True)
-    with glue:
-        st.code(ddl.glue(layout, columns), language="json", wrap_lines=True)
-        st.caption(
-            "Save it as table.json, then: `aws glue create-table --database-name DATABASE --table-input file://table.json`"
-        )
-    if not columns:
-        st.caption(
-            f"The log holds no columns: replace `{ddl.PLACEHOLDER}` by those of your records. With `delta.enable` they are filled in."
-        )
+    if table is None:
+        return
+    for tab, engine in zip(st.tabs([engine.capitalize() for engine in Engine]), Engine, strict=True):
+        with tab:
+            language = "json" if engine is Engine.GLUE else "sql"
+            st.code(script(engine, table), language=language, wrap_lines=True)
+    st.caption(
+        "Columns are those of the newest objects. Glue's text is for `aws glue create-table --database-name DATABASE "
+        "--table-input file://table.json`; `kafka-s3 ddl` prints the same."
+    )
+
+
+def _table(scene: Scene, topic: str) -> ExternalTable | None:
+    """The topic's table. Raises SinkError where there can be none, or the bucket does not tell."""
+    objects = partitions.topic_objects(scene.snapshot.frames.files, topic)
+    if objects is None:
+        return None
+    place = scene.at.place
+    return table_in_bucket(scene.settings, place.store, objects, bucket=place.bucket)

@@ -8,12 +8,13 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, data
-from figures.rotations import duration_text, size_text
+from figures.delays import delays
+from figures.rotations import duration_text, size_text, unit_of
 from figures.text import ago, plain
-from kafka_s3.control.status import SinkState, health
-from page import parts, states
+from kafka_s3.control.status import Lag, SinkSnapshot, SinkState
+from page import fleet, parts, states
+from page.fleet import COLOURS
 from page.scene import Scene
-from reading.frames import NO_TIME
 
 TITLE: Final = "Overview"
 ICON: Final = ":material/monitor_heart:"
@@ -30,10 +31,11 @@ def render(scene: Scene) -> None:
     lags = data.lag_table(scene.snapshot.known, scene.snapshot.reached)
     if scene.chosen.topics:
         lags = lags[lags["topic"].isin(scene.chosen.topics)]
+    fleet.render(scene)
     _state(scene, lags)
-    _sinks(scene)
     _completeness(scene, lags)
     if not states.empty_window(scene):
+        _delay(scene)
         _throughput(scene)
     _troubles(scene)
 
@@ -42,54 +44,29 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
     judged, known = scene.health, scene.snapshot.known
     if judged is None or known is None:
         return
-    say = {
-        SinkState.FAILED: st.error,
-        SinkState.RUNNING: st.success,
-        SinkState.DEGRADED: st.warning,
-        SinkState.STALE: st.warning,
-    }.get(judged.state, st.info)
+    st.subheader(plain(known.name), anchor=False)
+    say = {SinkState.RUNNING: st.success, SinkState.UNKNOWN: st.warning}.get(judged.state, st.info)
+    if COLOURS[judged.state] == "red" or judged.concerns:
+        say = st.error
     say(f"**{judged.state}** {plain(judged.reason)}", icon=SIGNS[judged.state])
     totals = scene.totals
     complete = int(lags["complete_ms"].min()) if len(lags) else -1
-    lag = lags["lag"].sum() if lags["lag"].notna().any() else None
+    lag = known.lag
+    if scene.chosen.topics:
+        found = int(lags["lag"].sum()) if lags["lag"].notna().any() else None
+        lag = Lag(found, lag.looked_ms, lag.exact and bool(lags["lag"].notna().all()))
     looked = data.looked_ms(known)
     parts.figures([
-        ("Lag", "unknown" if lag is None else f"{int(lag):,}",
+        ("Lag", str(lag),
          f"Records between what is in objects and the heads of the topics, at the sink's look {ago(looked, scene.now_ms)}. "
-         "Records of files that are still open count."),
+         "Records of files that are still open count. Where nobody looks any more there may be more of them."),
+        ("Delay, 95 %", _late(known), "From a record's own time to the commit with it: 95 % of the last commit's records were quicker."),
         ("Complete through", _ago(complete, scene), "No record up to this time is missing, in any partition; see below."),
         ("Last commit", ago(_ms(known.last_commit), scene.now_ms), "When data was last committed."),
         ("Records written", f"{totals['written']:,}", "In the chosen time."),
         ("Dead letters", f"{totals['dead_letters']:,}", "In the chosen time, less those that were settled."),
         ("Objects", f"{totals['files']:,}", f"In the chosen time, dead letter files included: {size_text(totals['bytes'])}."),
     ])  # fmt: skip
-
-
-def _sinks(scene: Scene) -> None:
-    rows = []
-    for known in scene.sight.sinks:
-        judged = health(known, scene.now_ms)
-        rows.append(
-            (
-                known.name,
-                str(judged.state),
-                known.lag,
-                NO_TIME if not known.last_commit else _ms(known.last_commit),
-                judged.reason,
-            )
-        )
-    frame = pd.DataFrame(rows, columns=["sink", "state", "lag", "last_ms", "reason"]).astype({"lag": "Int64"})
-    st.subheader(f"Sinks in this bucket ({len(frame)})", anchor=False)
-    if frame.empty:
-        st.caption("They are being read ..." if not scene.sight.trouble else plain(scene.sight.trouble))
-        return
-    columns = {
-        "sink": "Sink", "state": "State", "lag": parts.number_column("Lag, records"),
-        "last": parts.time_column("Last commit", scene.zone), "reason": st.column_config.Column("Why", width="large"),
-    }  # fmt: skip
-    parts.table(
-        parts.timed(frame, scene.zone, "last_ms"), columns, name="Sinks of the bucket with state and lag", key="sinks"
-    )
 
 
 def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
@@ -154,6 +131,33 @@ def _throughput(scene: Scene) -> None:
         )
 
 
+def _delay(scene: Scene) -> None:
+    st.subheader("Delay", anchor=False, help="From a record's own time to the commit that holds it.")
+    found = scene.kept("delays", lambda: delays(scene.frames.files, scene.window))
+    if found.empty:
+        states.nothing("No object in this time tells the times of its records.")
+        return
+    unit_ms, unit = unit_of(float(found["slow_ms"].max()))
+    names = {"slow_ms": "95 % of records", "median_ms": "half of records", "newest_ms": "the newest record"}
+    rows = found.rename(columns=names).melt("at_ms", list(names.values()), "line", "late")
+    rows = rows.assign(
+        at=data.wall(rows["at_ms"], scene.zone), value=rows["late"] / unit_ms, shown=rows["late"].map(duration_text)
+    )
+    known = scene.snapshot.known
+    most = known.heartbeat.limits.delay_ms if known and known.heartbeat else None
+    drawn = charts.lines_over_time(
+        rows[["at", "line", "value", "shown"]], axis=scene.axis, title=f"delay, {unit}", domain=list(names.values()),
+        limit=None if most is None else most / unit_ms,
+    )  # fmt: skip
+    last = duration_text(float(found["slow_ms"].iloc[-1]))
+    parts.chart(drawn, name=f"Delay of records over time; 95 % of the last ones were below {last}", key="delay-chart")
+    limit = f"The limit is {duration_text(most)}" if most else "No limit is set"
+    st.caption(
+        f"At the commits of each {duration_text(scene.window.step_ms)}. The newest record: so far the sink was behind even then. "
+        f"{limit} (`health.delay.max.ms`)."
+    )
+
+
 def _troubles(scene: Scene) -> None:
     st.subheader("What went wrong last", anchor=False)
     heartbeat = scene.snapshot.known.heartbeat if scene.snapshot.known else None
@@ -177,8 +181,13 @@ def _troubles(scene: Scene) -> None:
     if open_letters > 0:
         st.warning(f"{open_letters:,} records are dead letters: see the page of that name.", icon=":material/drafts:")
         told = True
-    if not told:
+    if not told and scene.health is not None and scene.health.well:
         states.nothing("Nothing in this time: no failure, no lost offset, no open dead letter.")
+
+
+def _late(known: SinkSnapshot) -> str:
+    delay = known.heartbeat.delay if known.heartbeat else None
+    return "unknown" if delay is None else duration_text(delay.slow_ms)
 
 
 def _ago(ms: int, scene: Scene) -> str:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, data, rotations
+from figures.data import DAY_MS
 from figures.rotations import MIB, Prices, Summary, duration_text, size_text
 from figures.text import plain
 from kafka_s3.model.files import Reason
@@ -33,6 +34,7 @@ def render(scene: Scene) -> None:
     parts.figures([
         ("Files", f"{found.files:,}", "Data files of the chosen time."),
         ("Median size", size_text(found.median_bytes), "Half of the files are smaller."),
+        ("Size, 5 to 95 %", f"{size_text(found.least_bytes)} to {size_text(found.most_bytes)}", "Nine of ten files are in between."),
         ("Median records", f"{found.median_records:,.0f}", "Half of the files have fewer."),
         ("Below 16 MiB", f"{found.small:.0%}", "Small files make queries slow and requests many."),
         ("Records' age, 95 %", "unknown" if found.slow_ms is None else duration_text(found.slow_ms),
@@ -40,6 +42,10 @@ def render(scene: Scene) -> None:
     ])  # fmt: skip
     _over_time(scene, found)
     _histograms(found)
+    if scene.at_work.until_ms - scene.at_work.since_ms < DAY_MS:
+        st.subheader("Small files, and what they cost", anchor=False)
+        states.nothing("Less than a day of commits is no ground for advice or for a month's price.")
+        return
     _advice(scene)
     _cost(scene)
 
@@ -67,24 +73,28 @@ def _histograms(found: Summary) -> None:
     st.subheader("How large files are, and how long they take", anchor=False)
     left, middle, right = st.columns(3)
     with left:
-        _histogram(found.sizes, "size of files", key="sizes", text=size_text)
+        _histogram(found.sizes, "size of files", key="sizes", text=size_text, labels=charts.IEC)
     with middle:
-        _histogram(found.records, "records per file", key="records", text=lambda value: f"{value:,.0f}")
+        _histogram(
+            found.records, "records per file", key="records", text=lambda value: f"{value:,.0f}", labels=charts.COUNTS
+        )
     with right:
         if found.spans.empty:
             states.nothing("The records of a file all have the same time, or none: no span can be drawn.")
         else:
-            _histogram(found.spans, "time from first to last record", key="spans", text=duration_text)
+            _histogram(
+                found.spans, "time from first to last record", key="spans", text=duration_text, labels=charts.DURATIONS
+            )
 
 
-def _histogram(found: pd.DataFrame, title: str, *, key: str, text: Callable[[float], str]) -> None:
+def _histogram(found: pd.DataFrame, title: str, *, key: str, text: Callable[[float], str], labels: str) -> None:
     if found.empty:
         states.nothing(f"No {title} to draw.")
         return
     texts = [f"{text(lower)} to {text(upper)}" for lower, upper in zip(found["lower"], found["upper"], strict=True)]
     top = texts[int(found["files"].to_numpy().argmax())]
     st.markdown(f"**{title[0].upper()}{title[1:]}**")
-    drawn = charts.classes(found, title=title, texts=texts)
+    drawn = charts.classes(found, title=title, texts=texts, labels=labels)
     parts.chart(drawn, name=f"Histogram: {title}; most files have {top}", key=f"{key}-chart")
 
 
@@ -96,7 +106,7 @@ def _advice(scene: Scene) -> None:
     aim, settings = TARGETS[str(target)], scene.settings
 
     def advice(frames: Frames) -> list[rotations.Advice]:
-        return rotations.advice(frames.files, scene.window, target_bytes=aim, settings=settings)
+        return rotations.advice(frames.files, scene.at_work, target_bytes=aim, settings=settings)
 
     every = scene.kept_for_all("advice", advice, aim, settings is None)
     found = [one for one in every if scene.wants(one.topic)]
@@ -127,7 +137,7 @@ def _prices() -> Prices:
         with box:
             writes = _price("Per 1,000 writing requests", prices.per_thousand_writes, key="price-writes")
             reads = _price("Per 1,000 reading requests", prices.per_thousand_reads, key="price-reads", digits=5)
-            storage = _price("Per GB and month", prices.per_gb_month, key="price-storage")
+            storage = _price("Per GiB and month", prices.per_gib_month, key="price-storage")
         prices = st.session_state["prices"] = Prices(writes, reads, storage)
     return prices
 
@@ -138,12 +148,12 @@ def _price(label: str, value: float, *, key: str, digits: int = 4) -> float:
 
 def _cost(scene: Scene) -> None:
     st.subheader("Requests and storage, estimated", anchor=False)
-    window = scene.window
+    window = scene.at_work
     found = rotations.cost(scene.frames.entries, scene.frames.files, window, _prices())
     parts.figures([
         ("Writing, a month", f"{found.write_cost:,.2f}",
          f"{found.writes:,.0f} requests: an object takes one to begin, one per part, one to complete."),
-        ("Storage, new", f"{found.storage_cost:,.2f}", f"{found.added_gb:,.2f} GB are added a month; that is what they cost each month."),
+        ("Storage, new", f"{found.storage_cost:,.2f}", f"{found.added_gib:,.2f} GiB are added a month; that is what they cost each month."),
         ("Reading it once", f"{found.read_cost:,.4f}", f"{found.reads:,.0f} objects of a month, one request each."),
     ])  # fmt: skip
     st.caption(

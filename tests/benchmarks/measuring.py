@@ -38,12 +38,21 @@ def tree_cpu_seconds() -> float:
 
 
 class PeakMemory:
-    """The largest resident memory of any Python process below this one: of Spark's Python workers. A context manager."""
+    """The largest resident memory of one process below another: of Spark's Python workers, or of its JVM where there are none.
 
-    def __init__(self) -> None:
-        self.bytes = 0
+    A context manager; it watches from outside, so that what watching costs is not measured.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._top = psutil.Process(pid)
+        self._bytes = {"python": 0, "java": 0}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    @property
+    def mib(self) -> float:
+        """What was seen, in MiB."""
+        return (self._bytes["python"] or self._bytes["java"]) / (1 << 20)
 
     def __enter__(self) -> PeakMemory:
         self._thread.start()
@@ -54,11 +63,11 @@ class PeakMemory:
         self._thread.join()
 
     def _watch(self) -> None:
-        while not self._stop.wait(0.02):
-            for process in psutil.Process().children(recursive=True):
+        while not self._stop.wait(0.05):
+            for process in self._top.children(recursive=True):
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    if "python" in process.name():
-                        self.bytes = max(self.bytes, process.memory_info().rss)
+                    kind = "java" if "java" in process.name() else "python"
+                    self._bytes[kind] = max(self._bytes[kind], process.memory_info().rss)
 
 
 def spread(numbers: Sequence[float]) -> str:

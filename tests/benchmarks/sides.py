@@ -1,4 +1,4 @@
-"""What is compared? Each side is a process of its own with its own Spark; it runs on command and tells its cost.
+"""Who does the work that is measured? Each side is a process of its own with its own Spark; it runs on command and tells its cost.
 
 python -m tests.benchmarks.sides SIDE     (requests as JSON lines on stdin, answers on stdout)
 """
@@ -9,16 +9,24 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from tests.benchmarks.measuring import Cost, PeakMemory, cost_of
-from tests.benchmarks.orders_topic import CONNECT_SCHEMA, SPARK_SCHEMA
+from tests.benchmarks.measuring import Cost, cost_of
+from tests.benchmarks.paths import (
+    AVRO_BY_SPARK,
+    JSON_BY_SPARK,
+    NOOP,
+    PLAIN_SPARK,
+    READ_ONLY,
+    SINK,
+    TASKS,
+)
+from tests.benchmarks.topics import SPARK_SCHEMA, avro_schema
 from tests.support.repository import ROOT
 
 if TYPE_CHECKING:
@@ -29,27 +37,24 @@ ANSWER = "ANSWER "
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One run over a topic; `name` is unique, `place` is the bucket's or the folder's URL, `options` go to the sink."""
+    """One run over a topic: the kind of `work`, who reads, the topic with the records of each of its partitions, a unique `name`.
 
+    `place` is the bucket's or the folder's URL, `options` go to the sink; `new_workers` has Spark start its Python workers anew first.
+    """
+
+    work: str
     topic: str
+    partitions: tuple[int, ...]
     name: str
     servers: str
     place: str
     options: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What the run took."""
-
-    cost: Cost
-    peak_bytes: int
+    reader: str = TASKS
+    new_workers: bool = False
 
 
 class Side:
     """A side's process, kept while the sides take turns, so that its JVM stays warm. A context manager."""
-
-    module = "tests.benchmarks.sides"
 
     def __init__(self, name: str, log: Path) -> None:
         self.name = name
@@ -61,7 +66,7 @@ class Side:
         self._output = self._log.open("w")
         path = os.pathsep.join([str(ROOT), str(ROOT / "bundle")])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", self.module, self.name],
+            [sys.executable, "-m", "tests.benchmarks.sides", self.name],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._output, text=True, cwd=ROOT,
             env=os.environ | {"PYTHONPATH": path},
         )  # fmt: skip
@@ -73,7 +78,13 @@ class Side:
         self._process.communicate()  # the end of its input is the end of the process
         self._output.close()
 
-    def run(self, request: Request) -> Answer:
+    @property
+    def pid(self) -> int:
+        """The process's number."""
+        assert self._process is not None
+        return self._process.pid
+
+    def run(self, request: Request) -> Cost:
         """Has the side do its work once."""
         process = self._process
         assert process is not None
@@ -83,12 +94,11 @@ class Side:
         process.stdin.flush()
         for line in process.stdout:
             if line.startswith(ANSWER):
-                answer = json.loads(line.removeprefix(ANSWER))
-                return Answer(Cost(**answer["cost"]), answer["peak_bytes"])
+                return Cost(**json.loads(line.removeprefix(ANSWER)))
         raise AssertionError(f"{self.name} ended:\n{self._log.read_text()[-4000:]}")
 
 
-def sink(spark: SparkSession, request: Request, extra: Mapping[str, str]) -> None:
+def sink(spark: SparkSession, request: Request) -> None:
     """Our sink, from `earliest` until everything is in closed, published objects."""
     from kafka_s3.config.validate import resolved, validate
     from kafka_s3.driver.runner import run_available_now, waiting
@@ -100,23 +110,51 @@ def sink(spark: SparkSession, request: Request, extra: Mapping[str, str]) -> Non
         "name": request.name, "connector.class": "io.confluent.connect.s3.S3SinkConnector", "tasks.max": "64",
         "topics": request.topic, "topics.dir": request.name, "kafka.bootstrap.servers": request.servers, "store.url": url,
         "s3.bucket.name": bucket, "s3.region": "us-east-1", "storage.class": "io.confluent.connect.s3.storage.S3Storage",
-        "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "parquet.codec": "zstd",
-        "value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false",
-        "errors.tolerance": "none", "behavior.on.null.values": "fail", **extra, **request.options,
+        "errors.tolerance": "none", "behavior.on.null.values": "fail", "kafka.reader": request.reader, **request.options,
     }  # fmt: skip
-    settings = resolved(validate(raw).usable())
-    run_available_now(
-        sink_on_spark(settings, spark), backoff_ms=1000, wait=waiting(Event()), close=Reason.FLUSH_NOW
-    )  # fmt: skip
+    settings = resolved(validate({key: text for key, text in raw.items() if text}).usable())
+    run_available_now(sink_on_spark(settings, spark), backoff_ms=1000, wait=waiting(Event()), close=Reason.FLUSH_NOW)
 
 
-def from_kafka(spark: SparkSession, request: Request, *, tuned: bool = True) -> DataFrame:
-    """Spark's own source, `tuned` with the sink's fetch settings."""
+def read_only(spark: SparkSession, request: Request) -> None:
+    """Every record into Arrow in Python, by the tasks' reader or by Spark's, and nothing else."""
+    if request.reader == TASKS:
+        shares = tuple((number, records) for number, records in enumerate(request.partitions))
+        numbers = spark.range(0, len(shares), 1, len(shares))
+        counted = numbers.mapInArrow(partial(_read_by_task, request.servers, request.topic, shares), "records long")
+    else:
+        counted = from_kafka(spark, request).select("offset", "timestamp", "value").mapInArrow(_count, "records long")
+    assert sum(row.records for row in counted.collect()) == sum(request.partitions)
+
+
+def _read_by_task(
+    servers: str, topic: str, shares: tuple[tuple[int, int], ...], numbers: Iterable[Any]
+) -> Iterator[Any]:
+    from kafka_s3.kafka.reader.reader import Reader
+    from kafka_s3.model.offsets import OffsetRange, TopicPartition
+
+    for batch in numbers:
+        ranges = [
+            OffsetRange(TopicPartition(topic, shares[at][0]), 0, shares[at][1]) for at in batch.column(0).to_pylist()
+        ]
+        for _, batches in Reader(servers, {}).read(ranges):
+            yield from _count(batches)
+
+
+def _count(batches: Iterable[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    yield pa.RecordBatch.from_pydict({"records": [sum(len(batch) for batch in batches)]})
+
+
+def from_kafka(spark: SparkSession, request: Request) -> DataFrame:
+    """Spark's own newer source, with the sink's settings for fetching."""
     from kafka_s3.spark.source import FETCH
 
+    spark.conf.set("spark.sql.sources.useV1SourceList", "avro,csv,json,orc,parquet,text")
     return (
         spark.read.format("kafka")
-        .options(**{f"kafka.{name}": value for name, value in FETCH.items() if tuned})
+        .options(**{f"kafka.{name}": value for name, value in FETCH.items()})
         .option("kafka.bootstrap.servers", request.servers)
         .option("subscribe", request.topic)
         .option("startingOffsets", "earliest")
@@ -124,67 +162,53 @@ def from_kafka(spark: SparkSession, request: Request, *, tuned: bool = True) -> 
     )
 
 
-def plain_spark(spark: SparkSession, request: Request) -> None:
-    """What one writes without us; to local disk, which spares it S3."""
+def json_by_spark(spark: SparkSession, request: Request) -> None:
+    """JSON to Parquet as one writes it without us; to local disk, which spares it S3."""
     from pyspark.sql import functions as F  # noqa: N812
 
     rows = from_kafka(spark, request).select(F.from_json(F.col("value").cast("string"), SPARK_SCHEMA).alias("v"))
     rows.select("v.*").write.option("compression", "zstd").parquet(f"{request.place}/{request.name}")
 
 
+def avro_by_spark(spark: SparkSession, request: Request) -> None:
+    """Avro to Parquet likewise: the magic byte and the id cut off, one schema for all."""
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.avro.functions import from_avro
+
+    rows = from_kafka(spark, request).select(from_avro(F.expr("substring(value, 6)"), avro_schema()).alias("v"))
+    rows.select("v.*").write.option("compression", "zstd").parquet(f"{request.place}/{request.name}")
+
+
 def noop(spark: SparkSession, request: Request) -> None:
-    """Reads the values and drops them: no reader of Spark's source can be cheaper."""
+    """Reads the values and drops them: no user of Spark's source can be cheaper."""
     from_kafka(spark, request).select("value").write.format("noop").mode("overwrite").save()
 
 
-def on_the_newer_path(work: Callable[[Any, Request], None]) -> Callable[[Any, Request], None]:
-    """The same through Spark's second Kafka reader (DataSource V2), which Spark 4 has but does not choose by default."""
-
-    def run(spark: SparkSession, request: Request) -> None:
-        spark.conf.set("spark.sql.sources.useV1SourceList", "avro,csv,json,orc,parquet,text")
-        work(spark, request)
-
-    return run
+WORK: dict[str, Callable[[Any, Request], None]] = {
+    SINK: sink, READ_ONLY: read_only, NOOP: noop, JSON_BY_SPARK: json_by_spark, AVRO_BY_SPARK: avro_by_spark,
+}  # fmt: skip
 
 
-SIDES: dict[str, Callable[[Any, Request], None]] = {
-    "sink, value.schema": lambda spark, request: sink(spark, request, {"value.schema": CONNECT_SCHEMA}),
-    "sink, inferred schema": lambda spark, request: sink(spark, request, {"value.schema.inference": "true"}),
-    "sink, many directories": lambda spark, request: sink(spark, request, {}),
-    "plain Spark": plain_spark,
-    "plain Spark, V2 reader": on_the_newer_path(plain_spark),
-    "Kafka -> noop": noop,
-    "Kafka -> noop, V2 reader": on_the_newer_path(noop),
-}
-WATCHED = frozenset({"sink, many directories"})
-"""Sides whose Python workers' memory is watched while they run."""
+def forget_workers(spark: SparkSession, number: int) -> None:
+    """Has Spark start its Python workers anew, and the process from which they come: it has one of those for each environment."""
+    spark.sparkContext.environment["KAFKA_S3_BENCH_WORKERS"] = str(number)
 
 
-def bare_session(name: str) -> SparkSession:
-    """A local session as Spark itself makes it, with the Kafka connector and the time zone only."""
-    from pyspark.sql import SparkSession
-
-    from kafka_s3.local.jars import spark_kafka_jars
-    from kafka_s3.local.java import java_environment
-
-    os.environ |= java_environment() | {"PYSPARK_PYTHON": sys.executable}
-    jars = ",".join(str(path) for path in spark_kafka_jars())
-    builder = SparkSession.builder.master("local[*]").appName(name).config("spark.ui.enabled", "false")
-    session: SparkSession = builder.config("spark.sql.session.timeZone", "UTC").config("spark.jars", jars).getOrCreate()
-    return session
-
-
-def main(name: str, *, bare: bool = False) -> None:
-    """Answers requests until the input ends, in the sink's local session or in a bare one."""
+def main(name: str) -> None:
+    """Answers requests until the input ends, in the sink's local session."""
+    from kafka_s3.local.jars import spark_jars
     from kafka_s3.spark.session import local_session
 
-    spark = bare_session(name) if bare else local_session(name=name)
-    for line in sys.stdin:
+    if name == PLAIN_SPARK:
+        jars = os.pathsep.join(str(jar) for jar in spark_jars(["org.apache.spark:spark-avro_2.13:4.0.0"]))
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--driver-class-path {jars} pyspark-shell"
+    spark = local_session(name=name)
+    for number, line in enumerate(sys.stdin):
         request = Request(**json.loads(line))
-        peak = PeakMemory()
-        with peak if name in WATCHED else nullcontext():  # watching costs CPU itself
-            cost = cost_of(partial(SIDES[name], spark, request))
-        print(ANSWER + json.dumps({"cost": asdict(cost), "peak_bytes": peak.bytes}), flush=True)
+        if request.new_workers:
+            forget_workers(spark, number)
+        cost = cost_of(partial(WORK[request.work], spark, request))
+        print(ANSWER + json.dumps(asdict(cost)), flush=True)
     spark.stop()
 
 

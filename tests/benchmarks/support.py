@@ -1,4 +1,4 @@
-"""What do the benchmarks stand on? Their sizes, a broker, a fast S3, and the objects fetched again for a look."""
+"""What do the benchmarks stand on? Their sizes, a broker, and a fast S3."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import boto3
-
 from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.s3 import EmbeddedS3, Engine
 
-RECORDS = int(os.environ.get("KAFKA_S3_BENCH_RECORDS", "4000000"))
-ROUNDS = int(os.environ.get("KAFKA_S3_BENCH_ROUNDS", "3"))
+QUICK = os.environ.get("KAFKA_S3_BENCH_QUICK") == "1"
+RECORDS = int(os.environ.get("KAFKA_S3_BENCH_RECORDS", "800000" if QUICK else "4000000"))
+ROUNDS = int(os.environ.get("KAFKA_S3_BENCH_ROUNDS", "1" if QUICK else "3"))
 PARTITIONS = 8
 BUCKET = "bench"
 
@@ -27,10 +26,10 @@ def running_broker() -> Iterator[EmbeddedKafka]:
 
 
 @contextmanager
-def running_objects() -> Iterator[EmbeddedS3]:
-    """versitygw with the bucket, moto where that cannot be had."""
+def running_objects(access_log: Path | None = None) -> Iterator[EmbeddedS3]:
+    """versitygw with the bucket, moto where that cannot be had; only versitygw notes its requests."""
     try:
-        server = EmbeddedS3(engine=Engine.VERSITYGW)
+        server = EmbeddedS3(engine=Engine.VERSITYGW, access_log=access_log)
         server.start()
     except LocalServiceError as error:
         print(f"\nmoto serves the objects: {error}")
@@ -46,17 +45,3 @@ def new_topic(broker: EmbeddedKafka, name: str, partitions: int) -> str:
     """Creates a topic that keeps records of any age."""
     broker.create_topic(name, partitions, config={"retention.ms": "-1"})
     return name
-
-
-def fetched(server: EmbeddedS3, folder: str, scratch: Path) -> list[Path]:
-    """The published objects of a sink, as files with the objects' extensions."""
-    client = boto3.client("s3", endpoint_url=server.endpoint_url)
-    target = scratch / f"read-{folder}"
-    target.mkdir()
-    files = []
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"{folder}/"):
-        for item in page.get("Contents", []):
-            files.append(target / f"{len(files)}{Path(item['Key']).suffix}")
-            client.download_file(BUCKET, item["Key"], str(files[-1]))
-    client.close()
-    return files

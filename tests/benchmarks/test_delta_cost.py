@@ -25,9 +25,10 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.wiring.delta import delta_tables
 from kafka_s3.wiring.pipeline import make_pipeline
 from tests.benchmarks.measuring import cost_of, spread
-from tests.benchmarks.orders_topic import CONNECT_SCHEMA, produce
+from tests.benchmarks.paths import CONFLUENT, CONNECT, OURS, SINK
 from tests.benchmarks.sides import Request, Side
 from tests.benchmarks.support import BUCKET, PARTITIONS, RECORDS, ROUNDS, new_topic, running_broker, running_objects
+from tests.benchmarks.topics import CONNECT_SCHEMA, JSON, produce_json
 from tests.support.configurations import BASE
 
 if TYPE_CHECKING:
@@ -59,17 +60,23 @@ def tables(objects: EmbeddedS3, folder: str) -> DeltaTable:
 def test_the_followers_share_of_a_record(objects: EmbeddedS3, tmp_path: Path) -> None:
     """The same sink on one process, with and without tables in turns; eight files per round."""
     costs: dict[str, list[float]] = {name: [] for name in OPTIONS}
-    with running_broker() as broker, Side("sink, value.schema", tmp_path / "side.log") as side:
-        topic = produce(
-            broker.bootstrap_servers, new_topic(broker, "orders", PARTITIONS),
-            records=RECORDS - RECORDS % PARTITIONS, partitions=PARTITIONS,
-        )  # fmt: skip
-        flush = {"flush.size": str(topic.records // PARTITIONS)}
+    with running_broker() as broker, Side(OURS, tmp_path / "side.log") as side:
+        new_topic(broker, JSON, PARTITIONS)
+        topic = produce_json(broker.bootstrap_servers, records=RECORDS - RECORDS % PARTITIONS, partitions=PARTITIONS)
+        each = topic.records // PARTITIONS
+        to_parquet = {
+            "flush.size": str(each), "format.class": f"{CONFLUENT}s3.format.parquet.ParquetFormat", "parquet.codec": "zstd",
+            "value.converter": f"{CONNECT}json.JsonConverter", "value.converter.schemas.enable": "false",
+            "value.schema": CONNECT_SCHEMA,
+        }  # fmt: skip
         place = f"{objects.endpoint_url}/{BUCKET}"
         for turn in range(-1, ROUNDS):  # the first warms up
             for name, options in OPTIONS.items():
-                request = Request(topic.name, f"{name}-{turn + 1}", broker.bootstrap_servers, place, flush | options)
-                cost = side.run(request).cost
+                request = Request(
+                    SINK, topic.name, (each,) * PARTITIONS, f"{name}-{turn + 1}", broker.bootstrap_servers, place,
+                    to_parquet | options,
+                )  # fmt: skip
+                cost = side.run(request)
                 if turn >= 0:
                     costs[name].append(cost.cpu_seconds)
                 if name == "with":

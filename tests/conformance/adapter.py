@@ -19,7 +19,8 @@ from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.errors import ConfigError, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.joda import BucketNames, Pattern, parse_timestamp, zone
+from kafka_s3.naming.joda import Pattern, parse_timestamp, zone
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.naming.schedule import next_rotation
 from kafka_s3.registry.subjects import subject
 from kafka_s3.registry.wire_format import MessageIndexes, framed, payloads
@@ -36,6 +37,8 @@ START_MS = 1705312800000
 OURS = {"compatibility.strict": "true", "kafka.bootstrap.servers": "memory:9092"}
 STATE_EVERY_RECORD = bool(os.environ.get("CONFORMANCE_STATE_EVERY_RECORD"))
 """Open files are kept after each record, and the next one goes on with them."""
+WITHOUT_STATE = bool(os.environ.get("CONFORMANCE_WITHOUT_STATE"))
+"""Open files are never kept."""
 
 
 class World:
@@ -196,7 +199,7 @@ def wire_format(vector: dict[str, Any]) -> dict[str, Any]:
 
 def transforms(vector: dict[str, Any]) -> dict[str, Any]:
     base = {
-        "name": "s", "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "t", "s3.bucket.name": "b",
+        "name": "s", "connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "t", "s3.bucket.name": "bucket",
         "storage.class": "io.confluent.connect.s3.storage.S3Storage", "flush.size": "1",
         "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -221,8 +224,8 @@ VECTORS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def settings_of(config: dict[str, str]) -> Settings:
-    kept = {"tail.state.enable": "true"} if STATE_EVERY_RECORD else {}
-    return resolved(validate({**OURS, **kept, **config}).usable())
+    without = {"tail.state.enable": "false"} if WITHOUT_STATE else {}
+    return resolved(validate({**OURS, **without, **config}).usable())
 
 
 def dead_letter_topic(settings: Settings) -> str:

@@ -14,6 +14,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.driver.sink import Sink
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
@@ -37,7 +38,10 @@ BASE = {
 
 
 def settings_of(config: dict[str, str]) -> Settings:
-    return resolved(validate({**BASE, **config}).usable())
+    """A blank value takes a key of the base away."""
+    return resolved(
+        validate({key: text for key, text in {**BASE, **config}.items() if text or key not in BASE}).usable()
+    )
 
 
 class World:
@@ -55,11 +59,13 @@ class World:
         self.sink: Sink
         self.calls: list[tuple[str, str]] = []
 
-    def start(self, plan: Sequence[Fault] = ()) -> Sink:
+    def start(self, plan: Sequence[Fault] = (), observer: Observer | None = None) -> Sink:
         store = FaultyStore(self.store, plan)
         self.calls = store.calls
         self.kafka.store = store
-        self.sink = build_sink(self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now)
+        self.sink = build_sink(
+            self.settings, self.kafka, source=self.kafka, store=store, clock_ms=lambda: self.now, observer=observer
+        )
         self.sink.open()
         return self.sink
 

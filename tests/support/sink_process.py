@@ -28,7 +28,12 @@ class SinkProcess:
             environment.pop(name, None)
         with self.log.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, *self.command], stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=ROOT
+                [sys.executable, *self.command],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                cwd=ROOT,
+                start_new_session=True,
             )
         return self
 
@@ -45,6 +50,11 @@ class SinkProcess:
         """Sends it a signal."""
         assert self.process is not None
         self.process.send_signal(number)
+
+    def signal_all(self, number: int) -> None:
+        """Sends the signal to all processes that it has started, too, as `timeout` and service managers do."""
+        assert self.process is not None
+        os.killpg(self.process.pid, number)
 
     def __enter__(self) -> SinkProcess:
         """The started process."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,6 +44,14 @@ class Where:
         typer.Option("--store-url", envvar="KAFKA_S3_STORE_URL", help="Address of an S3-compatible service."),
     ] = None
     region: Annotated[str, typer.Option("--region", envvar="KAFKA_S3_REGION", help="The bucket's region.")] = REGION
+    service_credential: Annotated[
+        str | None,
+        typer.Option(
+            "--service-credential",
+            envvar="KAFKA_S3_SERVICE_CREDENTIAL",
+            help="A service credential of Unity Catalog, instead of AWS's own chain.",
+        ),
+    ] = None
     prefix: Annotated[str, typer.Option("--state-prefix", help="Folder of the sinks' state in the bucket.")] = (
         STATE_PREFIX
     )
@@ -51,12 +60,28 @@ class Where:
         """The folder in the bucket. Raises ConfigError without a bucket."""
         from kafka_s3.wiring.sink_folder import named_folder  # loads the S3 client
 
-        return named_folder(self.bucket, self.prefix, region=self.region, store_url=self.store_url)
+        return named_folder(
+            self.bucket,
+            self.prefix,
+            region=self.region,
+            store_url=self.store_url,
+            service_credential=self.service_credential,
+        )
 
 
 TopicName = Annotated[str, typer.Argument(help="The topic.")]
 PartitionNumber = Annotated[int, typer.Argument(min=0, help="The partition.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the running sink's answer.")]
+
+
+class OutputForm(StrEnum):
+    """How a command says what it found."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+Output = Annotated[OutputForm, typer.Option("--output", help="Text for people, or JSON for programs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]

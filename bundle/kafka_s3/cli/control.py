@@ -11,7 +11,6 @@ import json
 import socket
 import uuid
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -19,7 +18,7 @@ import typer
 
 from kafka_s3.cli.arguments import AsJson, ConfigPath, Overrides, Timeout, Where, WorkerPath, Yes, settings_of
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import Target, place_words, target_of
+from kafka_s3.cli.control_target import Target, named_target, place_words, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
 from kafka_s3.cli.position import confirm, console
@@ -37,14 +36,16 @@ from kafka_s3.control.commands import (
     store_config,
     stored_config,
 )
-from kafka_s3.control.heartbeat import Heartbeat, Phase
-from kafka_s3.control.sinks import all_known, known_of
-from kafka_s3.control.status import age, sink_id
-from kafka_s3.model.clock import now_ms
+from kafka_s3.control.heartbeat import Phase
+from kafka_s3.control.sinks import all_known, is_known, known_of
+from kafka_s3.control.status import sink_id
+from kafka_s3.model.clock import age, now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.kept_files import KeptFiles
+from kafka_s3.tools.positions import written_ago
 from kafka_s3.wiring.sink_folder import folder_of
 
 QUIET_MS: Final = 600_000
@@ -63,11 +64,11 @@ def list_(
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
     place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
-    found, now = all_known(place.store, place.prefix), now_ms()
+    found = all_known(place.store, place.prefix, seen_ms=now_ms())
     if as_json:
-        print(json.dumps({"sinks": [row_document(one, place.bucket, now_ms=now) for one in found]}, indent=2))
+        print(json.dumps({"sinks": [row_document(one, place.bucket) for one in found]}, indent=2))
     elif found:
-        console().print(sinks_table(found, place.bucket, now_ms=now))
+        console().print(sinks_table(found, place.bucket))
     else:
         console().print(f"No sink has state below {place}", highlight=False, soft_wrap=True)
 
@@ -75,12 +76,12 @@ def list_(
 @composed(target=target_of)
 def status(target: Target, as_json: AsJson = False) -> None:
     """Show how one sink is, with every topic-partition."""
-    known, now = known_of(target.store, target.paths), now_ms()
+    known = known_of(target.store, target.paths, seen_ms=now_ms())
     if as_json:
-        print(json.dumps(detail_document(known, target.place.bucket, now_ms=now), indent=2))
+        print(json.dumps(detail_document(known, target.place.bucket), indent=2))
         return
     out = console()
-    for part in detail(known, target.place.bucket, now_ms=now):
+    for part in detail(known, target.place.bucket):
         out.print(part, highlight=False, soft_wrap=isinstance(part, str))
 
 
@@ -145,7 +146,7 @@ def flush(target: Target, timeout: Timeout = 300) -> None:
     say(f"Sink {target.name} has flushed: every record that was in Kafka is in an object, a dead letter or skipped.")
 
 
-@composed(target=target_of)
+@composed(target=named_target)
 def delete(
     target: Target,
     with_log: Annotated[
@@ -154,6 +155,9 @@ def delete(
     yes: Yes = False,
 ) -> None:
     """Remove a sink's stored configuration, control object and heartbeat; never its data, its log only with --with-log."""
+    if not is_known(target.store, target.paths):
+        say(f"Sink {target.name}: nothing of its state is in {target.place}{target.name}/, so nothing was removed.")
+        return
     running = target.heartbeat()
     if running is not None and running.alive(now_ms()):
         raise NotAnswered(
@@ -161,13 +165,13 @@ def delete(
         )
     keys = [target.paths.config(), target.paths.control(), target.paths.heartbeat()]
     if with_log:
-        keys = [*_log_keys(target, running), *keys]
+        keys = [*_log_keys(target), *keys]
         say(
             f"The commit log of {target.name} says which records are in objects. Without it a sink of that name begins where its consumer "
             "group stands, or anew, and may write records a second time. Data and dead letter files stay."
         )
         confirm(None if yes else f"Delete {len(keys)} objects of {target.place}{target.name}/?")
-    removed = 0
+    removed = KeptFiles(target.store, target.paths).remove_all() if with_log else 0
     for key in keys:
         removed += target.store.head(key) is not None
         target.store.delete(key)
@@ -198,27 +202,19 @@ def _set(
     say(f"Sink {target.name} is {word}.")
 
 
-def _log_keys(target: Target, heartbeat: Heartbeat | None) -> list[str]:
+def _log_keys(target: Target) -> list[str]:
     """The log's objects, checkpoints first and newest entries first: whatever is left of it at any moment is an earlier state of it."""
     log = CommitLog(target.store, target.paths, clock_ms=now_ms)
-    state = log.load()
-    if heartbeat is None or not heartbeat.ended or heartbeat.epoch < state.epoch:
-        _check_quiet(target, log)
-    folders = ("checkpoints/", "commits/", "published/", "followers/", "open/", "open-files.json")
-    found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
-    return [key for keys in found for key in reversed(keys)]
-
-
-def _check_quiet(target: Target, log: CommitLog) -> None:
-    """Where no heartbeat says that the sink has ended, its log must have been quiet for a while."""
-    if log.last is None:
-        return
-    ago = now_ms() - int(datetime.fromisoformat(log.last.committed_at).timestamp() * 1000)
-    if ago < QUIET_MS:
+    log.load()
+    ago = written_ago(log, now_ms=now_ms(), within_ms=QUIET_MS)
+    if ago is not None:
         raise NotAnswered(
-            f"Entry {log.last.version} of {target.name} was written {age(ago)} ago, and no heartbeat says that its driver has ended. Stop "
+            f"Entry {log.state.version} of {target.name} was written {age(ago)} ago, and no heartbeat says that its driver has ended. Stop "
             f"it, and delete the log when it has been quiet for {age(QUIET_MS)}."
         )
+    folders = ("checkpoints/", "commits/", "published/", "again/", "followers/", "open-files.json")
+    found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
+    return [key for keys in found for key in reversed(keys)]
 
 
 def _asked() -> CommandRequest:

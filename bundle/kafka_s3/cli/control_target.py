@@ -10,7 +10,7 @@ from typing import Final
 from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.options.ours import STATE_PREFIX
-from kafka_s3.config.read import pairs
+from kafka_s3.config.read import CONFIGURATIONS, pairs
 from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import read_stored_config
@@ -51,17 +51,21 @@ class Target:
 
 def is_file(sink: str) -> bool:
     """Whether a configuration file is meant, and not a sink's name."""
-    return sink.endswith((".json", ".properties")) or Path(sink).is_file()
+    return sink.endswith(CONFIGURATIONS) or Path(sink).is_file()
 
 
 @composed(where=Where)
-def target_of(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
-    """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
+def named_target(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
+    """The sink of a configuration file, or of a name, whether or not the bucket holds anything of it."""
     if is_file(sink):
         settings = settings_of(Path(sink), worker, overrides)
-        target = Target(folder_of(settings), settings.name, sink)
-    else:
-        target = Target(where.folder(), sink, sink)
+        return Target(folder_of(settings), settings.name, sink)
+    return Target(where.folder(), sink, sink)
+
+
+@composed(target=named_target)
+def target_of(target: Target) -> Target:
+    """The sink of a configuration file, or of a name. Raises ConfigError where the bucket holds nothing of it."""
     target.place.known(target.name)
     return target
 

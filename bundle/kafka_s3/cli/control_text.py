@@ -11,7 +11,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from kafka_s3.cli.display import size_text
-from kafka_s3.control.status import TYPE, SinkSnapshot, SinkState, age, health, sink_id, standpoints
+from kafka_s3.control.limits import percent
+from kafka_s3.control.status import TYPE, SinkSnapshot, SinkState, health, sink_id, standpoints
+from kafka_s3.model.clock import age
 
 COLOURS: Final = {
     SinkState.RUNNING: "green",
@@ -25,42 +27,50 @@ COLOURS: Final = {
 }
 
 
-def sinks_table(found: Sequence[SinkSnapshot], bucket: str, *, now_ms: int) -> Table:
+def sinks_table(found: Sequence[SinkSnapshot], bucket: str) -> Table:
     """One line a sink."""
     table = Table()
     for name in ("ID", "Name", "Status", "Type", "Lag", "Last commit"):
         table.add_column(name, justify="right" if name == "Lag" else "left", overflow="fold")
     for known in found:
-        row = row_document(known, bucket, now_ms=now_ms)
+        row = row_document(known, bucket)
         state = SinkState(row["status"])
-        lag = "-" if known.lag is None else f"{known.lag:,}"
-        cells = (row["id"], escape(known.name), f"[{COLOURS[state]}]{state}[/]", TYPE, lag, known.last_commit or "-")
+        cells = (
+            row["id"],
+            escape(known.name),
+            f"[{COLOURS[state]}]{state}[/]",
+            TYPE,
+            str(known.lag),
+            known.last_commit or "-",
+        )
         table.add_row(*cells)
     return table
 
 
-def row_document(known: SinkSnapshot, bucket: str, *, now_ms: int) -> dict[str, Any]:
+def row_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
     """A sink of the list."""
-    judged = health(known, now_ms)
+    judged = health(known)
     return {
         "id": sink_id(bucket, known.name),
         "name": known.name,
         "status": judged.state.value,
         "type": TYPE,
-        "lag": known.lag,
+        "lag": known.lag.records,
+        "lag_exact": known.lag.exact,
         "last_commit": known.last_commit or None,
         "reason": judged.reason,
+        "well": judged.well,
     }
 
 
-def detail_document(known: SinkSnapshot, bucket: str, *, now_ms: int) -> dict[str, Any]:
+def detail_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
     """Everything that is known of a sink."""
     heartbeat = known.heartbeat
     beat = {**asdict(heartbeat), "phase": heartbeat.phase.value} if heartbeat else None
     if beat is not None:
         del beat["lag"]  # the topic-partitions have it
     return {
-        **row_document(known, bucket, now_ms=now_ms),
+        **row_document(known, bucket),
         "configured": known.configured,
         "control": asdict(known.control) if known.control else None,
         "heartbeat": beat,
@@ -81,12 +91,12 @@ def detail_document(known: SinkSnapshot, bucket: str, *, now_ms: int) -> dict[st
     }
 
 
-def detail(known: SinkSnapshot, bucket: str, *, now_ms: int) -> Iterator[str | Table]:
+def detail(known: SinkSnapshot, bucket: str) -> Iterator[str | Table]:
     """Everything that is known of a sink, for people."""
-    judged = health(known, now_ms)
+    judged = health(known)
     colour = COLOURS[judged.state]
     yield f"Sink {escape(known.name)} ({sink_id(bucket, known.name)}): [{colour}]{judged.state}[/]  {escape(judged.reason)}"
-    for name, text in _facts(known, now_ms):
+    for name, text in _facts(known, known.seen_ms):
         yield f"  {name:<13}{escape(text)}"
     points = standpoints(known)
     if not points:
@@ -95,9 +105,10 @@ def detail(known: SinkSnapshot, bucket: str, *, now_ms: int) -> Iterator[str | T
     for name in ("topic", "partition", "frontier", "written", "dead letters ahead", "lag"):
         table.add_column(name, justify="left" if name == "topic" else "right", overflow="fold")
     for point in points:
-        numbers = (point.frontier, point.written, point.dead_ahead, point.lag)
+        numbers = (point.frontier, point.written, point.dead_ahead)
         cells = ("-" if number is None else f"{number:,}" for number in numbers)
-        table.add_row(escape(point.topic_partition.topic), str(point.topic_partition.partition), *cells)
+        lag = "unknown" if point.lag is None else f"{point.lag:,}"
+        table.add_row(escape(point.topic_partition.topic), str(point.topic_partition.partition), *cells, lag)
     yield table
 
 
@@ -109,7 +120,18 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
         yield "heartbeat", f"{age(now_ms - beat.beat_ms)} ago ({beat.phase}), every {beat.interval_ms / 1000:g} s"
         if beat.last_round_ms is not None:
             yield "last round", _iso(beat.last_round_ms)
-        yield "lag", f"{known.lag:,} records, those of files that are still open included"
+        looked = "" if known.lag.looked_ms is None else f" (looked {age(now_ms - known.lag.looked_ms)} ago)"
+        yield "lag", f"{known.lag}{looked}; records of files that are still open count"
+        if beat.delay is not None:
+            yield (
+                "delay",
+                f"{age(beat.delay.median_ms)} in the middle, 95 % below {age(beat.delay.slow_ms)}; of the last commit",
+            )
+        if beat.recent.read:
+            yield (
+                "last hour",
+                f"{beat.recent.read:,} records read since its start, {percent(beat.recent.dead_letters / beat.recent.read)} dead letters",
+            )
         if beat.open_states:
             yield (
                 "open files",

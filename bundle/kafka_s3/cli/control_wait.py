@@ -10,8 +10,8 @@ from kafka_s3.cli.control_target import Target
 from kafka_s3.cli.position import console
 from kafka_s3.control.commands import Control, read_control
 from kafka_s3.control.heartbeat import Heartbeat
-from kafka_s3.control.status import age
-from kafka_s3.model.clock import now_ms
+from kafka_s3.control.status import Lag, SinkSnapshot
+from kafka_s3.model.clock import age, now_ms
 from kafka_s3.model.errors import SinkError
 
 LOOK_S: Final = 0.25
@@ -42,8 +42,7 @@ def wait_for_answer(
             )
         if now - told >= TELL_S:
             told = now
-            lag = sum(beat.lag.values())
-            say(f"  {now - began:.0f} s: still {beat.phase}, last heartbeat {_since(beat)}, lag {lag:,}")
+            say(f"  {now - began:.0f} s: still {beat.phase}, last heartbeat {_since(beat)}, lag {_lag(beat)}")
         time.sleep(LOOK_S)
 
 
@@ -55,6 +54,10 @@ def process_of(beat: Heartbeat) -> str:
 def say(text: str) -> None:
     """A line on standard output, never broken."""
     console().print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _lag(beat: Heartbeat) -> Lag:
+    return SinkSnapshot(beat.sink, heartbeat=beat, seen_ms=now_ms()).lag
 
 
 def _since(beat: Heartbeat) -> str:

@@ -5,24 +5,22 @@ from __future__ import annotations
 import json
 import os
 import sys
-import sysconfig
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Final, NoReturn
 
 import typer
 
-import kafka_s3
 from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import is_file
+from kafka_s3.cli.shipped import shipped
 from kafka_s3.model.errors import ConfigError, Problem
 
-APP: Final = "app.py"
+APP: Final = "dashboard/app.py"
 SERVER: Final = "serve.py"
 ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2"}
 """By default each reading thread keeps memory of its own back; of a long log that is a hundred megabytes."""
-SHARED: Final = "share/kafka-s3/dashboard"
 
 
 @composed(where=Where)
@@ -53,7 +51,7 @@ def dashboard(
     elif where.bucket:
         variables = {
             "KAFKA_S3_BUCKET": where.bucket, "KAFKA_S3_REGION": where.region, "KAFKA_S3_STATE_PREFIX": where.prefix,
-            "KAFKA_S3_STORE_URL": where.store_url or "",
+            "KAFKA_S3_STORE_URL": where.store_url or "", "KAFKA_S3_SERVICE_CREDENTIAL": where.service_credential or "",
             "KAFKA_S3_DASHBOARD_SINK": sink or "", "KAFKA_S3_DASHBOARD_CONFIG": "",
         }  # fmt: skip
     else:
@@ -70,21 +68,7 @@ def app_file() -> Path:
         raise ConfigError(
             [Problem("streamlit", None, "is needed for the dashboard.", "pip install 'kafka-s3[dashboard]'")]
         )
-    tree = Path(kafka_s3.__file__).parents[2] / "dashboard"
-    installed = Path(sysconfig.get_path("data")) / SHARED
-    found = next((folder / APP for folder in (tree, installed) if (folder / APP).is_file()), None)
-    if found is None:
-        raise ConfigError(
-            [
-                Problem(
-                    "dashboard",
-                    str(installed),
-                    "is not there.",
-                    "Install kafka-s3 anew, or start it in its source tree.",
-                )
-            ]
-        )
-    return found
+    return shipped(APP)
 
 
 def _of_file(config: Path, worker: Path | None, overrides: list[str] | None) -> dict[str, str]:

@@ -123,7 +123,7 @@ def check_paused(work: Replay, *, forced: bool) -> None:
     """Raises DriverAtWork where the log was written in the last two minutes by a driver, unless that is forced."""
     work.log.load()
     if not forced:
-        check_idle(work.log.last, now_ms=now_ms(), within_ms=IDLE_MS)
+        check_idle(work.log, now_ms=now_ms(), within_ms=IDLE_MS)
 
 
 @contextmanager

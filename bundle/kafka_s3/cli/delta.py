@@ -83,7 +83,7 @@ def rebuild(
     chosen = here.topics(topics)
     if fresh and not force:
         here.log.load()
-        check_idle(here.log.last, now_ms=now_ms(), within_ms=RECENT_MINUTES * MINUTE_MS)
+        check_idle(here.log, now_ms=now_ms(), within_ms=RECENT_MINUTES * MINUTE_MS)
     if fresh and not yes:
         typer.confirm(f"Delete the history of {len(chosen)} tables ({', '.join(chosen)})?", abort=True)
     table, intake, out = tables_of(here.settings, here.store), intake_of(here.settings, here.store), Console()

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import track
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, totals_table
+from kafka_s3.cli.shipped import shipped
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
@@ -33,7 +34,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.protocols import Message
 from kafka_s3.wiring.running import attended, run_until_drained, stop_on_signals
 
-CONFIGS = (Path("examples/orders.json"), Path("examples/shipments.json"))
+CONFIGS = ("examples/orders.json", "examples/shipments.json")
 SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
 TOPICS = (*orders.TOPICS, shipments.TOPIC)
 REGISTRY_KEY = "value.converter.schema.registry.url"
@@ -74,7 +75,7 @@ def demo(
     from kafka_s3.config.read import read_config
 
     out = Console()
-    sinks = {path: read_config(path) for path in (config or CONFIGS)} if records else {}
+    sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
     out.print("[bold]1[/] starting Kafka (KRaft, one node), S3 and a schema registry ...")
     with _services() as services:
         os.environ.update(services.s3.environment)
@@ -152,7 +153,7 @@ def _run(
         for step, (path, sink) in enumerate(settings.items(), start=3):
             if stop.is_set():
                 return
-            out.print(f"[bold]{step}[/] running the sink of {path} ...", highlight=False)
+            out.print(f"[bold]{step}[/] running the sink of {_shown(path)} ...", highlight=False)
             services.s3.create_bucket(sink.text("s3.bucket.name"))
             _drain(out, sink, stop, malformed=sum(malformed.get(topic, 0) for topic in sink.names("topics")))
     finally:
@@ -175,11 +176,19 @@ def _drain(out: Console, settings: Settings, stop: Event, *, malformed: int) -> 
     out.print(f"  {rate:,.0f} records/s; {malformed:,} records were broken on purpose", highlight=False)
 
 
+def _shown(path: Path) -> Path:
+    """The path as a user would type it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 def _next_steps(out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, str]], keep: bool) -> None:
     out.print("\n[bold]Next[/]")
-    for path in itertools.islice(sinks, 1):
+    for path in map(_shown, itertools.islice(sinks, 1)):
+        worker = _shown(shipped("examples/worker.properties"))
         out.print(
-            f"  kafka-s3 validate {path} --worker examples/worker.properties   # every problem of a configuration at once"
+            f"  kafka-s3 validate {path} --worker {worker}   # every problem of a configuration at once",
+            highlight=False,
+            soft_wrap=True,
         )
     if not keep:
         out.print(
@@ -188,7 +197,7 @@ def _next_steps(out: Console, services: DemoServices, sinks: Mapping[Path, dict[
         return
     exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in services.environment.items())
     out.print(f"  export {exports}", highlight=False, soft_wrap=True)
-    for path, raw in sinks.items():
+    for path, raw in zip(map(_shown, sinks), sinks.values(), strict=True):
         registry = f" --set {REGISTRY_KEY}=$REGISTRY" if REGISTRY_KEY in raw else ""
         out.print(
             f"  kafka-s3 run {path} --set kafka.bootstrap.servers=$KAFKA --set store.url=$S3{registry}",

@@ -14,9 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath
-from kafka_s3.config.read import pairs, read_config
-from kafka_s3.config.validate import validate
-from kafka_s3.config.worker import read_worker
+from kafka_s3.config.read import pairs
+from kafka_s3.config.validate import check_file
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
@@ -34,8 +33,7 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of lines.")] = False,
 ) -> None:
     """Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."""
-    raw = {**read_config(config), **pairs(overrides)}
-    checked = validate(raw, worker=read_worker(worker) if worker else {})
+    checked = check_file(config, worker_path=worker, overrides=pairs(overrides))
     with ExitStack() as open_clients:
         findings = diagnose(checked, services(open_clients))
         shown = list(findings) if as_json else print_results(Console(), findings)

@@ -26,6 +26,8 @@ COMMANDS: Final = tuple(
         ("status", "control:status", "Show how one sink is, with every topic-partition."),
         ("check", "check:check",
          "Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."),
+        ("watch", "watch:watch",
+         "Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."),
         ("create", "control:create",
          "Store a checked configuration in its bucket, beside the sink's log. Secrets must be references; nothing is started."),
         ("pause", "control:pause",
@@ -46,6 +48,7 @@ COMMANDS: Final = tuple(
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
         ("dashboard", "dashboard:dashboard",
          "Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."),
+        ("ddl", "ddl:ddl", "Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."),
         ("delta", "delta:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
     )
 )  # fmt: skip

@@ -62,7 +62,7 @@ def migrate(
     check_decided(plan)
     if not force:
         check_stopped(found)
-        check_idle(log.last, now_ms=now_ms(), within_ms=recent * MINUTE_MS)
+        check_idle(log, now_ms=now_ms(), within_ms=recent * MINUTE_MS)
     if not write:
         out.print("Nothing was written. Repeat with --apply to take over.", highlight=False)
         return

@@ -231,7 +231,7 @@ def _move(
         out.print("Nothing was changed (--dry-run).", highlight=False)
         return
     if within is not None:
-        check_idle(log.last, now_ms=now_ms(), within_ms=within * MINUTE_MS)
+        check_idle(log, now_ms=now_ms(), within_ms=within * MINUTE_MS)
     confirm(ask)
     entry = write_positions(log, brokers, positions)
     mirror(settings, log, brokers, out=out)

@@ -22,7 +22,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
-from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stop_on_signals
+from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 STORED_WORKER: Final = "A stored configuration has its worker's settings with it; --set changes single keys."
 
@@ -81,9 +81,8 @@ def _run(settings: Settings, cores: str, observer: Observer, *, available_now: b
     from kafka_s3.spark.session import end_session, spark_session
 
     stop = Event()
-    with attended(settings, observer=observer, clock_ms=now_ms) as attendance:
+    with attended(settings, observer=observer, clock_ms=now_ms) as attendance, stopping(stop):
         spark = spark_session(name=settings.name, cores=cores)
-        stop_on_signals(stop)
         try:
             sink, channel = sink_on_spark(settings, spark, observer=attendance.heartbeat), attendance.channel
             if available_now:

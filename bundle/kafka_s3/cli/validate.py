@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,9 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath
-from kafka_s3.config.read import pairs, read_config
-from kafka_s3.config.validate import validate
-from kafka_s3.config.worker import read_worker
+from kafka_s3.config.read import pairs
+from kafka_s3.config.validate import check_file
 from kafka_s3.model.errors import Problem
 
 
@@ -23,9 +23,13 @@ def validate_command(
     effective: Annotated[
         bool, typer.Option("--effective", help="Also show every setting in effect, secrets masked.")
     ] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Unknown keys are errors, not warnings.")] = False,
 ) -> None:
     """Report everything that is wrong with a configuration, and nothing else: no broker and no bucket is asked."""
-    checked = validate({**read_config(config), **pairs(overrides)}, worker=read_worker(worker) if worker else {})
+    checked = check_file(config, worker_path=worker, overrides=pairs(overrides))
+    if strict:
+        rest = tuple(warning for warning in checked.warnings if warning not in checked.unknown)
+        checked = replace(checked, problems=(*checked.problems, *checked.unknown), warnings=rest)
     out = Console(stderr=bool(checked.problems))
     _show(out, checked.problems, title=f"{config}: {len(checked.problems)} to correct", colour="red")
     _show(out, checked.warnings, title=f"{config}: {len(checked.warnings)} to look at", colour="yellow")

@@ -85,14 +85,13 @@ def print_report(report: Report, out: Console) -> None:
     for finding in report.findings:
         out.print(f"[red]{finding.kind}[/] {escape(finding.place)}", highlight=False, soft_wrap=True)
         out.print(f"    {escape(finding.text)}", highlight=False, soft_wrap=True)
-    if report.findings:
-        out.print(f"[red]{len(report.findings)} findings[/]", highlight=False)
-    elif not report.tallies:
-        out.print("[yellow]Nothing to verify: the log has no topic-partition that was asked for.[/]", soft_wrap=True)
-    else:
-        out.print(
-            "[green]Nothing found: every record is accounted for exactly once.[/]", highlight=False, soft_wrap=True
-        )
+    well = report.clean and report.tallies and not any(tally.twice for tally in report.tallies)
+    out.print(
+        report.verdict(),
+        style="green" if well else "yellow" if report.clean else "red",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _cells(tally: Tally) -> list[str]:

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from kafka_s3.commit.again import agreed, has_other_bytes, with_files
 from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.commit.published import is_published
 from kafka_s3.commit.reading import read_entries
@@ -175,6 +176,7 @@ class CommitLog:
 
     def publish(self, entry: CommitEntry, *, rewrite: Rewrite) -> list[Gap]:
         """Makes every file of the entry visible, and gives the offsets of those that `rewrite` calls lost. Raises what that raises."""
+        entry = self.last if self.last is not None and self.last.commit_id == entry.commit_id else entry
         pointers = [file for file in entry.files if file.role is Role.POINTER]  # after what they point to
         others = [file for file in entry.files if file.role is not Role.POINTER]
         with ThreadPoolExecutor(max_workers=PUBLISH_THREADS) as pool:
@@ -187,9 +189,22 @@ class CommitLog:
             extra={"facts": {"version": entry.version, "files": [file.key for file in gone]}},
         )
         made = rewrite(entry, gone)
-        for file in made.files:
+        for file in self._recounted(entry, made.files):
             self._store.complete_upload(file.upload)
+        for file in gone:  # where another driver sent parts into an upload, it is still there
+            self._store.abort_upload(file.upload.key, file.upload.id)
         return gaps_of(entry, made.lost)
+
+    def _recounted(self, entry: CommitEntry, made: Sequence[DataFile]) -> Sequence[DataFile]:
+        """The files to complete; where their bytes are others than before, the entry says so from now on."""
+        if not has_other_bytes(entry, made):
+            return made
+        files = agreed(self._store, self._paths, entry, made=made)
+        counted = with_files(entry, files)
+        self._store.put(self._paths.commit(entry.version), counted.to_json())
+        self.state = self.state.recounted(counted.totals.bytes - entry.totals.bytes)
+        self.last = counted
+        return files
 
     def check_owner(self, version: int) -> None:
         """Raises Fenced where an entry behind `version` exists that is not ours: its writer has published everything before it."""

@@ -33,6 +33,10 @@ class LogState:
             cluster_id=entry.cluster_id or self.cluster_id,
         )
 
+    def recounted(self, more_bytes: int) -> LogState:
+        """The state after an entry was found to count so many bytes more."""
+        return replace(self, totals=replace(self.totals, bytes=self.totals.bytes + more_bytes))
+
     @property
     def frontier(self) -> dict[TopicPartition, int]:
         """Per topic-partition the next offset to write."""

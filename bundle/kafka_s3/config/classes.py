@@ -74,6 +74,8 @@ CONVERTERS: Final[Mapping[str, str]] = {
     "io.confluent.connect.avro.AvroConverter": "avro",
     "io.confluent.connect.json.JsonSchemaConverter": "json_schema",
     "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
+    "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter": "glue_avro",
+    "io.apicurio.registry.utils.converter.AvroConverter": "apicurio_avro",
     _CONNECT + "converters.ShortConverter": "short",
     _CONNECT + "converters.IntegerConverter": "integer",
     _CONNECT + "converters.LongConverter": "long",
@@ -92,6 +94,22 @@ _REGISTRY = (
     "use.latest.version", "latest.compatibility.strict", "schemas.cache.config", "auto.register.schemas",
     "key.subject.name.strategy", "value.subject.name.strategy", "scrub.invalid.names", "schemas.enable",
 )  # fmt: skip
+_AVRO = ("enhanced.avro.schema.support", "connect.meta.data", "schemas.cache.config", "schemas.enable")
+_GLUE = (
+    "region", "endpoint", "proxyUrl", "cacheSize", "timeToLiveMillis", "secondaryDeserializer", "registry.name", "schemaName",
+    "schemaNameGenerationClass", "schemaAutoRegistrationEnabled", "dataFormat", "avroRecordType", "compression", "compatibility",
+    "description", "tags", "metadata", "userAgentApp",
+)  # fmt: skip
+_APICURIO = tuple(
+    f"apicurio.{name}" for name in (
+        "registry.url", "registry.id-handler", "registry.as-confluent", "registry.use-id", "use-id", "registry.headers.enabled",
+        "registry.avro.encoding", "auth.username", "auth.password", "auth.client.id", "auth.client.secret", "auth.client.scope",
+        "auth.service.token.endpoint", "registry.auth.username", "registry.auth.password", "registry.auth.client.id",
+        "registry.auth.client.secret", "registry.auth.client.scope", "registry.auth.service.token.endpoint", "registry.auto-register",
+        "registry.auto-register.if-exists", "registry.find-latest", "registry.artifact-resolver-strategy", "registry.artifact.group-id",
+        "registry.artifact.artifact-id", "registry.artifact.version", "registry.check-period-ms", "registry.retry-count",
+        "registry.retry-backoff-ms", "registry.avro-datum-provider")
+)  # fmt: skip
 CONVERTER_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "json": ("schemas.enable", "schemas.cache.size", "decimal.format", "replace.null.with.default"),
     "string": ("encoding", "schemas.enable"),  # many configurations switch schemas off for every converter they use
@@ -100,8 +118,12 @@ CONVERTER_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "json_schema": (*_REGISTRY, "decimal.format", "json.fail.invalid.schema", "use.optional.for.nonrequired"),
     "protobuf": (*_REGISTRY, "optional.for.nullables", "wrapper.for.nullables", "generate.index.for.unions",
                  "enhanced.protobuf.schema.support"),
+    "glue_avro": (*_GLUE, *_AVRO),
+    "apicurio_avro": (*_APICURIO, *_AVRO),
 }  # fmt: skip
-REGISTRY_CONVERTERS: Final = frozenset({"avro", "json_schema", "protobuf"})
+CONFLUENT_CONVERTERS: Final = frozenset({"avro", "json_schema", "protobuf"})
+"""Those that ask Confluent's registry, or one that speaks like it."""
+REGISTRY_CONVERTERS: Final = CONFLUENT_CONVERTERS | {"glue_avro", "apicurio_avro"}
 FIELDLESS: Final = frozenset({"string", "bytes", "short", "integer", "long", "float", "double", "boolean"})
 """Converters of values without fields."""
 

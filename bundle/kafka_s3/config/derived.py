@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, PATTERN_PARTITIONERS
 from kafka_s3.config.option import INT_MAX, Value
-from kafka_s3.config.rules.rule import problem, rotates_by_time
+from kafka_s3.config.rules.rule import is_time_partitioner, problem, rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import Problem
 
+TIME_DEFAULTS: Final[Mapping[str, Value]] = {
+    "partition.duration.ms": 3_600_000, "path.format": "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH", "locale": "en", "timezone": "UTC",
+}  # fmt: skip
+"""Hourly directories in UTC: what a time partitioner gets outside of strict where its keys are not set."""
 NO_COUNT: Final = INT_MAX
 """The flush.size in effect where only other rules close files."""
 ROTATION_KEYS: Final = (
@@ -42,7 +46,8 @@ def with_derived(settings: Settings, unsettled: frozenset[str]) -> tuple[Setting
     """The settings with their derived values, as far as the keys they follow from are settled."""
     if settings.values.get("format.class") == BLOCK_GZIP_FORMAT and not unsettled.intersection(BLOCK_GZIP_KEYS):
         settings = replace(settings, values={**settings.values, **_block_gzip(settings)})
-    found = [_tail_check(settings)] if not {"tail.check.interval.ms", "compatibility.strict"} & unsettled else []
+    found = [] if {*TIME_DEFAULTS, "partitioner.class", "compatibility.strict"} & unsettled else [_time(settings)]
+    found += [_tail_check(settings)] if not {"tail.check.interval.ms", "compatibility.strict"} & unsettled else []
     if not unsettled.intersection(ROTATION_KEYS):
         found.append(_rotation(settings))
     whole = Derivation(
@@ -62,6 +67,20 @@ def _block_gzip(settings: Settings) -> dict[str, Value]:
     if interval > 0:
         values["flush.idle.ms"] = interval + (grace if grace >= 0 else interval // 2)
     return values
+
+
+def _time(settings: Settings) -> Derivation:
+    """What a time partitioner needs and a guide's example leaves out; the original's tasks fail without it."""
+    kind = settings.text("partitioner.class")
+    wanted = (
+        TIME_DEFAULTS if kind in PATTERN_PARTITIONERS else {key: TIME_DEFAULTS[key] for key in ("locale", "timezone")}
+    )
+    missing = {key: value for key, value in wanted.items() if not settings.given(key)}
+    if settings.strict or not is_time_partitioner(settings) or not missing:
+        return Derivation()
+    shown = ", ".join(f"{key}={value}" for key, value in missing.items())
+    rule = f"is taken with {shown}, because nothing is said; tasks of the original fail there."
+    return Derivation(missing, warnings=(problem("partitioner.class", rule, "Set what you mean."),))
 
 
 def _tail_check(settings: Settings) -> Derivation:

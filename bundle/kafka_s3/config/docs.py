@@ -14,8 +14,9 @@ INTRODUCTION: Final = """# Configuration
 
 <!-- Made from the option table by `python -m kafka_s3.config.docs`; do not edit by hand. -->
 
-A sink is configured by the file of the connector that it replaces: JSON (a plain map, or `{"name": ..., "config": {...}}`) or Java
-properties. `kafka-s3 validate FILE` reports every problem at once.
+A sink is configured by the file of the connector that it replaces: JSON (a plain map, or `{"name": ..., "config": {...}}`), Java
+properties, or YAML (the same maps, or Strimzi's `KafkaConnector`). Of several equal keys the last counts, with a warning.
+`kafka-s3 validate FILE` reports every problem at once.
 
 Status of a key:
 
@@ -24,7 +25,8 @@ Status of a key:
 * **not yet**: the original acts on it and this version does not; any value but the default is refused.
 * **refused**: never supported; the text says what to do instead.
 
-Keys that are not in these tables are ignored with a warning. Java class names of the original are resolved to built-in parts by name;
+Keys that are not in these tables are ignored with a warning; `kafka-s3 validate --strict` makes them errors. Java class names of the
+original are resolved to built-in parts by name;
 no Java class is ever loaded."""
 
 REFERENCES: Final = """## References to secrets
@@ -45,7 +47,9 @@ brackets; `$Key` and `$Value` take the same settings."""
 CLOUD: Final = """A configuration with `connector.class=S3_SINK` is read in this spelling. Keys that are not in this table mean \
 what they mean in the tables above; `kafka.bootstrap.servers` has to be added. \
 Records that cannot be written go to the dead letter topic `dlq-<name>`, \
-unless `errors.deadletterqueue.topic.name` names another one."""
+unless `errors.deadletterqueue.topic.name` names another one; \
+`${connector}` in it stands for the name. What the managed cloud knows by itself is \
+taken from the worker file: the brokers, the login of a service account, and the schema registry of `value.converter.*`."""
 
 
 def configuration_page() -> str:

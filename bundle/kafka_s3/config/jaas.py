@@ -1,13 +1,13 @@
-"""What does a JAAS configuration say? One login module of Kafka's own and options that it knows; anything else is refused unread.
+"""What does a JAAS configuration say? One login module, Kafka's own or Amazon MSK's, with options that it knows; others are refused unread.
 
 A login module is code that the client loads and runs with whatever options it is given: `JndiLoginModule` fetches objects from any
-address, others read files. So the modules are three, the options of each are listed, and there is exactly one entry.
+address, others read files. So the modules are four, the options of each are listed, and there is exactly one entry.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -16,16 +16,23 @@ from kafka_s3.config.option import InvalidValue, Value
 from kafka_s3.model.secret import Secret
 
 PACKAGE: Final = "org.apache.kafka.common.security."
-SHADE: Final = "kafkashaded."
-"""What Databricks puts before the names of its own copy of Kafka's classes."""
+IAM_PACKAGE: Final = "software.amazon.msk.auth.iam."
+IAM_MECHANISM: Final = "AWS_MSK_IAM"
 
 
 class Module(StrEnum):
-    """The login modules that are allowed, below Kafka's package of security classes."""
+    """The login modules that are allowed."""
 
-    PLAIN = "plain.PlainLoginModule"
-    SCRAM = "scram.ScramLoginModule"
-    OAUTHBEARER = "oauthbearer.OAuthBearerLoginModule"
+    PLAIN = f"{PACKAGE}plain.PlainLoginModule"
+    SCRAM = f"{PACKAGE}scram.ScramLoginModule"
+    OAUTHBEARER = f"{PACKAGE}oauthbearer.OAuthBearerLoginModule"
+    IAM = f"{IAM_PACKAGE}IAMLoginModule"
+
+
+SHADE: Final = "kafkashaded."
+IAM_SHADE: Final = "shadedmskiam."
+SHADES: Final[Mapping[Module, str]] = {module: IAM_SHADE if module is Module.IAM else SHADE for module in Module}
+"""What Databricks puts before the names of its own copies of these classes."""
 
 
 MECHANISMS: Final[Mapping[str, Module]] = {
@@ -33,20 +40,27 @@ MECHANISMS: Final[Mapping[str, Module]] = {
     "SCRAM-SHA-256": Module.SCRAM,
     "SCRAM-SHA-512": Module.SCRAM,
     "OAUTHBEARER": Module.OAUTHBEARER,
+    IAM_MECHANISM: Module.IAM,
 }
 REQUIRED: Final = {
     Module.PLAIN: ("username", "password"),
     Module.SCRAM: ("username", "password"),
     Module.OAUTHBEARER: ("clientId", "clientSecret"),
+    Module.IAM: (),
 }
-FURTHER: Final = {Module.OAUTHBEARER: ("scope",)}
+FURTHER: Final = {
+    Module.OAUTHBEARER: ("scope",),
+    Module.IAM: (
+        "awsProfileName", "awsRoleArn", "awsRoleExternalId", "awsRoleSessionName", "awsStsRegion", "awsRoleAccessKeyId",
+        "awsRoleSecretAccessKey", "awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs",
+    ),
+}  # fmt: skip
 EXTENSION: Final = "extension_"
 INSTEAD: Final = {
     "JndiLoginModule": "It fetches objects from any address it is given.",
     "LdapLoginModule": "It sends passwords to any server it is given.",
     "KeyStoreLoginModule": "For a client certificate set ssl.keystore.* (mTLS).",
     "Krb5LoginModule": "Kerberos is not supported: use SCRAM over SASL_SSL, or a client certificate (mTLS).",
-    "IAMLoginModule": "IAM access to Amazon MSK is not supported: use the cluster's SCRAM or TLS listener.",
 }
 """Modules that people bring along, and what to know of them."""
 _ENTRY: Final = re.compile(
@@ -56,8 +70,8 @@ _ENTRY: Final = re.compile(
 )
 _OPTION: Final = re.compile(r"""([A-Za-z][\w.-]*)\s*=\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s;"']+)""", re.DOTALL)
 _FIRST_WORD: Final = re.compile(r"\s*([\w.$]+)")
-_KNOWN: Final = ", ".join(PACKAGE + module for module in Module)
-_EXAMPLE: Final = f'For example: {PACKAGE}{Module.PLAIN} required username="..." password="...";'
+_KNOWN: Final = ", ".join(Module)
+_EXAMPLE: Final = f'For example: {Module.PLAIN} required username="..." password="...";'
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +98,7 @@ class Login:
 class OneLogin:
     """A JAAS configuration of one allowed login module."""
 
-    text: str = "one PlainLoginModule, ScramLoginModule or OAuthBearerLoginModule"
+    text: str = "one PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule or IAMLoginModule"
 
     def accept(self, value: Value) -> Value:
         """The configuration as it is. Raises InvalidValue."""
@@ -103,17 +117,17 @@ def read_login(text: str) -> Login:
     return Login(module, options)
 
 
-def renamed(text: str, *, prefix: str) -> str:
-    """The configuration with its module's name behind this prefix (blank or `kafkashaded.`)."""
+def renamed(text: str, *, prefix: Callable[[Module], str]) -> str:
+    """The configuration with its module's name behind the prefix that it has there: blank, or one of `SHADES`."""
     found = _FIRST_WORD.match(text)
-    if found is None or _module(found[1]) is None:
+    module = _module(found[1]) if found else None
+    if found is None or module is None:
         return text
-    return text[: found.start(1)] + prefix + found[1].removeprefix(SHADE) + text[found.end(1) :]
+    return text[: found.start(1)] + prefix(module) + module + text[found.end(1) :]
 
 
 def _module(name: str) -> Module | None:
-    plain = name.removeprefix(SHADE)
-    return next((module for module in Module if plain == PACKAGE + module), None)
+    return next((module for module in Module if name in (module, SHADES[module] + module)), None)
 
 
 def _check_options(module: Module, options: Mapping[str, Secret]) -> None:

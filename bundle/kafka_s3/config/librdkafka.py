@@ -6,6 +6,7 @@ Only what makes a connection is translated; settings that tune the Java consumer
     sasl.jaas.config: Plain, Scram                 sasl.username, sasl.password
     sasl.jaas.config: OAuthBearer                  sasl.oauthbearer.method=oidc, .client.id, .client.secret, .scope, .extensions
     sasl.oauthbearer.token.endpoint.url            the same
+    sasl.jaas.config: IAM (sasl.mechanism=AWS_MSK_IAM)  sasl.mechanism=OAUTHBEARER, with tokens that `kafka.iam` signs
     ssl.truststore.location (PEM)                  ssl.ca.location
     ssl.truststore.certificates                    ssl.ca.pem
     ssl.keystore.location (PEM)                    ssl.certificate.location and ssl.key.location: certificates and key in one file
@@ -73,6 +74,8 @@ def _login(java: Mapping[str, str]) -> dict[str, str]:
     if not java.get("sasl.jaas.config"):
         return {}
     login = read_login(java["sasl.jaas.config"])
+    if login.module is Module.IAM:
+        return {"sasl.mechanism": "OAUTHBEARER"}
     if login.module is not Module.OAUTHBEARER:
         return {"sasl.username": login.text("username"), "sasl.password": login.text("password")}
     found = {

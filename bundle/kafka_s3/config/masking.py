@@ -12,7 +12,10 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.secret import MASK, Secret
 
-PUBLIC: Final = ("username", "clientId", "scope")
+PUBLIC: Final = (
+    "username", "clientId", "scope", "awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsStsRegion", "awsRoleAccessKeyId",
+    "awsDebugCreds", "awsMaxRetries", "awsMaxBackOffTimeMs",
+)  # fmt: skip
 _IN_URL: Final = re.compile(r"//[^/@\s:]*:([^/@\s]+)@")
 
 

@@ -96,17 +96,6 @@ class Anything:
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct:
-    """A list whose blank and repeated parts do not count."""
-
-    text: str = ""
-
-    def accept(self, value: Value) -> Value:
-        """Each part once."""
-        return tuple(dict.fromkeys(part for part in value if part)) if isinstance(value, tuple) else value
-
-
-@dataclass(frozen=True, slots=True)
 class Range:
     """Integers from `low` to `high`, both included."""
 
@@ -295,7 +284,7 @@ def masked(key: str, text: str, type_: Type = Type.STRING) -> str:
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """A sentence that names the nearest known name, or nothing."""
-    spelt = {name.lower(): name for name in known if name}
+    """A sentence that names the nearest known name other than itself, or nothing."""
+    spelt = {name.lower(): name for name in known if name and name != given}
     near = difflib.get_close_matches(given.lower(), spelt, n=1, cutoff=0.75)
     return f"Did you mean {spelt[near[0]]}?" if near else ""

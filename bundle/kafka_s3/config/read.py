@@ -1,4 +1,4 @@
-"""What does a configuration file say? JSON and Java properties become plain texts by key; nothing is judged here but the form."""
+"""What does a configuration file say? JSON, Java properties and YAML become texts by key; nothing is judged here but the form."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from kafka_s3.config.config_file import ConfigFile, fault, repeated
 from kafka_s3.config.option import did_you_mean
 from kafka_s3.model.errors import ConfigError, Problem
 
+CONFIGURATIONS: Final = (".json", ".properties", ".yaml", ".yml")
+"""How the names of configuration files end."""
 _ENVELOPE: Final = frozenset({"name", "config", "tasks", "type"})  # what Connect's REST interface answers
 _ESCAPES: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _KEY_END = re.compile(r"(?<!\\)(?:\\\\)*([=:\s])")
@@ -18,16 +21,21 @@ _BROKEN_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
-def read_config(path: Path) -> dict[str, str]:
-    """The settings of a file: `.properties`, or JSON as a plain map or as `{"name": ..., "config": {...}}`.
+def read_config(path: Path) -> ConfigFile:
+    """The settings of a file: `.properties`, YAML, or JSON as a plain map or as `{"name": ..., "config": {...}}`.
 
-    Booleans become `true` and `false`, numbers keep their spelling, null counts as absent. Raises ConfigError with the place of every
-    fault, also where there is no such file.
+    Booleans become `true` and `false`, numbers keep their spelling, null counts as absent; the last of several equal keys counts, as
+    in Connect, with a warning. Raises ConfigError with the place of every fault, also where there is no such file.
     """
     text = read_text(path)
+    if path.suffix in (".yaml", ".yml"):
+        from kafka_s3.config.yaml_file import read_yaml  # few need the parser
+
+        return _settings(*read_yaml(text, path), path)
     if path.suffix == ".properties" or (path.suffix != ".json" and not text.lstrip().startswith("{")):
-        return read_properties(text, path)
-    return _read_json(text, path)
+        found = list(_property_pairs(text, path))
+        return ConfigFile(dict(found), repeated(found, path))
+    return _settings(*_read_json(text, path), path)
 
 
 def read_text(path: Path) -> str:
@@ -35,11 +43,11 @@ def read_text(path: Path) -> str:
     try:
         content = path.read_bytes()
     except IsADirectoryError:
-        raise _fault(path, None, "is a directory.", "Name the configuration file in it.") from None
+        raise fault(path, None, "is a directory.", "Name the configuration file in it.") from None
     except FileNotFoundError:
-        raise _fault(path, None, "does not exist.", _neighbour(path)) from None
+        raise fault(path, None, "does not exist.", _neighbour(path)) from None
     except OSError as error:
-        raise _fault(path, None, f"cannot be read: {error.strerror}.", "Check the file's rights.") from None
+        raise fault(path, None, f"cannot be read: {error.strerror}.", "Check the file's rights.") from None
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -51,17 +59,19 @@ def read_properties(text: str, path: Path) -> dict[str, str]:
 
     The last of several equal keys counts, as in Java. Raises ConfigError with the line of a broken escape.
     """
-    settings: dict[str, str] = {}
+    return dict(_property_pairs(text, path))
+
+
+def _property_pairs(text: str, path: Path) -> Iterator[tuple[str, str]]:
     for number, line in _logical_lines(text):
         if _BROKEN_UNICODE.search(line):
-            raise _fault(
+            raise fault(
                 path, f"line {number}", "holds \\u without four hexadecimal digits.", "Write a backslash as \\\\."
             )
         end = _KEY_END.search(line)
         key, rest = (line[: end.start(1)], line[end.start(1) :]) if end else (line, "")
         value = re.sub(r"^[ \t\f]*[=:]?[ \t\f]*", "", rest)
-        settings[_unescaped(key)] = _unescaped(value)
-    return settings
+        yield _unescaped(key), _unescaped(value)
 
 
 def pairs(overrides: Sequence[str] | None) -> dict[str, str]:
@@ -97,35 +107,34 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(plain, text)
 
 
-def _read_json(text: str, path: Path) -> dict[str, str]:
-    problems: list[Problem] = []
+def _read_json(text: str, path: Path) -> tuple[Any, list[Problem]]:
+    warnings: list[Problem] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                problems.append(
-                    Problem(key, "given twice", f"occurs more than once in {path.name}.", "Keep one of them.")
-                )
-            found[key] = value
-        return found
+        warnings.extend(repeated(pairs, path))
+        return dict(pairs)
 
     try:
         document = json.loads(text, object_pairs_hook=members, parse_int=str, parse_float=str, parse_constant=str)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise _fault(path, place, f"is not valid JSON: {error.msg}.", "Mend the file there.") from None
+        raise fault(path, place, f"is not valid JSON: {error.msg}.", "Mend the file there.") from None
     except RecursionError:
-        raise _fault(path, None, "is nested too deeply.", "Write keys and values only.") from None
-    settings = dict(_flat(document, path, problems))
+        raise fault(path, None, "is nested too deeply.", "Write keys and values only.") from None
+    return document, warnings
+
+
+def _settings(document: Any, warnings: Sequence[Problem], path: Path) -> ConfigFile:
+    problems: list[Problem] = []
+    texts = dict(_flat(document, path, problems))
     if problems:
         raise ConfigError(problems)
-    return settings
+    return ConfigFile(texts, tuple(warnings))
 
 
 def _flat(document: Any, path: Path, problems: list[Problem]) -> Iterator[tuple[str, str]]:
     if not isinstance(document, dict):
-        raise _fault(path, None, "must hold a JSON object.", 'Write {"name": ..., "config": {...}}.')
+        raise fault(path, None, "must hold a map of keys and values.", 'In JSON: {"name": ..., "config": {...}}.')
     inner = document.get("config")
     if isinstance(inner, dict) and set(document) <= _ENVELOPE:
         name = document.get("name")
@@ -143,10 +152,6 @@ def _flat(document: Any, path: Path, problems: list[Problem]) -> Iterator[tuple[
             problems.append(
                 Problem(key, kind, "must be a text, a number or a boolean.", "Write lists as a,b,c in one text.")
             )
-
-
-def _fault(path: Path, place: str | None, rule: str, remedy: str = "") -> ConfigError:
-    return ConfigError([Problem(str(path), place or "configuration file", rule, remedy)])
 
 
 def _neighbour(path: Path) -> str:

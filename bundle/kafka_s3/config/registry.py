@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.secret import Secret
+from kafka_s3.registry.framing import Framing
 from kafka_s3.registry.options import RegistryOptions
+
+WIDTHS: Final = {"8": Framing.APICURIO_8, "4": Framing.APICURIO_4, "either": Framing.APICURIO_EITHER}
+CONTENT_IDS, GLOBAL_IDS = "contentIds", "globalIds"
 
 
 def registry_options(settings: Settings, converter: str) -> RegistryOptions:
@@ -33,3 +39,57 @@ def registry_options(settings: Settings, converter: str) -> RegistryOptions:
         client_key_password=secret(f"{ssl}key.password"),
         cache_size=settings.number(f"{converter}.schemas.cache.config"),
     )
+
+
+def apicurio_options(settings: Settings, converter: str) -> RegistryOptions:
+    """How `key.converter` or `value.converter` reaches Apicurio. Raises ValueError where its settings do not go together.
+
+    With a token endpoint, client id and secret get a token there; else user and password go with every request.
+    """
+    token_url = _apicurio(settings, converter, "service.token.endpoint")
+    name, password = ("client.id", "client.secret") if token_url else ("username", "password")
+    user, secret = _apicurio(settings, converter, name), _apicurio(settings, converter, password)
+    if bool(user) != bool(secret) or (token_url and not user):
+        raise ValueError(f"needs both apicurio.registry.auth.{name} and apicurio.registry.auth.{password}.")
+    url = settings.text(f"{converter}.apicurio.registry.url").rstrip("/")
+    if not url.endswith(("/v2", "/v3")):
+        raise ValueError("must end in /apis/registry/v2 or /apis/registry/v3, which say how schemas are asked for.")
+    return RegistryOptions(
+        urls=(url,),
+        basic_auth=Secret(f"{user}:{secret}") if user else None,
+        token_url=token_url or None,
+        scope=_apicurio(settings, converter, "client.scope"),
+        cache_size=settings.number(f"{converter}.schemas.cache.config"),
+    )
+
+
+def apicurio_framing(settings: Settings, converter: str) -> Framing:
+    """How many bytes an id has; where nothing says so, as the version of the interface suggests: 8 with version 2, else 4."""
+    if settings.flag(f"{converter}.apicurio.registry.as-confluent"):
+        return Framing.APICURIO_4
+    given = settings.text(f"{converter}.apicurio.registry.id-handler")
+    return WIDTHS[given or ("8" if _is_version_2(settings, converter) else "4")]
+
+
+def apicurio_ids(settings: Settings, converter: str) -> str:
+    """Which ids records carry: `globalIds` or `contentIds`, as in the path of a request."""
+    names = (f"{converter}.apicurio.{name}" for name in ("registry.use-id", "use-id"))
+    given = next(
+        filter(None, map(settings.text, names)), "globalId" if _is_version_2(settings, converter) else "contentId"
+    )
+    return CONTENT_IDS if given == "contentId" else GLOBAL_IDS
+
+
+def _is_version_2(settings: Settings, converter: str) -> bool:
+    return settings.text(f"{converter}.apicurio.registry.url").rstrip("/").endswith("/v2")
+
+
+def _apicurio(settings: Settings, converter: str, name: str) -> str:
+    """A setting of the login, by the name of version 3, else by that of version 2; secrets revealed."""
+    for prefix in ("registry.auth.", "auth."):
+        key = f"{converter}.apicurio.{prefix}{name}"
+        secret = settings.secret(key) if name.endswith(("secret", "password")) else None
+        found = secret.reveal() if secret else settings.text(key)
+        if found:
+            return found
+    return ""

@@ -9,8 +9,12 @@ from pathlib import Path
 from typing import Final
 
 from kafka_s3.config.classes import CONVERTER_SETTINGS
+from kafka_s3.config.config_file import ConfigFile
 from kafka_s3.config.derived import with_derived
-from kafka_s3.config.dialects.spelling import AFFECTS, SpelledConfig, self_managed
+from kafka_s3.config.dialects.cloud_keys import translations
+from kafka_s3.config.dialects.others import another_products
+from kafka_s3.config.dialects.spelled import SpelledConfig
+from kafka_s3.config.dialects.spelling import self_managed
 from kafka_s3.config.option import (
     InvalidValue,
     Option,
@@ -21,12 +25,15 @@ from kafka_s3.config.option import (
     parse,
     unsupported,
 )
+from kafka_s3.config.options.forms import check_filled_in
 from kafka_s3.config.options.table import OPTIONS, option_of, presentable, similar_key
 from kafka_s3.config.read import read_config
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
 from kafka_s3.config.rules import clients as rules_clients
+from kafka_s3.config.rules import columns as rules_columns
 from kafka_s3.config.rules import delivery as rules_delivery
 from kafka_s3.config.rules import delta as rules_delta
+from kafka_s3.config.rules import forms as rules_forms
 from kafka_s3.config.rules import keys as rules_keys
 from kafka_s3.config.rules import names as rules_names
 from kafka_s3.config.rules import objects as rules_objects
@@ -49,6 +56,7 @@ PROBLEMS: Final = (
     *rules_records.PROBLEMS,
     *rules_clients.PROBLEMS,
     *rules_keys.PROBLEMS,
+    *rules_forms.PROBLEMS,
     *rules_delta.PROBLEMS,
     *rules_transforms.PROBLEMS,
 )
@@ -57,9 +65,11 @@ WARNINGS: Final = (
     *rules_objects.WARNINGS,
     *rules_partitioners.WARNINGS,
     *rules_timestamps.WARNINGS,
+    *rules_columns.WARNINGS,
     *rules_records.WARNINGS,
     *rules_clients.WARNINGS,
     *rules_keys.WARNINGS,
+    *rules_forms.WARNINGS,
     *rules_transforms.WARNINGS,
 )
 _log = logging.getLogger(__name__)
@@ -67,11 +77,15 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CheckedConfig:
-    """A configuration with everything that is wrong or odd about it. `settings` are fit for use only where there are no problems."""
+    """A configuration with everything that is wrong or odd about it. `settings` are fit for use only where there are no problems.
+
+    `unknown` are those of the warnings that are about keys nobody reads.
+    """
 
     settings: Settings
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
+    unknown: tuple[Problem, ...] = ()
 
     def usable(self) -> Settings:
         """The settings. Raises ConfigError with every problem where there are some; warnings go to the log."""
@@ -91,6 +105,7 @@ class _Values:
     failed: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    unknown: list[Problem] = field(default_factory=list)
 
 
 def validate(raw: Mapping[str, str], *, worker: Mapping[str, str] | None = None) -> CheckedConfig:
@@ -101,10 +116,18 @@ def validate(raw: Mapping[str, str], *, worker: Mapping[str, str] | None = None)
     return _checked(raw, worker or {}, concealed=None)
 
 
+def check_file(
+    path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None
+) -> CheckedConfig:
+    """Reads and checks a file. `overrides` win over the file. Raises ConfigError where the file cannot be read as what it is."""
+    given, worker = read_config(path), read_worker(worker_path) if worker_path else ConfigFile({})
+    checked = validate({**given.texts, **(overrides or {})}, worker=worker.texts)
+    return replace(checked, warnings=(*given.warnings, *worker.warnings, *checked.warnings))
+
+
 def load(path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
-    """Reads and checks a file. `overrides` win over the file. Raises ConfigError with all problems at once."""
-    worker = read_worker(worker_path) if worker_path else {}
-    return validate({**read_config(path), **(overrides or {})}, worker=worker).usable()
+    """The settings of a file. `overrides` win over the file. Raises ConfigError with all problems at once."""
+    return check_file(path, worker_path=worker_path, overrides=overrides).usable()
 
 
 def resolved(settings: Settings, sources: Sequence[SecretSource] = ()) -> Settings:
@@ -122,7 +145,11 @@ def resolved(settings: Settings, sources: Sequence[SecretSource] = ()) -> Settin
 
 def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: frozenset[str] | None) -> CheckedConfig:
     """Everything in order: spelling, keys one by one, required keys, derived values, rules. `concealed` is None before resolution."""
-    translation = self_managed(raw)
+    other = another_products(raw)
+    if other is not None:
+        nothing = Settings(defaults(), frozenset(), frozenset(), frozenset(), dict(raw), dict(worker))
+        return CheckedConfig(nothing, _Finish(SpelledConfig(raw), raw, frozenset()).all([other]), ())
+    translation = self_managed(raw, worker)
     texts = under(translation.texts, worker)
     values = _one_by_one(texts, translation, is_resolved=concealed is not None)
     settings = Settings(
@@ -136,15 +163,15 @@ def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: fr
     unsettled = frozenset({*values.pending, *values.failed})
     settings, derivation = with_derived(settings, unsettled)
     problems = (*values.problems, *derivation.problems, *_broken(PROBLEMS, settings, unsettled))
-    warnings = (*_unknown_of_worker(worker), *values.warnings, *_unknown_of_converters(settings), *derivation.warnings)
+    unknown = (*_unknown_of_worker(worker), *values.unknown, *_unknown_of_converters(settings))
+    warnings = (*translation.warnings, *unknown, *values.warnings, *derivation.warnings)
     finish = _Finish(translation, {**worker, **raw}, settings.concealed)
-    return CheckedConfig(
-        settings, finish.all(problems), finish.all((*warnings, *_broken(WARNINGS, settings, unsettled)))
-    )
+    warned = finish.all((*warnings, *_broken(WARNINGS, settings, unsettled)))
+    return CheckedConfig(settings, finish.all(problems), warned, finish.all(unknown))
 
 
 def _with_their_translations(concealed: frozenset[str]) -> frozenset[str]:
-    return concealed.union(*(AFFECTS.get(key, ()) for key in concealed))
+    return concealed.union(*map(translations, concealed))
 
 
 def _one_by_one(texts: Mapping[str, str], translation: SpelledConfig, *, is_resolved: bool) -> _Values:
@@ -162,9 +189,10 @@ def _one_by_one(texts: Mapping[str, str], translation: SpelledConfig, *, is_reso
 def _take(key: str, text: str, values: _Values) -> None:
     option = option_of(key)
     if option is None:
-        values.warnings.append(problem(key, "is not a known key and is ignored.", similar_key(key)))
+        values.unknown.append(problem(key, "is not a known key and is ignored.", similar_key(key)))
         return
     try:
+        check_filled_in(option, text)
         value = parse(option, text)
     except InvalidValue as unfit:
         values.failed.add(key)

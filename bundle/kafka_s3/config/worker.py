@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from kafka_s3.config.config_file import ConfigFile
 from kafka_s3.config.option import did_you_mean
 from kafka_s3.config.read import read_config
 
@@ -26,14 +27,14 @@ IGNORED_PREFIXES: Final = (
 )  # fmt: skip
 
 
-def read_worker(path: Path) -> dict[str, str]:
+def read_worker(path: Path) -> ConfigFile:
     """The part of a worker file that matters to a sink, by the connector's own keys; unknown keys stay as they are, to be warned of.
 
     `bootstrap.servers` becomes `kafka.bootstrap.servers`; `consumer.x` becomes `consumer.override.x`, and so do the worker's
     own security settings where the consumer has none. Raises ConfigError as `read_config` does.
     """
     given = read_config(path)
-    taken = {key: value for key, value in given.items() if not ignored(key)}
+    taken = {key: value for key, value in given.texts.items() if not ignored(key)}
     security = {f"consumer.override.{key}": taken.pop(key) for key in list(taken) if key.startswith(SECURITY)}
     consumer = {
         f"consumer.override.{key.removeprefix('consumer.')}": taken.pop(key)
@@ -42,7 +43,7 @@ def read_worker(path: Path) -> dict[str, str]:
     }
     if "bootstrap.servers" in taken:
         taken["kafka.bootstrap.servers"] = taken.pop("bootstrap.servers")
-    return {**security, **consumer, **taken}
+    return ConfigFile({**security, **consumer, **taken}, given.warnings)
 
 
 def ignored(key: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -18,7 +18,8 @@ from kafka_s3 import __version__
 from kafka_s3.config.options.table import presentable
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.worker import is_setting
-from kafka_s3.control.heartbeat import HeartbeatWriter, Phase
+from kafka_s3.control.heartbeat import Phase
+from kafka_s3.control.heartbeat_writer import HeartbeatWriter
 from kafka_s3.model.errors import (
     ConfigError,
     LogDamaged,
@@ -44,6 +45,7 @@ _JAAS_OPEN: Final = frozenset(
 _REMEDY: Final = (
     "Write a reference instead, such as ${env:NAME} or ${secrets:scope/key}; it is looked up when the sink starts."
 )
+_UNTOLD: Final = "What is asked of the sink cannot be told:"
 _log = logging.getLogger(__name__)
 
 
@@ -168,9 +170,11 @@ class ControlChannel:
             )
         self._heartbeat_writer.doing(Phase.RUNNING, commands.request)
 
-    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None) -> None:
+    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None, standing: Sequence[str]) -> None:
         """Everything answered, and what was due is done."""
-        self._heartbeat_writer.worked(lag, looked_ms)
+        self._heartbeat_writer.worked(
+            lag, looked_ms, standing=[*standing, *([f"{_UNTOLD} {self._told}"] if self._told else [])]
+        )
 
     def owes_flush(self, commands: Control) -> bool:
         """Whether a flush was asked for that is not done yet."""
@@ -193,7 +197,7 @@ class ControlChannel:
 
     def _notify(self, text: str) -> None:
         if text != self._told:  # the loop asks every second: once is enough
-            self._heartbeat_writer.warned(f"What is asked of the sink cannot be told: {text}")
+            self._heartbeat_writer.warned(f"{_UNTOLD} {text}")
         self._told = text
 
 

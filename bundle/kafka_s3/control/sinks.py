@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, TypeVar
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.commit.log import CommitLog
@@ -17,6 +17,7 @@ from kafka_s3.storage.store import ObjectStore
 
 READERS: Final = 8
 LOOK_BACK: Final = 50
+T = TypeVar("T")
 OWN: Final = ("commits/", "checkpoints/", "config.json", "heartbeat.json", "control.json")
 
 
@@ -37,28 +38,40 @@ def is_known(store: ObjectStore, paths: StatePaths) -> bool:
     return any(next(iter(store.list(f"{paths.root}{part}")), None) is not None for part in OWN)
 
 
-def known_of(store: ObjectStore, paths: StatePaths) -> SinkSnapshot:
-    """Everything that the bucket says of a sink; what cannot be read is told as damage. Raises StorageError."""
-    log = CommitLog(store, paths, clock_ms=lambda: 0)
-    try:
-        state = log.load()
-        return SinkSnapshot(
-            paths.sink,
-            log=state if log.last is not None else None,
-            last_commit=_last_commit(store, paths, log.last),
-            heartbeat=read_heartbeat(store, paths),
-            control=read_control(store, paths),
-            configured=store.head(paths.config()) is not None,
-        )
-    except LogDamaged as error:
-        return SinkSnapshot(paths.sink, damage=str(error))
+def known_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot:
+    """Everything that the bucket says of a sink at a time (epoch ms by the reader's clock); what cannot be read is told as damage.
+
+    Raises StorageError.
+    """
+    log = CommitLog(store, paths, clock_ms=lambda: seen_ms)
+    damage: list[str] = []
+
+    def read(part: Callable[[], T | None]) -> T | None:
+        try:
+            return part()
+        except LogDamaged as error:
+            damage.append(str(error))
+            return None
+
+    state = read(log.load)
+    heartbeat, control = read(lambda: read_heartbeat(store, paths)), read(lambda: read_control(store, paths))
+    return SinkSnapshot(
+        paths.sink,
+        log=state if log.last is not None else None,
+        last_commit=read(lambda: _last_commit(store, paths, log.last)) or "",
+        heartbeat=heartbeat,
+        control=control,
+        configured=store.head(paths.config()) is not None,
+        damage=" ".join(damage),
+        seen_ms=seen_ms,
+    )
 
 
-def all_known(store: ObjectStore, prefix: str) -> list[SinkSnapshot]:
+def all_known(store: ObjectStore, prefix: str, *, seen_ms: int) -> list[SinkSnapshot]:
     """What the bucket says of every sink below the prefix, in order of their names. Raises StorageError."""
     names = list(sink_names(store, prefix))
     with ThreadPoolExecutor(READERS) as pool:
-        return list(pool.map(lambda name: known_of(store, StatePaths(prefix, name)), names))
+        return list(pool.map(lambda name: known_of(store, StatePaths(prefix, name), seen_ms=seen_ms), names))
 
 
 def _last_commit(store: ObjectStore, paths: StatePaths, last: CommitEntry | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -11,6 +11,8 @@ from typing import Final
 from kafka_s3.commit.state import LogState
 from kafka_s3.control.commands import Control
 from kafka_s3.control.heartbeat import FRESH_INTERVALS, Heartbeat, Phase
+from kafka_s3.control.limits import Limits, dead_letters_text, delay_text
+from kafka_s3.model.clock import age
 from kafka_s3.model.offsets import TopicPartition
 
 GREW_OFTEN: Final = 5
@@ -30,12 +32,35 @@ class SinkState(StrEnum):
     UNKNOWN = "UNKNOWN"
 
 
+LOOKING: Final = frozenset({Phase.STARTING, Phase.RUNNING})
 UNWELL: Final = frozenset({SinkState.DEGRADED, SinkState.FAILED, SinkState.STALE, SinkState.UNKNOWN})
+_MAY_DEGRADE: Final = frozenset({SinkState.PROVISIONING, SinkState.RUNNING, SinkState.STOPPED})
+
+
+@dataclass(frozen=True, slots=True)
+class Lag:
+    """Records between what is in objects and Kafka's heads at `looked_ms` (epoch ms); `records` is None where nobody has looked.
+
+    It is `exact` as long as the sink looks again and again and each of its topic-partitions answers; else it is so many or more.
+    """
+
+    records: int | None = None
+    looked_ms: int | None = None
+    exact: bool = False
+
+    def __str__(self) -> str:
+        """The number, `... or more`, or `unknown`: that it is 0 or more says nothing."""
+        if self.records is None or not (self.exact or self.records):
+            return "unknown"
+        return f"{self.records:,}" if self.exact else f"{self.records:,} or more"
 
 
 @dataclass(frozen=True, slots=True)
 class SinkSnapshot:
-    """What the bucket says of a sink. `last_commit` is when data was last committed (ISO 8601), `damage` what could not be read."""
+    """What the bucket said of a sink at `seen_ms` (epoch ms), by which its health is judged, however late somebody looks at it.
+
+    `last_commit` is when data was last committed (ISO 8601), `damage` what could not be read.
+    """
 
     name: str
     log: LogState | None = None
@@ -44,19 +69,30 @@ class SinkSnapshot:
     control: Control | None = None
     configured: bool = False
     damage: str = ""
+    seen_ms: int = 0
 
     @property
-    def lag(self) -> int | None:
-        """Records behind Kafka's heads at the last heartbeat, None where there was none."""
-        return None if self.heartbeat is None else sum(self.heartbeat.lag.values())
+    def lag(self) -> Lag:
+        """How far the sink is behind."""
+        beat = self.heartbeat
+        if beat is None or (beat.looked_ms is None and not beat.lag):
+            return Lag()
+        looks = beat.alive(self.seen_ms) and beat.phase in LOOKING and not beat.troubled and not beat.standing
+        return Lag(sum(beat.lag.values()), beat.looked_ms, looks)
 
 
 @dataclass(frozen=True, slots=True)
 class SinkHealth:
-    """A state, and why."""
+    """A state, and why; `concerns` are what is wrong beside it."""
 
     state: SinkState
     reason: str
+    concerns: tuple[str, ...] = ()
+
+    @property
+    def well(self) -> bool:
+        """Whether nobody has to look."""
+        return self.state not in UNWELL and not self.concerns
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,29 +111,75 @@ def sink_id(bucket: str, name: str) -> str:
     return f"ks3-{hashlib.sha256(f'{bucket}/{name}'.encode()).hexdigest()[:6]}"
 
 
-def health(known: SinkSnapshot, now_ms: int) -> SinkHealth:
-    """The state of a sink at a time (epoch ms by the reader's clock)."""
-    if known.damage:
-        return SinkHealth(SinkState.UNKNOWN, known.damage)
+def health(known: SinkSnapshot, limits: Limits | None = None) -> SinkHealth:
+    """The state of a sink when it was seen. `limits` win over those of its configuration, which its heartbeat tells."""
     heartbeat = known.heartbeat
+    if heartbeat is None and known.damage:
+        return SinkHealth(SinkState.UNKNOWN, known.damage)
+    state, reason = _state(known)
+    concerns = tuple(_concerns(known, limits or overridden(known)))
+    if concerns:
+        reason = f"{reason} {_sentence('; '.join(concerns))}"
+        state = SinkState.DEGRADED if heartbeat is not None and state in _MAY_DEGRADE else state
+    return SinkHealth(state, reason, concerns)
+
+
+def overridden(
+    known: SinkSnapshot, *, lag: int | None = None, delay_s: float | None = None, dead_letters: float | None = None
+) -> Limits:
+    """The limits of a sink's configuration, as its heartbeat tells them, with those that are given instead."""
+    own = known.heartbeat.limits if known.heartbeat else Limits()
+    return Limits(
+        own.lag if lag is None else lag,
+        own.delay_ms if delay_s is None else round(delay_s * 1000),
+        own.dead_letters if dead_letters is None else dead_letters,
+    )
+
+
+def check_line(known: SinkSnapshot, limits: Limits | None = None) -> tuple[str, bool]:
+    """What is to be said of a sink in a line, and whether it is well."""
+    judged = health(known, limits)
+    return f"{known.name} {judged.state}: {judged.reason} {_lag_sentence(known)}", judged.well
+
+
+def _lag_sentence(known: SinkSnapshot) -> str:
+    lag, heartbeat = known.lag, known.heartbeat
+    if lag.records is not None and heartbeat is not None and heartbeat.phase is Phase.STOPPED:
+        return f"Lag when it ended: {lag.records:,} records."
+    return f"Lag: {lag} records." if lag.exact or lag.records else "Lag: unknown."
+
+
+def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:
+    """What is wrong although the process does what it should."""
+    if known.damage:
+        yield known.damage.rstrip(".")
+    lag, heartbeat = known.lag, known.heartbeat
+    if limits.lag is not None and (lag.records is None or lag.records > limits.lag):
+        yield f"its lag is {lag}, more than {limits.lag:,}" if lag.records is not None else "its lag is unknown"
+    if heartbeat is None:
+        return
+    yield from heartbeat.standing
+    if heartbeat.lag_grew >= GREW_OFTEN and not heartbeat.ended:
+        yield f"it falls behind: after each of the last {heartbeat.lag_grew} looks that followed a commit its lag was higher"
+    yield from filter(None, [dead_letters_text(heartbeat.recent, limits), delay_text(heartbeat.delay, limits)])
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _state(known: SinkSnapshot) -> tuple[SinkState, str]:
+    heartbeat, now_ms = known.heartbeat, known.seen_ms
     if heartbeat is None:
         return _without_heartbeat(known)
     if heartbeat.phase is Phase.FAILED:
-        return SinkHealth(SinkState.FAILED, heartbeat.failure)
+        return SinkState.FAILED, heartbeat.failure
     if heartbeat.phase is Phase.STOPPED:
         later = " It will be paused when it is started." if _pause_waits(known) else ""
-        return SinkHealth(SinkState.STOPPED, f"ended cleanly {age(now_ms - heartbeat.beat_ms)} ago.{later}")
+        return SinkState.STOPPED, f"ended cleanly {age(now_ms - heartbeat.beat_ms)} ago.{later}"
     if not heartbeat.alive(now_ms):
-        return _stale(known, heartbeat, now_ms)
+        return SinkState.STALE, _stale(known, heartbeat)
     return _alive(known, heartbeat)
-
-
-def check_line(known: SinkSnapshot, now_ms: int, *, max_lag: int | None) -> tuple[str, bool]:
-    """What is to be said of a sink at a time (epoch ms), and whether it is well. More than `max_lag` records behind Kafka it is not."""
-    judged = health(known, now_ms)
-    behind = max_lag is not None and known.lag is not None and known.lag > max_lag
-    lag = "" if known.lag is None else f" Lag: {known.lag} records{f', more than {max_lag}' if behind else ''}."
-    return f"{known.name} {judged.state}: {judged.reason}{lag}", judged.state not in UNWELL and not behind
 
 
 def standpoints(known: SinkSnapshot) -> list[Standpoint]:
@@ -119,55 +201,42 @@ def standpoints(known: SinkSnapshot) -> list[Standpoint]:
     return found
 
 
-def age(ms: int) -> str:
-    """A duration in its largest whole unit."""
-    seconds = max(ms, 0) // 1000
-    units = (("d", 86_400), ("h", 3600), ("min", 60))
-    return next((f"{seconds // size} {unit}" for unit, size in units if seconds >= size), f"{seconds} s")
-
-
-def _without_heartbeat(known: SinkSnapshot) -> SinkHealth:
+def _without_heartbeat(known: SinkSnapshot) -> tuple[SinkState, str]:
     if _nothing_committed(known):
         how = "created, not started yet." if known.configured else "nothing committed, and no heartbeat."
-        return SinkHealth(SinkState.PROVISIONING, how)
-    return SinkHealth(SinkState.UNKNOWN, "there is a commit log but no heartbeat: whether it runs cannot be told.")
+        return SinkState.PROVISIONING, how
+    return SinkState.UNKNOWN, "there is a commit log but no heartbeat: whether it runs cannot be told."
 
 
-def _stale(known: SinkSnapshot, heartbeat: Heartbeat, now_ms: int) -> SinkHealth:
-    text = f"last heard of {age(now_ms - heartbeat.beat_ms)} ago (pid {heartbeat.pid} on {heartbeat.host})"
+def _stale(known: SinkSnapshot, heartbeat: Heartbeat) -> str:
+    text = f"last heard of {age(known.seen_ms - heartbeat.beat_ms)} ago (pid {heartbeat.pid} on {heartbeat.host})"
     epoch = known.log.epoch if known.log else 0
     if 0 < heartbeat.epoch < epoch:
-        return SinkHealth(
-            SinkState.STALE, f"{text}; another driver, without heartbeat, has taken the log over since (epoch {epoch})."
-        )
-    why = f"more than {FRESH_INTERVALS} intervals: the process is gone, or cannot reach the bucket."
-    return SinkHealth(SinkState.STALE, f"{text}, {why}")
+        return f"{text}; another driver, without heartbeat, has taken the log over since (epoch {epoch})."
+    return f"{text}, more than {FRESH_INTERVALS} intervals: the process is gone, or cannot reach the bucket."
 
 
-def _alive(known: SinkSnapshot, heartbeat: Heartbeat) -> SinkHealth:
+def _alive(known: SinkSnapshot, heartbeat: Heartbeat) -> tuple[SinkState, str]:
     epoch = known.log.epoch if known.log else 0
     if 0 < heartbeat.epoch < epoch:
         text = f"another driver has taken the log over (epoch {epoch}, this one has {heartbeat.epoch}); it stops at its next commit."
-        return SinkHealth(SinkState.DEGRADED, text)
+        return SinkState.DEGRADED, text
     if heartbeat.phase is Phase.PAUSED:
         by = known.control.requested_by if known.control and known.control.request == heartbeat.request else ""
         resuming = "" if known.control is None or known.control.paused else " It was asked to go on."
-        return SinkHealth(SinkState.PAUSED, f"paused{f' by {by}' if by else ''}.{resuming}")
+        return SinkState.PAUSED, f"paused{f' by {by}' if by else ''}.{resuming}"
     if heartbeat.troubled:
-        return SinkHealth(SinkState.DEGRADED, f"tries again: {heartbeat.warning}")
-    if heartbeat.lag_grew >= GREW_OFTEN:
-        text = f"falls behind: after each of the last {heartbeat.lag_grew} looks that followed a commit its lag was higher."
-        return SinkHealth(SinkState.DEGRADED, text)
+        return SinkState.DEGRADED, f"tries again: {heartbeat.warning}"
     asked = " It was asked to pause." if _pause_waits(known) else ""
     if _nothing_committed(known):
-        return SinkHealth(SinkState.PROVISIONING, f"started, nothing committed yet.{asked}")
+        return SinkState.PROVISIONING, f"started, nothing committed yet.{asked}"
     if heartbeat.phase is Phase.STARTING:
-        return SinkHealth(SinkState.PROVISIONING, f"starting: it has not claimed its log yet.{asked}")
-    return SinkHealth(SinkState.RUNNING, f"works.{asked}")
+        return SinkState.PROVISIONING, f"starting: it has not claimed its log yet.{asked}"
+    return SinkState.RUNNING, f"works.{asked}"
 
 
 def _nothing_committed(known: SinkSnapshot) -> bool:
-    return known.log is None or known.log.totals.read == 0
+    return not known.damage and (known.log is None or known.log.totals.read == 0)
 
 
 def _pause_waits(known: SinkSnapshot) -> bool:

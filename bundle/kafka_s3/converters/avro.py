@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from kafka_s3.converters.avro_columns import AvroColumns, columns_of
+from kafka_s3.converters.avro_flat import FlatAvro
 from kafka_s3.converters.payload import Payloads
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.values import Longs, Plain
@@ -23,15 +25,32 @@ from kafka_s3.schemas.registered import RegisteredSchema
 FEW: Final = 64
 
 
-class AvroPayloads:
-    """The payload decoder of a registered Avro schema. Raises SchemaError where the schema is broken or recursive."""
+class Extent(Enum):
+    """Whether columns are those of all fields."""
 
-    def __init__(self, registered: RegisteredSchema, options: AvroOptions, *, version: int | None) -> None:
+    WHOLE = auto()
+    PART = auto()
+
+
+class AvroPayloads:
+    """The payload decoder of a registered Avro schema. Raises SchemaError where the schema is broken or recursive.
+
+    With `fields` only those are decoded, where that is cheaper: the bodies are written as they came, and all else is only checked.
+    """
+
+    def __init__(
+        self,
+        registered: RegisteredSchema,
+        options: AvroOptions,
+        *,
+        version: int | None,
+        fields: frozenset[str] | None = None,
+    ) -> None:
         self._writer = parse_avro(registered.text, registered.references)
         self.schema = connect_schema_of_avro(self._writer, options=options, version=version)
         self._decode = decoder(self._writer, self.schema)
         self._measure = measuring_decoder(self._writer, self.schema)
-        self._columns = None if self.schema is None else columns_of(self._writer, self.schema)
+        self._columns = None if self.schema is None else columns_of(self._writer, self.schema, fields)
         self._raw = self._writer == "bytes" or (isinstance(self._writer, dict) and self._writer == {"type": "bytes"})
 
     def decode(self, payloads: pa.Array) -> Payloads:
@@ -41,9 +60,10 @@ class AvroPayloads:
         if self._columns is None:
             return self._one_by_one(payloads).as_payloads(self._writer, self._decode)
         parts = list(self._parts(self._columns, payloads, 0))
-        return _joined(parts).as_payloads(self._writer, self._decode)
+        whole = self.schema is not None and len(self._columns.names) == len(self.schema.fields)
+        return _joined(parts).as_payloads(self._writer, self._decode, Extent.WHOLE if whole else Extent.PART)
 
-    def _parts(self, columns: AvroColumns, payloads: pa.Array, start: int) -> Iterator[_Part]:
+    def _parts(self, columns: AvroColumns | FlatAvro, payloads: pa.Array, start: int) -> Iterator[_Part]:
         """The payloads in pieces, halved until those that are no data are among a few."""
         table = columns.read(payloads)
         if table is not None:
@@ -51,7 +71,7 @@ class AvroPayloads:
         elif len(payloads) <= FEW:
             part = self._one_by_one(payloads)
             assert self.schema is not None
-            table = arrow_table(part.items or [], self.schema)
+            table = arrow_table(part.items or [], self.schema).select(columns.names)
             failures = [(start + row, text) for row, text in part.failures]
             yield _Part(start + part.rows, part.bodies, table=table, failures=failures)
         else:
@@ -83,8 +103,10 @@ class _Part:
     items: list[Any] | None = None
     failures: list[tuple[int, str]] = field(default_factory=list)
 
-    def as_payloads(self, writer: Any, decode: Callable[[bytes], Any]) -> Payloads:
-        return Payloads(self.rows, AvroBodies(self.bodies, writer, decode, self.table, self.items), self.failures)
+    def as_payloads(self, writer: Any, decode: Callable[[bytes], Any], extent: Extent = Extent.WHOLE) -> Payloads:
+        some = self.table if extent is Extent.PART else None
+        table = self.table if extent is Extent.WHOLE else None
+        return Payloads(self.rows, AvroBodies(self.bodies, writer, decode, table, self.items, some), self.failures)
 
 
 def _joined(parts: list[_Part]) -> _Part:

@@ -3,7 +3,7 @@
 The block's schema is the writer's plus a mark of five bytes that nobody can guess. Each datum is followed by its mark where the next
 record's prefix was, so a datum that is too short or too long puts the marks out of place: then the block counts for nothing, and the
 records are decoded one by one. Of a union polars looks only whether it is null; which branch was named is looked at by `avro_unions`.
-Not every schema can take this path: see `columns_of`.
+Not every schema can take this path, and flat ones take a quicker one: see `columns_of`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_s3.converters.avro_flat import FlatAvro, is_flat
 from kafka_s3.converters.avro_unions import has_union, well_tagged
 from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_binary import long_bytes
@@ -52,6 +53,7 @@ class AvroColumns:
         self._header = b"Obj\x01" + long_bytes(1) + members + long_bytes(0) + SYNC
         self._target = arrow_table([], schema).schema
         self._random = np.random.default_rng()
+        self.names = self._target.names
 
     def read(self, payloads: pa.Array) -> pa.Table | None:
         """One row per payload, None where a payload is no datum of the schema, or is longer than one."""
@@ -72,12 +74,15 @@ class AvroColumns:
             return None
 
 
-def columns_of(avro: Any, schema: ConnectSchema) -> AvroColumns | None:
-    """The reader of a writer schema (parsed JSON), None where it holds a type that only the slow path reads: maps, fixed, decimals,
-    unions of several types, and what takes no bytes.
+def columns_of(avro: Any, schema: ConnectSchema, fields: frozenset[str] | None = None) -> AvroColumns | FlatAvro | None:
+    """The reader of a writer schema (parsed JSON); with `fields` it may read those alone.
+
+    None where it holds a type that only the slow path reads: maps, fixed, decimals, unions of several types, and what takes no bytes.
     """
     kind = read_types(avro)
-    return AvroColumns(kind, schema) if kind.kind == "record" and kind.fields and _reads(kind, schema) else None
+    if kind.kind != "record" or not kind.fields or not _reads(kind, schema):
+        return None
+    return FlatAvro(kind, arrow_table([], schema).schema, fields) if is_flat(kind) else AvroColumns(kind, schema)
 
 
 def _column(column: pa.Array, avro: AvroType, kind: pa.DataType) -> pa.Array:

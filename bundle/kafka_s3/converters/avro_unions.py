@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.records.values import Longs
-from kafka_s3.registry.wire_format import Bytes
+from kafka_s3.registry.framing import Bytes
 from kafka_s3.schemas.avro_types import AvroType, nullable
 
 SIZES: Final = {"boolean": 1, "float": 4, "double": 8}

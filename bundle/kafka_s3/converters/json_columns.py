@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.converters.converter import KafkaBatch, merged, without_tombstones
+from kafka_s3.converters.json_members import Members
 from kafka_s3.converters.json_values import ONE_BY_ONE, bad_json, check_for_columns, parse_document, read_known
 from kafka_s3.model.failures import Failure
 from kafka_s3.records.runs import Decoded
@@ -41,13 +42,21 @@ class JsonColumns:
         return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
 
     def _decode(self, batch: KafkaBatch) -> Decoded:
-        table = read_known(batch.values, self._arrow) if self._arrow is not None else None
+        table = self._read(batch.values, self._arrow) if self._arrow is not None else None
         if table is not None and not any(table.column(name).null_count for name in self._required):
             return Decoded([batch.run(StructColumns(table.cast(self._empty)), self._schema)])
         if len(batch) <= ONE_BY_ONE or self._arrow is None:
             return self._one_by_one(batch)
         middle = len(batch) // 2
         return merged([self._decode(batch.slice(0, middle)), self._decode(batch.slice(middle, len(batch)))])
+
+    def _read(self, values: pa.Array, schema: pa.Schema) -> pa.Table | None:
+        """The columns of every document, None where one does not fit; Arrow's reader is asked where a text has escapes."""
+        found = Members(values, schema.names)
+        columns = [] if found.refused else [found.column(number, field.type) for number, field in enumerate(schema)]
+        if found.refused or any(column is None for column in columns):
+            return read_known(values, schema)
+        return pa.Table.from_arrays(columns, schema=schema)
 
     def _one_by_one(self, batch: KafkaBatch) -> Decoded:
         rows, items, nulls = [], [], []

@@ -1,7 +1,8 @@
-"""How are schemaless JSON values decoded? Text passes through; Arrow's parser checks it and takes the fields that are wanted.
+"""How are schemaless JSON values decoded? Text passes through, checked; the fields that are wanted become columns.
 
-The fast path parses a whole batch with `pyarrow.json`. Where that fails, the batch is halved until the offending records are alone in
-small pieces, which Python's parser judges one by one. What the original's parser takes, we take: trailing text after the document is
+A compiled loop checks a whole batch (`json_members`); Python's parser judges the few documents one by one that it does not let pass. Where
+all fields are needed, `pyarrow.json` parses a whole batch; where that fails, the batch is halved until the offending records are alone in
+small pieces, which are judged one by one. What the original's parser takes, we take: trailing text after the document is
 ignored, the last of two members of one name wins, `null` and empty bytes are null values (SEMANTICS A7, A9.2).
 """
 
@@ -20,7 +21,9 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from kafka_s3.converters.converter import KafkaBatch, merged, without_tombstones
+from kafka_s3.converters.json_members import Members
 from kafka_s3.model.failures import Failure, Stage
+from kafka_s3.records.joining import joined
 from kafka_s3.records.runs import Decoded
 from kafka_s3.records.values import JsonText
 from kafka_s3.schemas.inference import infer_table, plain_strings
@@ -50,13 +53,33 @@ class JsonValues:
 
     def __init__(self, fields: Iterable[tuple[str, ...]] = ()) -> None:
         self._fields = sorted({path for path in fields if path})
+        self._names = [path[0] for path in self._fields if len(path) == 1]
         self._guesses = dict.fromkeys(self._fields, 0)
 
     def decode(self, batch: KafkaBatch) -> Decoded:
-        """JSON text, checked; the wanted fields parsed where they have one type throughout the batch."""
+        """JSON text, checked; the wanted fields in columns where they have one type throughout the batch."""
         batch, nulls = without_tombstones(batch)
-        decoded = _decode(batch, self._parse) if len(batch) else Decoded()
-        return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
+        if not len(batch):
+            return Decoded(nulls=nulls)
+        found = Members(batch.values, self._names)
+        if not found.refused:
+            return Decoded([batch.run(JsonText(batch.values, self._table(batch.values, found)), None)], nulls=nulls)
+        judged = _one_by_one(batch.take(np.flatnonzero(~found.passed)), None)
+        good = batch.take(np.flatnonzero(found.passed))
+        passed = self.decode(good).runs if len(good) else []
+        runs = sorted([*passed, *judged.runs], key=lambda run: int(run.offsets[0]))
+        return Decoded(runs, judged.failures, sorted(nulls + judged.nulls))
+
+    def _table(self, documents: pa.Array, found: Members) -> pa.Table | None:
+        """The wanted fields of documents that have all passed; None where there are none, or where they are of several types."""
+        if not self._fields:
+            return None
+        columns = [found.any_column(number) for number in range(len(self._names))]
+        if len(columns) == len(self._fields) and all(column is not None for column in columns):
+            return pa.Table.from_arrays(columns, self._names)
+        with contextlib.suppress(pa.ArrowInvalid):
+            return self._parse(pa.py_buffer(joined(documents, b"\n")))
+        return None
 
     def _parse(self, text: pa.Buffer) -> pa.Table:
         guesses = dict(self._guesses)
@@ -119,15 +142,14 @@ def read_known(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
     return table if table.num_rows == len(values) else None
 
 
-def _decode(batch: KafkaBatch, parse: Parse, *, objects: Callable[[list[Any]], pa.Table] | None = None) -> Decoded:
+def _decode(batch: KafkaBatch, parse: Parse, *, objects: Callable[[list[Any]], pa.Table]) -> Decoded:
     text = _lines(batch.values)
     table = None
     if text is not None:
         with contextlib.suppress(pa.ArrowInvalid):
             table = parse(text)
     if table is not None and table.num_rows == len(batch):
-        wanted = table if table.num_columns or objects else None
-        return Decoded([batch.run(JsonText(batch.values, wanted), None)])
+        return Decoded([batch.run(JsonText(batch.values, table), None)])
     if len(batch) <= ONE_BY_ONE:
         return _one_by_one(batch, objects)
     middle = len(batch) // 2
@@ -142,11 +164,9 @@ def _lines(values: pa.Array) -> pa.Buffer | None:
     longest = pc.max(pc.binary_length(values)).as_py()
     if (longest >= DEEP and _deep(values)) or (longest > MOST_DIGITS and _has_endless_number(values)):
         return None
-    text = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), b"\n")[
-        0
-    ].as_buffer()
+    text = pa.py_buffer(joined(values, b"\n"))
     codes = np.frombuffer(text, np.uint8)
-    if np.count_nonzero(codes == NEWLINE) != len(values) - 1 or np.any(codes == RETURN) or _unsafe(codes):
+    if np.count_nonzero(codes == NEWLINE) != len(values) or np.any(codes == RETURN) or _unsafe(codes):
         return None
     try:
         values.cast(pa.string())

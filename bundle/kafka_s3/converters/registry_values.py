@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import pyarrow as pa
+
 from kafka_s3.converters.converter import KafkaBatch, without_tombstones
 from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.model.errors import UnknownSchema
@@ -19,6 +21,8 @@ from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage
 from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Decoded, Run
 from kafka_s3.records.values import Longs
+from kafka_s3.registry.compression import inflated
+from kafka_s3.registry.framing import Framing
 from kafka_s3.registry.subjects import SubjectNameStrategy, subject
 from kafka_s3.registry.wire_format import MessageIndexes, SchemaName, framed, payloads, schema_id_headers
 from kafka_s3.schemas.connect import SchemaError
@@ -34,13 +38,18 @@ COMPONENTS: Final = {
 
 @dataclass(slots=True)
 class SchemaCatalog:
-    """The decoders of all schemas seen, shared by the tasks of a process; the least recently used goes first. Thread-safe."""
+    """The decoders of all schemas seen, shared by the tasks of a process; the least recently used goes first. Thread-safe.
+
+    `framing` says how records name their schemas, `component` whom dead letters name; by default Confluent's converter of the language.
+    """
 
     registry: SchemaRegistry
     language: Language
     strategy: SubjectNameStrategy
     make: MakeDecoder
     size: int = 1000
+    framing: Framing = Framing.CONFLUENT
+    component: str = ""
     _known: OrderedDict[tuple[SchemaName, str, Role], PayloadDecoder] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -96,31 +105,38 @@ class RegistryValues:
         if not len(batch):
             return Decoded(nulls=nulls)
         follow = MessageIndexes.FOLLOW if self.catalog.language is Language.PROTOBUF else MessageIndexes.ABSENT
-        named = schema_id_headers(batch.headers, self.role) if batch.headers is not None else batch.schema_names
-        if named is not None and named.null_count == len(named):
-            named = None
-        found = framed(batch.values, headers=named, indexes=follow)
-        decoded = Decoded([], [self._failure(batch, row, text) for row, text in found.failures], nulls)
+        values, broken = inflated(batch.values) if self.catalog.framing is Framing.GLUE else (batch.values, [])
+        named = self._headers(batch)
+        found = framed(values, headers=named, indexes=follow, framing=self.catalog.framing)
+        decoded = Decoded([], [self._failure(batch, row, text) for row, text in (*broken, *found.failures)], nulls)
         for name, rows, starts in found.distinct:
-            decoded.runs.extend(self._part(batch, name, rows, starts, decoded))
+            decoded.runs.extend(self._part(batch, name, payloads(values, rows, starts), rows, decoded))
         decoded.runs.sort(key=lambda run: int(run.offsets[0]))
         decoded.nulls.sort()
         return decoded
 
-    def _part(self, batch: KafkaBatch, name: SchemaName, rows: Longs, starts: Longs, decoded: Decoded) -> list[Run]:
+    def _headers(self, batch: KafkaBatch) -> pa.Array | None:
+        """The records' headers that name schemas, which only Confluent's serializers write; None where there are none."""
+        if self.catalog.framing is not Framing.CONFLUENT:
+            return None
+        named = schema_id_headers(batch.headers, self.role) if batch.headers is not None else batch.schema_names
+        return None if named is None or named.null_count == len(named) else named
+
+    def _part(
+        self, batch: KafkaBatch, name: SchemaName, payloads: pa.Array, rows: Longs, decoded: Decoded
+    ) -> list[Run]:
         """The records of one schema as a run, however far apart they are."""
         try:
             decoder = self.catalog.decoder(name, self.topic, role=self.role)
         except (UnknownSchema, SchemaError) as error:
             decoded.failures.extend(self._failure(batch, int(row), str(error)) for row in rows)
             return []
-        result = decoder.decode(payloads(batch.values, rows, starts))
+        result = decoder.decode(payloads)
         decoded.failures.extend(self._failure(batch, int(rows[at]), text) for at, text in result.failures)
         decoded.nulls.extend(int(batch.offsets[rows[at]]) for at in result.nulls)
         good = rows[result.rows]
         return [Run(batch.offsets[good], batch.timestamps[good], result.values, decoder.schema)] if len(good) else []
 
     def _failure(self, batch: KafkaBatch, row: int, text: str) -> Failure:
-        return Failure(
-            int(batch.offsets[row]), Stage.VALUE_CONVERTER, COMPONENTS[self.catalog.language], DATA_EXCEPTION, text
-        )
+        component = self.catalog.component or COMPONENTS[self.catalog.language]
+        return Failure(int(batch.offsets[row]), Stage.VALUE_CONVERTER, component, DATA_EXCEPTION, text)

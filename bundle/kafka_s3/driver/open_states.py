@@ -7,24 +7,28 @@ dropped with one line that says why, and the tail is read again from the frontie
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.state import LogState
 from kafka_s3.control.open_files import NotedFiles, note_open_files, noted_open_files
 from kafka_s3.driver.planner import PartitionState
-from kafka_s3.model.errors import StorageError
+from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import drop_state
+from kafka_s3.task.open_state import drop_state, state_uploads
 
 
 @dataclass
 class OpenStates:
-    """The kept open files of one sink. `written` and `bytes` count the state objects of this run."""
+    """The kept open files of one sink. `written` and `bytes` count the state objects of this run.
+
+    `keeps` is False where the bucket does not let the sink delete: states would pile up, so the tail is read again instead.
+    """
 
     store: ObjectStore
     paths: StatePaths
@@ -32,6 +36,7 @@ class OpenStates:
     observer: Observer
     written: int = 0
     bytes: int = 0
+    keeps: bool = True
     _noted: dict[TopicPartition, str] = field(default_factory=dict)
 
     def restored(
@@ -40,6 +45,9 @@ class OpenStates:
         """A new driver's topic-partitions, with the open files of the last one where its hint holds; other states are removed."""
         found = dict(partitions)
         try:
+            self.keeps = self._may_delete()
+            if not self.keeps:
+                return found
             for noted in noted_open_files(self.store, self.paths):
                 tp = noted.topic_partition
                 why = self._mismatch(noted, partitions.get(tp), log)
@@ -54,9 +62,12 @@ class OpenStates:
         return found
 
     def advanced(
-        self, partitions: Mapping[TopicPartition, PartitionState], reports: Sequence[TaskReport], log: LogState
+        self, partitions: Mapping[TopicPartition, PartitionState], reports: Sequence[TaskReport], log: CommitLog
     ) -> None:
-        """Notes what holds after some reports were committed, then removes what was overtaken."""
+        """Notes what holds after some reports were committed, or after a look at Kafka, then removes what was overtaken.
+
+        Raises Fenced where another driver has taken over: what holds is then its to say.
+        """
         for report in reports:
             if report.dropped:
                 self._tell(report.topic_partition, report.dropped)
@@ -65,24 +76,48 @@ class OpenStates:
         now = {tp: one.open_state.key for tp, one in partitions.items() if one.open_state is not None}
         if now == self._noted:
             return
+        self._check_owner(log)
         overtaken = {tp: key for tp, key in self._noted.items() if now.get(tp) != key}
-        dropped = {report.topic_partition for report in reports if report.dropped}
+        continued = {report.topic_partition for report in reports if not report.dropped}
         self._noted = now
         try:
-            note_open_files(self._to_note(partitions, log), self.store, self.paths)
+            note_open_files(self._to_note(partitions, log.state), self.store, self.paths)
             for tp, key in overtaken.items():
-                if tp in dropped:
-                    drop_state(key, self.store)
-                else:  # its uploads went on in another state, or into objects
+                if tp in continued:  # its uploads went on in another state, or into objects
                     self.store.delete(key)
+                else:
+                    drop_state(key, self.store)
         except StorageError as error:  # only a hint is lost; `sweep` finds what is left
             self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
 
     def abandoned(self, reports: Sequence[TaskReport]) -> None:
-        """Removes the states of reports that will not be committed, with their uploads. Raises StorageError."""
-        for report in reports:
-            if report.state is not None:
-                drop_state(report.state.key, self.store)
+        """Removes the states of reports that will not be committed, with the uploads that they began."""
+        try:
+            for report in reports:
+                if report.state is not None:
+                    drop_state(report.state.key, self.store, self._uploads(self._noted.get(report.topic_partition)))
+        except StorageError as error:  # `sweep` finds what is left
+            self.observer.warned(f"Open files that nobody goes on with were not removed. {error}")
+
+    def _check_owner(self, log: CommitLog) -> None:
+        try:
+            log.check_owner(log.state.version)
+        except StorageError as error:  # the next entry tells
+            self.observer.warned(f"Whether another driver has taken over is not known. {error}")
+
+    def _may_delete(self) -> bool:
+        """Tries it on an object that is not there. Raises StorageUnavailable."""
+        try:
+            self.store.delete(f"{self.paths.open_states()}none")
+        except StorageUnavailable:
+            raise
+        except StorageError as error:
+            self.observer.warned(
+                f"Open files are not kept, and each look reads their records again: {error} Grant s3:DeleteObject on "
+                f"{self.paths.open_states()}*, or set tail.state.enable=false."
+            )
+            return False
+        return True
 
     def _to_note(self, partitions: Mapping[TopicPartition, PartitionState], log: LogState) -> list[NotedFiles]:
         return [
@@ -107,11 +142,20 @@ class OpenStates:
         self.observer.warned(f"{tp}: open files of an earlier task are not continued, because {why}; read again.")
 
     def _remove_others(self) -> None:
-        """Removes the states that nobody goes on from, with their uploads."""
+        """Removes the states that nobody goes on from, with the uploads that no other goes on with."""
         kept = set(self._noted.values())
-        for info in self.store.list(self.paths.open_states()):
-            if info.key not in kept:
-                drop_state(info.key, self.store)
+        others = [info.key for info in self.store.list(self.paths.open_states()) if info.key not in kept]
+        if others:
+            spared = {upload for key in kept for upload in self._uploads(key)}
+            for key in others:
+                drop_state(key, self.store, spared)
+
+    def _uploads(self, key: str | None) -> Collection[tuple[str, str]]:
+        """The uploads (key, id) with which a state goes on; none where it is gone."""
+        try:
+            return state_uploads(key, self.store) if key is not None else ()
+        except ObjectMissing:
+            return ()
 
 
 def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:

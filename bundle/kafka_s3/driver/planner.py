@@ -97,6 +97,11 @@ class PartitionState:
         return self.deliveries[-1].until if self.deliveries else self.frontier
 
     @property
+    def seen(self) -> int:
+        """The highest offset that is known to have been there, by a look or by what the last driver's tasks read."""
+        return max(self.head, self.first_unread)
+
+    @property
     def unexamined(self) -> int:
         """Offsets of the tail that no task has read yet."""
         return max(self.head - max(self.examined, self.frontier), 0)
@@ -163,7 +168,7 @@ def cut_off(partition_state: PartitionState, head: int) -> PartitionState:
     )
     if state.examined <= head:
         return state
-    return replace(state, examined=state.frontier, examined_ms=None, tail=Tail())
+    return replace(state, examined=state.frontier, examined_ms=None, tail=Tail(), open_state=None)
 
 
 def plan(

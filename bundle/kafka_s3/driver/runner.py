@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from threading import Event
@@ -46,8 +46,8 @@ class CommandChannel(Protocol):
         """The sink works."""
         ...
 
-    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None) -> None:
-        """Everything answered, and what was due is done."""
+    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None, standing: Sequence[str]) -> None:
+        """Everything answered, and what was due is done; `standing` is what is the matter with topics all the same."""
         ...
 
     def owes_flush(self, commands: Control) -> bool:
@@ -81,7 +81,7 @@ class Unattended:
     def working(self, commands: Control) -> None:
         """Nothing."""
 
-    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None) -> None:
+    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None, standing: Sequence[str]) -> None:
         """Nothing."""
 
     def owes_flush(self, commands: Control) -> bool:
@@ -230,7 +230,7 @@ def _told(answered: bool, sink: Sink, interruption: Interruption) -> Outcome:
         return Outcome.UNANSWERED
     if interruption.happened:
         return Outcome.INTERRUPTED
-    interruption.channel.worked(sink.lag(), sink.looked_ms)
+    interruption.channel.worked(sink.lag(), sink.looked_ms, sink.topics.standing)
     return Outcome.DONE
 
 

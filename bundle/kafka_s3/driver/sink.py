@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind
@@ -53,7 +53,7 @@ class Sink:
     store: ObjectStore
     log: CommitLog
     clock_ms: Callable[[], int]
-    followers: Sequence[Follower] = ()
+    followers: InitVar[Sequence[Follower]]
     group: Follower | None = None
     observer: Observer = field(default_factory=Silent)
     resume: Resume | None = None
@@ -65,9 +65,9 @@ class Sink:
     _mirrored: int = -1
     _registry_down_since: int | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, followers: Sequence[Follower]) -> None:
         """Topics are found when the sink is opened."""
-        self.committer = Committer(self.log, self._rewrite, self.followers, self.observer)
+        self.committer = Committer(self.log, self._rewrite, followers, self.observer)
         self.topics = Topics(self.behaviour, self.brokers, self.log, self.committer.commit, self.observer)
         if self.resume is not None:
             self.topics.resume = self.resume
@@ -120,6 +120,8 @@ class Sink:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
         now = self.clock_ms()
         self.topics.poll(now)
+        if self.open_states is not None:
+            self.open_states.advanced(self.partition_states, (), self.log)
         self.looked_ms = now
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
@@ -161,7 +163,7 @@ class Sink:
     @property
     def _keep(self) -> int | None:
         """The epoch under which tasks keep what they leave open, None where they do not."""
-        return None if self.open_states is None else self.log.state.epoch
+        return self.log.state.epoch if self.open_states is not None and self.open_states.keeps else None
 
     def _commit(self, reports: Sequence[TaskReport], started: int) -> None:
         """Commits the reports of a turn, in several entries where they have very many files."""
@@ -176,6 +178,10 @@ class Sink:
                 else:
                     self._advance(portion)
                 self._notify(started, portion, entry)
+        except Fenced:
+            if self.open_states is not None:
+                self.open_states.abandoned(portion)
+            raise
         finally:
             self._abandon([report for portion in left for report in portion])
 
@@ -189,17 +195,28 @@ class Sink:
             raise
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Per topic-partition the records between the frontier and the newest known head."""
+        """Per topic-partition the records between the frontier and the newest known head; none for those that no broker answers for."""
         return {
             tp: max(partition_state.head - partition_state.frontier, 0)
             for tp, partition_state in self.partition_states.items()
+            if tp not in self.topics.silent
         }
 
     def _start(self) -> Start:
-        heads = self.brokers.heads(self.partition_states)
-        backlog = sum(max(head - self.partition_states[tp].frontier, 0) for tp, head in heads.items())
+        now, heads = self.clock_ms(), self.brokers.heads(self.partition_states)
+        lag = {tp: max(head - self.partition_states[tp].frontier, 0) for tp, head in heads.items()}
         state = self.log.state
-        return Start(self.behaviour.sink, state.epoch, state.version, state.totals, len(heads), backlog)
+        return Start(
+            self.behaviour.sink,
+            state.epoch,
+            state.version,
+            state.totals,
+            len(heads),
+            sum(lag.values()),
+            lag=lag,
+            looked_ms=now,
+            standing=self.topics.standing,
+        )
 
     def _tried(self, work: Callable[[], None]) -> bool:
         try:
@@ -234,7 +251,7 @@ class Sink:
             partition_state = self.partition_states[report.topic_partition]
             self.partition_states[report.topic_partition] = committed(partition_state, report, self.clock_ms())
         if self.open_states is not None:
-            self.open_states.advanced(self.partition_states, reports, self.log.state)
+            self.open_states.advanced(self.partition_states, reports, self.log)
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
         """Makes files again whose uploads are gone; under `behavior.on.lost.offsets=gap` what cannot be made is lost."""
@@ -289,7 +306,9 @@ class Sink:
             return
         self._abandon(reports)
         letters = [report.letter for report in reports if report.letter is not None]
-        for reporter in (follower for follower in self.followers if isinstance(follower, REPORTERS) and letters):
+        for reporter in (
+            follower for follower in self.committer.followers if isinstance(follower, REPORTERS) and letters
+        ):
             try:
                 reporter.send(letters)
             except SinkError as failed:  # what stops the sink is the record

@@ -36,6 +36,7 @@ class Topics:
     """The partition_state of every topic-partition of a sink. `commit` writes an entry to the log and publishes it.
 
     `resume` gives a new topic-partition the offset at which the sink that this one replaces would go on, None where there is none.
+    `silent` are topic-partitions that no broker answers for, `missing` the topics of the configuration that are not in Kafka.
     """
 
     behaviour: Behaviour
@@ -46,12 +47,14 @@ class Topics:
     resume: Resume = _nowhere
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _refreshed_ms: int | None = None
-    _silent: frozenset[TopicPartition] = frozenset()
+    silent: frozenset[TopicPartition] = frozenset()
+    missing: tuple[str, ...] = ()
 
     def refresh(self, now: int) -> None:
         """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
         names = self._topic_names()
         topics = self.brokers.describe(names)
+        self._note_missing(names, topics)
         self._look_for_recreated(topics.values())
         found = [TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions]
         positions = self._first_positions([tp for tp in found if tp not in self.log.state.progress])
@@ -83,7 +86,7 @@ class Topics:
             self.refresh(now)
         heads = self.brokers.heads(self.partition_states)
         self._note_silent(self.partition_states.keys() - heads.keys())
-        short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].head}
+        short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
         again = self._look_for_recreated(self.brokers.describe(sorted(short)).values())
         for tp, head in heads.items():
             if tp not in self.partition_states:
@@ -91,9 +94,30 @@ class Topics:
             state = self.partition_states[tp]
             if tp.topic not in again and head < state.frontier:
                 self._beyond_head(tp, state.frontier, head)
-            elif head < state.head:
+            elif head < state.seen:
                 self._truncated(state, head)
             self.partition_states[tp] = delivered(self.partition_states[tp], now, head, self.behaviour.readiness)
+
+    @property
+    def standing(self) -> tuple[str, ...]:
+        """What is the matter with topics and topic-partitions, as long as it lasts."""
+        silent = ", ".join(map(str, sorted(self.silent)))
+        return (*self.missing, *([f"no broker answers for {silent}"] if silent else []))
+
+    def _note_missing(self, names: Sequence[str], topics: Mapping[str, Topic]) -> None:
+        """Warns once of topics that are to be read and never were there; they are looked for at each refresh."""
+        known = {tp.topic for tp in self.partition_states}  # that they are gone, `_forget` says
+        missing = {
+            f"topic {name} is not in Kafka, or may not be described": name in known
+            for name in names
+            if name not in topics
+        }
+        if not names:
+            missing = {f"no topic has a name that topics.regex={self.behaviour.topics_regex} fits": bool(known)}
+        fresh = [text for text, told in missing.items() if not told and text not in self.missing]
+        if fresh:
+            self.observer.warned(f"{'; '.join(fresh)}. Looked for again every {self.behaviour.refresh_ms / 1000:g} s.")
+        self.missing = tuple(missing)
 
     def _new_ids(self, names: Sequence[str], topics: Mapping[str, Topic]) -> dict[str, str]:
         """The ids of topics that the log does not know; blank for those that are not there yet, where that matters later."""
@@ -105,19 +129,19 @@ class Topics:
 
     def _note_silent(self, silent: Set[TopicPartition]) -> None:
         """Warns once of topic-partitions that cannot be asked; the others go on."""
-        fresh = silent - self._silent
+        fresh = silent - self.silent
         if fresh:
             names = ", ".join(map(str, sorted(fresh)))
             self.observer.warned(f"{names}: no broker answers for it (no leader, or deleted). Left out until one does.")
-        for tp in sorted(self._silent - silent):
+        for tp in sorted(self.silent - silent):
             _log.info("answers again", extra={"facts": {"partition": str(tp)}})
-        self._silent = frozenset(silent)
+        self.silent = frozenset(silent)
 
     def _truncated(self, state: PartitionState, head: int) -> None:
         """The log ends above the frontier, but before what was seen of it: nothing that was written is gone, so that is believed."""
         tp, progress = state.topic_partition, self.log.state.progress[state.topic_partition]
         self.observer.warned(
-            f"{tp} ends at {head} now, before it was {state.head}: truncated above the sink's position {state.frontier}."
+            f"{tp} ends at {head} now, before it was {state.seen}: truncated above the sink's position {state.frontier}."
         )
         if progress.recorded.since(head).ranges:  # these offsets will be other records
             moved = replace(progress, recorded=progress.recorded.before(head))
@@ -170,7 +194,7 @@ class Topics:
         if not due:
             return []
         starts = self.brokers.starts([a.topic_partition for a in due])
-        self._note_silent(self._silent | ({a.topic_partition for a in due} - starts.keys()))
+        self._note_silent(self.silent | ({a.topic_partition for a in due} - starts.keys()))
         due = [a for a in due if a.topic_partition in starts]
         lost = {a.topic_partition: starts[a.topic_partition] for a in due if starts[a.topic_partition] > a.start}
         if not lost:

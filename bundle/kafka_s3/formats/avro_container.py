@@ -15,11 +15,11 @@ from functools import lru_cache, partial
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_s3.formats.format import Format, FormatError, Paused
-from kafka_s3.model.deflate import RAW, packed
+from kafka_s3.model.deflate import RAW, Bytes, packed
 from kafka_s3.records.avro_bodies import AvroBodies
+from kafka_s3.records.joining import joined
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, StructColumns, Values
 from kafka_s3.schemas.avro_binary import long_bytes
@@ -83,7 +83,7 @@ class AvroFile:
     def append(self, values: Values) -> None:
         """Adds values; a full block is encoded."""
         if isinstance(values, AvroBodies) and _same(values.writer, self._avro):
-            self._add(_joined(values.bodies), len(values))
+            self._add(joined(values.bodies, b""), len(values))
             return
         try:
             bodies = [self._encode(value) for value in values.objects()]
@@ -103,17 +103,12 @@ class AvroFile:
         """Writes what waits as a block."""
         if not self._count:
             return
-        data = self._compress(bytes(self._waiting))
-        block = long_bytes(self._count) + long_bytes(len(data)) + data + self._sync
-        self._share = max(len(data) / max(len(self._waiting), 1), 0.01)
-        self._out += block
-        self._written += len(block)
+        self._write_block(self._waiting, self._count)
         self._waiting, self._count = bytearray(), 0
 
-    def take(self) -> bytes:
+    def take(self) -> Bytes:
         """The encoded bytes since the last take."""
-        taken = bytes(self._out)
-        self._out = bytearray()
+        taken, self._out = self._out, bytearray()
         return taken
 
     def finish(self) -> None:
@@ -136,11 +131,22 @@ class AvroFile:
         self._written, self._share = paused["written"], paused["share"]
         self._out = bytearray()
 
-    def _add(self, bodies: bytes, count: int) -> None:
+    def _add(self, bodies: Bytes, count: int) -> None:
+        if not self._count and len(bodies) >= BLOCK_BYTES:
+            self._write_block(bodies, count)
+            return
         self._waiting += bodies
         self._count += count
         if len(self._waiting) >= BLOCK_BYTES:
             self.compact()
+
+    def _write_block(self, bodies: Bytes, count: int) -> None:
+        data = self._compress(bodies)
+        before = len(self._out)
+        for part in (long_bytes(count), long_bytes(len(data)), data, self._sync):
+            self._out += part
+        self._share = max(len(data) / max(len(bodies), 1), 0.01)
+        self._written += len(self._out) - before
 
 
 def _same(writer: Any, target: Any) -> bool:
@@ -156,12 +162,6 @@ def _same(writer: Any, target: Any) -> bool:
     return known[2]
 
 
-def _joined(bodies: pa.Array) -> bytes:
-    lists = pa.ListArray.from_arrays(pa.array([0, len(bodies)], pa.int32()), bodies)
-    joined: bytes = pc.binary_join(lists, b"")[0].as_buffer().to_pybytes()
-    return joined
-
-
 def _header(avro: Any, codec: str, sync: bytes) -> bytes:
     text = json.dumps(avro, ensure_ascii=False, separators=(",", ":")).encode()
     members = [(b"avro.schema", text), (b"avro.codec", codec.encode())]
@@ -169,15 +169,19 @@ def _header(avro: Any, codec: str, sync: bytes) -> bytes:
     return b"Obj\x01" + long_bytes(len(members)) + written + long_bytes(0) + sync
 
 
-def _deflated(data: bytes) -> bytes:
+def _as_it_is(data: Bytes) -> Bytes:
+    return data
+
+
+def _deflated(data: Bytes) -> bytes:
     return packed(data, frame=RAW)
 
 
-def _snappy(data: bytes) -> bytes:
+def _snappy(data: Bytes) -> bytes:
     packed: bytes = pa.Codec("snappy").compress(data, asbytes=True)
     return packed + zlib.crc32(data).to_bytes(4, "big")
 
 
-CODECS: Final[dict[str, Callable[[bytes], bytes]]] = {
-    "null": bytes, "deflate": _deflated, "snappy": _snappy, "bzip2": bz2.compress,
+CODECS: Final[dict[str, Callable[[Bytes], Bytes]]] = {
+    "null": _as_it_is, "deflate": _deflated, "snappy": _snappy, "bzip2": bz2.compress,
 }  # fmt: skip

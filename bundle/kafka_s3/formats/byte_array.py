@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kafka_s3.formats.format import Format
 from kafka_s3.formats.text_stream import TextStream
+from kafka_s3.records.joining import joined
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import Plain, Values
 from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaType
@@ -41,5 +41,4 @@ class ByteArrayFile(TextStream):
         if not len(values):
             return
         array = values.array if isinstance(values, Plain) else pa.array(values.objects(), pa.binary())
-        lists = pa.ListArray.from_arrays(pa.array([0, len(array)], pa.int32()), array)
-        self.write(pc.binary_join(lists, self._separator)[0].as_buffer().to_pybytes() + self._separator)
+        self.write(joined(array, self._separator))

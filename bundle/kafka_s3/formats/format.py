@@ -8,10 +8,11 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
+from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Run
-from kafka_s3.records.values import Values
+from kafka_s3.records.values import Longs, Values
 from kafka_s3.schemas.connect import ConnectSchema
 
 
@@ -38,7 +39,7 @@ class Encoder(Protocol):
         """Encodes what is pending, to give its memory back."""
         ...
 
-    def take(self) -> bytes:
+    def take(self) -> Bytes:
         """The encoded bytes since the last take."""
         ...
 
@@ -62,6 +63,15 @@ class Keyed(Encoder, Protocol):
 
     def append_keyed(self, values: Values, keys: Sequence[bytes | str | None] | None) -> None:
         """Adds records with their keys. Raises FormatError before anything is added."""
+        ...
+
+
+@runtime_checkable
+class Placed(Encoder, Protocol):
+    """An encoder that keeps where in Kafka its records were."""
+
+    def place(self, offsets: Longs) -> None:
+        """Says the offsets of the records that the next append adds."""
         ...
 
 
@@ -122,7 +132,7 @@ class Format:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
     what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
     follows. `stops_original` says whether the original's task fails for values that `fit` refuses, dead letter topic or not
-    (SEMANTICS A9.2). What only some encoders can do is declared by `Fitting`, `Keyed`, `Columnar` and `Pausing`.
+    (SEMANTICS A9.2). What only some encoders can do is declared by `Fitting`, `Keyed`, `Placed`, `Columnar` and `Pausing`.
     """
 
     name: str

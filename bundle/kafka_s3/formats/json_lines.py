@@ -10,6 +10,8 @@ import pyarrow.compute as pc
 
 from kafka_s3.formats.format import Format
 from kafka_s3.formats.text_stream import TextStream
+from kafka_s3.model.deflate import Bytes
+from kafka_s3.records.joining import joined
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects, Plain, Values
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
@@ -55,23 +57,17 @@ class JsonLines(TextStream):
         """Adds one line per value."""
         self.write(self._lines(values))
 
-    def _lines(self, values: Values) -> bytes:
+    def _lines(self, values: Values) -> Bytes:
         if isinstance(values, JsonText):
-            return _joined(values.texts)
+            return joined(values.texts, b"\n")
         if isinstance(values, Plain) and (
             pa.types.is_string(values.array.type) or pa.types.is_binary(values.array.type)
         ):
-            return _joined(_quoted(values.array))
+            return joined(_quoted(values.array), b"\n")
         schema, decimals = self._schema, self._decimals
         if schema is None:
             return "".join(dumps(item) + "\n" for item in values.objects()).encode()
         return "".join(dumps(to_json(item, schema, decimals=decimals)) + "\n" for item in values.objects()).encode()
-
-
-def _joined(texts: pa.Array) -> bytes:
-    lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
-    joined: bytes = pc.binary_join(lists, b"\n" if pa.types.is_binary(texts.type) else "\n")[0].as_buffer().to_pybytes()
-    return joined + b"\n"
 
 
 def _quoted(array: pa.Array) -> pa.Array:

@@ -6,6 +6,7 @@ from typing import Final
 
 from kafka_s3.formats.format import Paused
 from kafka_s3.formats.gzip_member import GzipMember
+from kafka_s3.model.deflate import Bytes
 
 COMPRESS_EVERY: Final = 1 << 16
 
@@ -15,62 +16,76 @@ class TextStream:
 
     def __init__(self, gzip_level: int | None) -> None:
         self._gzip = None if gzip_level is None else GzipMember(gzip_level)
-        self._plain = bytearray()
-        self._encoded = bytearray()
+        self._plain: list[Bytes] = []
+        self._waiting = 0
+        self._encoded: list[Bytes] = []
+        self._ready = 0
         self._taken = 0
         self._held = 0
         self._size = 0
 
-    def write(self, text: bytes) -> None:
-        """Adds bytes; gzip gets them in pieces worth its while."""
-        self._plain += text
-        if self._gzip is None or len(self._plain) >= COMPRESS_EVERY:
+    def write(self, text: Bytes) -> None:
+        """Adds bytes, which nobody changes any more; gzip gets them in pieces worth its while."""
+        self._plain.append(text)
+        self._waiting += len(text)
+        if self._gzip is None or self._waiting >= COMPRESS_EVERY:
             self.compact()
 
     def size(self) -> int:
         """Encoded bytes, and a quarter of the text that waits for gzip or is held back in it; never less than said before."""
-        waiting = (len(self._plain) + self._held) // 4
-        self._size = max(self._size, self._taken + len(self._encoded) + waiting)
+        waiting = (self._waiting + self._held) // 4
+        self._size = max(self._size, self._taken + self._ready + waiting)
         return self._size
 
     def pending(self) -> int:
         """Bytes of text that wait for gzip."""
-        return len(self._plain)
+        return self._waiting
 
     def compact(self) -> None:
         """Feeds the waiting text to gzip."""
+        plain, waiting = self._plain, self._waiting
+        self._plain, self._waiting = [], 0
         if self._gzip is None:
-            self._encoded += self._plain
+            self._encoded += plain
+            self._ready += waiting
         else:
-            compressed = self._gzip.compress(self._plain)
-            self._held = 0 if compressed else self._held + len(self._plain)
-            self._encoded += compressed
-        self._plain = bytearray()
+            compressed = self._gzip.compress(whole(plain))
+            self._held = 0 if compressed else self._held + waiting
+            self._add(compressed)
 
-    def take(self) -> bytes:
+    def take(self) -> Bytes:
         """The encoded bytes since the last take."""
-        taken = bytes(self._encoded)
-        self._taken += len(taken)
-        self._encoded = bytearray()
+        taken = whole(self._encoded)
+        self._taken += self._ready
+        self._encoded, self._ready = [], 0
         return taken
 
     def finish(self) -> None:
         """Ends the gzip member."""
         self.compact()
         if self._gzip is not None:
-            self._encoded += self._gzip.end()
+            self._add(self._gzip.end())
         self._held = self._size = 0  # nothing is estimated any more
 
     def pause(self) -> Paused:
         """Text is kept as it is; gzip is flushed, and goes on as the same member."""
         self.compact()
         if self._gzip is not None:
-            self._encoded += self._gzip.flushed()
+            self._add(self._gzip.flushed())
         member = self._gzip.pause() if self._gzip is not None else None
-        return {"taken": self._taken + len(self._encoded), "size": self._size, "gzip": member}
+        return {"taken": self._taken + self._ready, "size": self._size, "gzip": member}
 
     def resume(self, paused: Paused) -> None:
         """Goes on behind the bytes of another one."""
         self._taken, self._size = paused["taken"], paused["size"]
         if self._gzip is not None:
             self._gzip.resume(paused["gzip"])
+
+    def _add(self, encoded: bytes) -> None:
+        self._encoded.append(encoded)
+        self._ready += len(encoded)
+
+
+def whole(pieces: list[Bytes]) -> Bytes:
+    """Pieces behind each other; a piece alone is not copied."""
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -24,6 +24,8 @@ from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from kafka_s3.config import librdkafka
+from kafka_s3.kafka.failures import unanswered
+from kafka_s3.kafka.iam import confluent_login
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message, Topic
@@ -37,6 +39,11 @@ CHECK = "Check the client's rights and security settings (consumer.override.*)."
 def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, str]:
     """Java client properties as librdkafka's. Properties that only steer the Java consumer are left out."""
     return {"bootstrap.servers": bootstrap_servers, "client.id": "kafka-s3", **librdkafka.librdkafka_properties(java)}
+
+
+def client_settings(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, Any]:
+    """What a client of confluent-kafka is made with: the properties, and a login that signs. Raises SourceError where it cannot."""
+    return {**client_properties(bootstrap_servers, java), **confluent_login(bootstrap_servers, java)}
 
 
 def _operations(description: Any) -> frozenset[str]:
@@ -62,7 +69,8 @@ class KafkaBrokers:
         self.bootstrap_servers = bootstrap_servers
         self._java = dict(properties or {})
         self._seconds = int(self._java.get("default.api.timeout.ms", REQUEST_SECONDS * 1000)) / 1000
-        self._client = client_properties(bootstrap_servers, self._java)
+        self._client = client_settings(bootstrap_servers, self._java)
+        self._complaint = ""
         self._admin = self._new_admin()
         self._leaderless: frozenset[TopicPartition] = frozenset()
         self._isolation = (
@@ -279,11 +287,14 @@ class KafkaBrokers:
 
     def _new_admin(self) -> AdminClient:
         try:
-            return AdminClient({**self._client, "log_level": 0}, logger=_silent())
-        except KafkaException as error:  # files that cannot be read, keys that do not fit: said before anything is sent
-            raise SourceError(
-                f"The settings of Kafka's clients cannot be used: {error.args[0].str()}. {CHECK}"
-            ) from None
+            settings: dict[str, Any] = {**self._client, "log_level": 0, "error_cb": self._heard}
+            return AdminClient(settings, logger=_silent())
+        except KafkaException as error:
+            cause = error.args[0]
+            if cause.code() in LOGIN_FAILED:  # a token that was signed a moment ago cannot be signed now
+                raise KafkaUnavailable(f"{cause.str()}. {CHECK}") from None
+            # files that cannot be read, keys that do not fit: said before anything is sent
+            raise SourceError(f"The settings of Kafka's clients cannot be used: {cause.str()}. {CHECK}") from None
 
     def _answer(self, future: Future[Any], doing: str) -> Any:
         try:
@@ -291,17 +302,24 @@ class KafkaBrokers:
         except KafkaException as error:
             raise self._error(error, doing) from error
 
+    def _heard(self, error: KafkaError) -> None:
+        """Keeps why a login failed: the request that waits for it only says that nobody answered."""
+        if error.code() in LOGIN_FAILED:
+            self._complaint = f"librdkafka says: {error.str()}."
+
     def _error(self, error: KafkaException, doing: str) -> SourceError:
         cause = error.args[0]
+        self._admin.poll(0)
         text = f"Kafka at {self.bootstrap_servers} did not {doing}: {cause.str()} ({cause.name()})."
+        complaint, self._complaint = self._complaint, ""
         if cause.retriable() or cause.code() in TRANSIENT:
             # after a broker's restart librdkafka's admin client may send the old leader epoch, or wait for its coordinator, for good
             self._admin = self._new_admin()
-            return KafkaUnavailable(
-                f"{text} Check kafka.bootstrap.servers and that the brokers can be reached from here."
-            )
+            return KafkaUnavailable(f"{text} {complaint} {CHECK}") if complaint else unanswered(text)
         return SourceError(f"{text} {CHECK}")
 
+
+LOGIN_FAILED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 
 # What is said of one topic-partition, and of no other.
 GONE = frozenset({

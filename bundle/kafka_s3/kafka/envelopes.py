@@ -14,7 +14,8 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Messa
 from confluent_kafka import TopicPartition as Place
 
 from kafka_s3.kafka.brokers import REQUEST_SECONDS, TRANSIENT, KafkaBrokers
-from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError, UnreadableRecord
+from kafka_s3.kafka.failures import lost, unanswered
+from kafka_s3.model.errors import SourceError, UnreadableRecord
 from kafka_s3.model.offsets import TopicPartition
 
 GROUP: Final = "kafka-s3-envelopes"
@@ -53,7 +54,7 @@ def _messages(consumer: Consumer, topic_partition: TopicPartition, until: int) -
         message = consumer.poll(POLL_SECONDS)
         if message is None:
             if time.monotonic() - quiet_since > REQUEST_SECONDS:
-                raise KafkaUnavailable(f"Kafka sent no record of {topic_partition} for {REQUEST_SECONDS:.0f} s.")
+                raise unanswered(f"Kafka sent no record of {topic_partition} for {REQUEST_SECONDS:.0f} s.")
             continue
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
@@ -91,9 +92,7 @@ def _row(message: Message) -> Mapping[str, Any]:
 def _failure(error: KafkaError, topic_partition: TopicPartition, offset: int | None) -> SourceError:
     text = f"{error.str()} ({error.name()})"
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
-        return OffsetsLost(
-            f"Kafka lost records of {topic_partition} while they were read: {text}. The next start says which."
-        )
+        return lost(f"{topic_partition} does not have offset {offset} ({text}).")
     if error.code() in DAMAGED:
         topic, partition = topic_partition
         return UnreadableRecord(
@@ -101,7 +100,7 @@ def _failure(error: KafkaError, topic_partition: TopicPartition, offset: int | N
             f"it: kafka-s3 position set CONFIG {topic} {partition} OFFSET, with the first offset behind the damage."
         )
     if error.retriable() or error.code() in TRANSIENT:
-        return KafkaUnavailable(f"Kafka did not give the records of {topic_partition}: {text}.")
+        return unanswered(f"Kafka did not give the records of {topic_partition}: {text}.")
     return SourceError(
         f"Kafka did not give the records of {topic_partition}: {text}. Check the client's rights (consumer.override.*)."
     )

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from kafka_s3.kafka.brokers import REQUEST_SECONDS, KafkaBrokers, client_properties
+from kafka_s3.kafka.brokers import REQUEST_SECONDS, KafkaBrokers, client_settings
 from kafka_s3.model.cluster import Record
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
@@ -26,7 +26,7 @@ class KafkaScan:
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str]) -> None:
         self._servers = bootstrap_servers
         self._brokers = KafkaBrokers(bootstrap_servers, properties=properties)
-        self._client = client_properties(bootstrap_servers, properties)
+        self._client = client_settings(bootstrap_servers, properties)
         self._isolation = properties.get("isolation.level", "read_uncommitted")
 
     def cluster_id(self) -> str:

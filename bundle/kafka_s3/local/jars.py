@@ -21,9 +21,12 @@ from kafka_s3.local.java import find_java
 
 # Kafka's jars alone log nowhere: a broker that cannot start would die without a word.
 KAFKA = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
+TESTED_SPARK = ("4.0",)
+"""The minor versions of Spark that the tests run on; the extra `spark` installs no other."""
 ATTEMPTS = 2
 ATTEMPT_SECONDS = 420
 SHOWN_LINES = 15
+NO_ANSWER = r"server access error|unknownhost|connect(ion)? (refused|timed out|reset)|sslhandshake|certification path"
 
 
 def announce(text: str) -> None:
@@ -39,10 +42,10 @@ def kafka_jars(progress: Callable[[str], None] = announce) -> list[Path]:
 def kafka_package() -> str:
     """The Maven coordinates of Spark's Kafka source for the installed pyspark.
 
-    Always the first release of its minor version (4.0.0 for 4.0.5): it works with all of them and is on every mirror.
+    Always the first release of its minor version (4.0.0 for 4.0.5): it works with all of them and is on every mirror. Raises
+    LocalServiceError without pyspark, or with one that is not tested.
     """
-    major, minor, *_ = _pyspark_version().split(".")
-    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{major}.{minor}.0"
+    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{_tested_spark()}.0"
 
 
 def spark_kafka_jars(progress: Callable[[str], None] = announce) -> list[Path]:
@@ -52,8 +55,7 @@ def spark_kafka_jars(progress: Callable[[str], None] = announce) -> list[Path]:
 
 def delta_package() -> str:
     """The Maven coordinates of Delta for the installed pyspark; 4.0.1 is the one that goes with Spark 4.0."""
-    major, minor, *_ = _pyspark_version().split(".")
-    return f"io.delta:delta-spark_2.13:{'4.0.1' if (major, minor) == ('4', '0') else f'{major}.{minor}.0'}"
+    return f"io.delta:delta-spark_2.13:{_tested_spark()}.1"
 
 
 def spark_kafka_and_delta_jars(progress: Callable[[str], None] = announce) -> list[Path]:
@@ -131,10 +133,7 @@ def _run_ivy(ivy_xml: str, folder: Path, *, ivy_folder: Path) -> None:
                 f"Ivy did not finish within {ATTEMPT_SECONDS} s; check the network and try again."
             ) from error
     if ran.returncode or not any(folder.glob("*.jar")):
-        raise LocalServiceError(
-            f"Jars could not be fetched from Maven Central (java: {java.executable}); check the network, proxy and "
-            f"certificate settings of this machine and try again. Ivy says:\n{_reasons(ran.stdout)}"
-        )
+        raise LocalServiceError(f"{_cause(ran.stdout, java.executable)} Ivy says:\n{_reasons(ran.stdout)}")
 
 
 def ivy_file(coordinates: Sequence[str], without: Collection[str]) -> str:
@@ -150,6 +149,20 @@ def ivy_file(coordinates: Sequence[str], without: Collection[str]) -> str:
     )
 
 
+def _cause(output: str, java: Path) -> str:
+    """What Ivy failed at: a server that gave no answer, or one that answered that it has no such jar."""
+    absent = re.findall(r"^\s*:: (\S+): not found$", output, re.MULTILINE)
+    if absent and not re.search(NO_ANSWER, output, re.IGNORECASE):
+        return (
+            f"{', '.join(dict.fromkeys(absent))} does not exist in Maven Central or its mirror here, which did answer: "
+            "check the version of pyspark (pip show pyspark) and install a tested one: pip install 'kafka-s3[spark]'."
+        )
+    return (
+        f"Jars could not be fetched from Maven Central (java: {java}); check the network, proxy and "
+        "certificate settings of this machine and try again."
+    )
+
+
 def _reasons(output: str) -> str:
     """What a user needs of Ivy's output: its errors or, where it names none, its last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
@@ -157,11 +170,19 @@ def _reasons(output: str) -> str:
     return "\n".join(f"  {line}" for line in dict.fromkeys((errors or lines)[-SHOWN_LINES:]))
 
 
-def _pyspark_version() -> str:
+def _tested_spark() -> str:
+    """The minor version of the installed pyspark: `4.0` of 4.0.5."""
     try:
-        return version("pyspark")
+        installed = version("pyspark")
     except PackageNotFoundError as error:
         raise LocalServiceError("pyspark is not installed: pip install 'kafka-s3[spark]'") from error
+    minor = ".".join(installed.split(".")[:2])
+    if minor not in TESTED_SPARK:
+        raise LocalServiceError(
+            f"pyspark {installed} is installed, with which kafka-s3 is not tested; tested is Spark {' and '.join(TESTED_SPARK)}: "
+            "pip install 'kafka-s3[spark]'"
+        )
+    return minor
 
 
 def _pyspark_jars() -> Path:

@@ -50,7 +50,7 @@ SETTINGS = {
 
 class EmbeddedKafka:
     """A Kafka 4.1 broker on this machine; a context manager. Its data is gone when it stops. `settings` are the broker's own, beyond ours;
-    `listeners` among them are further ones, beside the plain one.
+    `listeners` among them are further ones, beside the plain one; `advertised.listeners` say how clients reach those through a proxy.
 
     Raises LocalServiceError where Java or the jars cannot be had or the broker does not start; the text then holds the end of its log.
     """
@@ -132,13 +132,15 @@ class EmbeddedKafka:
 
     def _new_folder(self) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="kafka-s3-broker-"))
-        clients = ",".join(filter(None, [f"PLAINTEXT://{self.bootstrap_servers}", self._settings.get("listeners")]))
+        plain, further = f"PLAINTEXT://{self.bootstrap_servers}", self._settings.get("listeners")
+        clients = ",".join(filter(None, [plain, further]))
+        advertised = ",".join(filter(None, [plain, self._settings.get("advertised.listeners", further)]))
         settings = (
             SETTINGS
             | self._settings
             | {
                 "listeners": f"{clients},CONTROLLER://{HOST}:{self._controller_port}",
-                "advertised.listeners": clients,
+                "advertised.listeners": advertised,
                 "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
                 "log.dirs": str(folder / "data"),
             }

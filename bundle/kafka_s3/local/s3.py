@@ -39,11 +39,15 @@ class EmbeddedS3:
     """An S3 server on this machine; a context manager. Its objects are gone when it stops.
 
     The credentials are made up and the same every time. Raises LocalServiceError where the server cannot be had or does not start.
+    versitygw notes every request in `access_log`, a line each, where one is named.
     """
 
-    def __init__(self, port: int | None = None, *, engine: Engine = Engine.MOTO) -> None:
+    def __init__(
+        self, port: int | None = None, *, engine: Engine = Engine.MOTO, access_log: Path | None = None
+    ) -> None:
         self.port = port or free_ports(1)[0]
         self.engine = engine
+        self._access_log = access_log
         self._folder: Path | None = None
         self._process: ServerProcess | None = None
 
@@ -73,7 +77,7 @@ class EmbeddedS3:
         """Starts the server and returns once it listens; does nothing where it runs."""
         if self._process is None:
             require_free(self.port)
-            command = _command(self.engine)
+            command = _command(self.engine, self._access_log)
             self._folder = Path(tempfile.mkdtemp(prefix="kafka-s3-objects-"))
             (self._folder / "objects").mkdir()
             self._process = ServerProcess(
@@ -155,9 +159,10 @@ def _go_install(folder: Path) -> None:
         raise LocalServiceError(f"`go install {VERSITYGW}` failed:\n{ran.stderr[-2000:]}")
 
 
-def _command(engine: Engine) -> list[str]:
+def _command(engine: Engine, access_log: Path | None) -> list[str]:
     if engine is Engine.VERSITYGW:
-        return [str(versitygw()), "--quiet", "--port", f"{HOST}:{{port}}", "posix", "{folder}"]
+        noted = [] if access_log is None else ["--access-log", str(access_log)]
+        return [str(versitygw()), "--quiet", *noted, "--port", f"{HOST}:{{port}}", "posix", "{folder}"]
     return [sys.executable, "-m", "moto.server", "-H", HOST, "-p", "{port}"]
 
 

@@ -8,6 +8,7 @@
     ├── SourceError            the operator of Kafka
     │   ├── OffsetsLost        records that must be read are no longer in Kafka
     │   ├── TopicRecreated     a topic was deleted and created again under its name
+    │   ├── EngineDied         a process of Spark died at its work; nothing of the batch was committed
     │   ├── UnreadableRecord   a client of Kafka has no form for a record; another attempt meets it again
     │   └── KafkaUnavailable   the brokers did not answer; worth another try
     ├── RegistryError          the operator of the schema registry: refused, not worth another try
@@ -16,6 +17,7 @@
     ├── StorageError           the operator of the bucket: refused, not worth another try
     │   ├── StorageUnavailable throttled, timed out, unreachable; worth another try
     │   ├── ObjectMissing      no object of that key
+    │   ├── ObjectArchived     the object lies in an archive, and has to be restored before it can be read
     │   ├── UploadMissing      no multipart upload of that id: completed, aborted or expired
     │   └── PreconditionFailed a conditional put found an object already there
     ├── LocalDiskError         whoever runs Spark: a worker's temporary folder takes no more
@@ -79,6 +81,10 @@ class TopicRecreated(SourceError):
     """A topic was deleted and created again; its offsets mean other records now."""
 
 
+class EngineDied(SourceError):
+    """A process of Spark died at its work; nothing of the batch was committed."""
+
+
 class UnreadableRecord(SourceError):
     """A client of Kafka has no form for a record, or the record is damaged: no outage, and another attempt meets it again."""
 
@@ -109,6 +115,10 @@ class StorageUnavailable(StorageError):
 
 class ObjectMissing(StorageError):
     """No object of that key."""
+
+
+class ObjectArchived(StorageError):
+    """The object lies in an archive (a storage class such as GLACIER): its name, size and ETag are known, its bytes are not."""
 
 
 class UploadMissing(StorageError):

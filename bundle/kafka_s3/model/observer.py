@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from kafka_s3.model.files import DataFile, Totals
@@ -11,7 +12,10 @@ from kafka_s3.model.offsets import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A sink that begins to work: its place in the log, what it did so far, and the records that wait for it."""
+    """A sink that begins to work: its place in the log, what it did so far, and the records that wait for it.
+
+    `lag` is behind the heads at `looked_ms`; `standing` says what is the matter with topics and topic-partitions as long as it lasts.
+    """
 
     sink: str
     epoch: int
@@ -19,6 +23,9 @@ class Start:
     totals: Totals
     partitions: int
     backlog: int
+    lag: Mapping[TopicPartition, int] = field(default_factory=dict)
+    looked_ms: int | None = None
+    standing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ class RegistryOptions:
     the token to Confluent Cloud. `ca` and `client_certificate` are a path or PEM text; so is `client_key`, needed where the certificate's
     file does not hold the key. A request is repeated `retries` times, after a random share of `backoff_ms`, doubled per failure.
     `cache_size` bounds each of the client's caches. What the registry does not know is asked again after `negative_ttl_s`, a subject's
-    latest version after `latest_ttl_s`.
+    latest version after `latest_ttl_s`. With `token_url`, `basic_auth` is a client's id and secret, for which that address gives tokens
+    of this `scope` (Apicurio only).
 
     Raises ValueError where there is no URL, one is not http or https, or names a cloud's metadata service, where both kinds of credentials
     are given, and where the URLs hold different ones: each is sent to every URL.
@@ -35,6 +36,8 @@ class RegistryOptions:
     client_certificate: str | None = field(default=None, repr=False)
     client_key: Secret | None = None
     client_key_password: Secret | None = None
+    token_url: str | None = None
+    scope: str = ""
     timeout_s: float = 30.0
     retries: int = 3
     backoff_ms: int = 500
@@ -47,6 +50,8 @@ class RegistryOptions:
             raise ValueError("No URL of a schema registry is given: set schema.registry.url.")
         parts = [_without_credentials(url) for url in self.urls]
         object.__setattr__(self, "urls", tuple(url for url, _ in parts))
+        if self.token_url:
+            _without_credentials(self.token_url)
         if self.basic_auth is None and self.bearer_token is None:
             if len({found for _, found in parts if found}) > 1:
                 raise ValueError(
@@ -68,7 +73,9 @@ class RegistryOptions:
         """The URLs to which credentials would go without encryption, over a network."""
         if self.basic_auth is None and self.bearer_token is None:
             return ()
-        return tuple(url for url in self.urls if url.startswith("http:") and not _is_loopback(url))
+        return tuple(
+            url for url in (self.token_url, *self.urls) if url and url.startswith("http:") and not _is_loopback(url)
+        )
 
     def masked(self, text: str) -> str:
         """The text without any of the secrets, for whatever comes back from the network."""

@@ -9,34 +9,21 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.model.files import Role
 from kafka_s3.records.values import Longs
+from kafka_s3.registry.framing import FAILURES, MALFORMED, Bytes, Flags, Framing, Words, bytes_at, schema_ids
 
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Flags: TypeAlias = npt.NDArray[np.bool_]
-Words: TypeAlias = npt.NDArray[np.uint64]
-
-ID_PREFIX: Final = 5
-GUID_PREFIX: Final = 17
 MOST_INDEXES: Final = 64
 """No message is nested deeper: protoc itself stops at 32."""
 LARGEST_INDEX: Final = 2**31 - 1
-UNKNOWN_MAGIC: Final = "Unknown magic byte!"
-FAILURES: Final = (
-    "",
-    "Empty bytes: there is no magic byte.",
-    UNKNOWN_MAGIC,
-    "The bytes end within the schema id.",
-    "The list of Protobuf message indexes after the schema id is malformed.",
-)
-EMPTY, MAGIC, SHORT, MALFORMED = 1, 2, 3, 4
+ID_PREFIX: Final = 5
+"""Bytes before a payload of Confluent's: 0 and an id."""
 
 
 class MessageIndexes(Enum):
@@ -82,6 +69,8 @@ class Framed:
     @property
     def distinct(self) -> list[tuple[SchemaName, Longs, Longs]]:
         """Name, rows and starts of all records of one schema, schemas in order of their first record."""
+        if len(self.names) == 1 and len(self.codes):
+            return [(self.names[0], self.rows, self.starts)]
         order = np.argsort(self.codes, kind="stable")
         return self._pick(np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1))
 
@@ -89,16 +78,27 @@ class Framed:
         return [(self.names[self.codes[part[0]]], self.rows[part], self.starts[part]) for part in parts if len(part)]
 
 
-def framed(values: pa.Array, *, headers: pa.Array | Sequence[bytes | None] | None, indexes: MessageIndexes) -> Framed:
+def framed(
+    values: pa.Array,
+    *,
+    headers: pa.Array | Sequence[bytes | None] | None,
+    indexes: MessageIndexes,
+    framing: Framing = Framing.CONFLUENT,
+) -> Framed:
     """The schemas that the records of a binary array name. Bad bytes never raise: they are among the failures.
 
+    Records of AWS Glue are not compressed any more (`registry.compression`).
     `headers` holds each record's schema id header (see `schema_id_headers`), None where it has none; a header goes before the bytes.
     """
     values = _binary(values)
-    prefixes = _prefixes(values, indexes)
+    plain = headers is None and indexes is MessageIndexes.ABSENT and framing is Framing.CONFLUENT
+    if plain and (name := _only_name(values)) is not None:
+        count, none = len(values), np.zeros(0, np.int64)
+        return Framed([name], np.zeros(count, np.int64), np.arange(count), np.full(count, ID_PREFIX), [], none)
+    prefixes = _prefixes(values, indexes, framing)
     if headers is not None:
         given = _binary(headers if isinstance(headers, pa.Array) else pa.array(headers, pa.binary()))
-        prefixes = _preferred(_prefixes(given, indexes), prefixes, chosen=_valid(given))
+        prefixes = _preferred(_prefixes(given, indexes, framing), prefixes, chosen=_valid(given))
     valid = _valid(values)
     rows = np.flatnonzero(valid & (prefixes.errors == 0))
     failed = np.flatnonzero(valid & (prefixes.errors != 0))
@@ -111,6 +111,16 @@ def framed(values: pa.Array, *, headers: pa.Array | Sequence[bytes | None] | Non
         failures=[(int(row), FAILURES[prefixes.errors[row]]) for row in failed],
         nulls=np.flatnonzero(~valid),
     )
+
+
+def _only_name(values: pa.Array) -> SchemaName | None:
+    """The id that all records name, which is the usual case; None where not all do."""
+    data, starts, stops = _layout(values)
+    if not len(values) or values.null_count or (stops - starts).min() < ID_PREFIX or data[starts[0]]:
+        return None
+    if any((data[starts + place] != data[starts[0] + place]).any() for place in range(ID_PREFIX)):
+        return None
+    return SchemaName(id=int.from_bytes(data[starts[0] + 1 : starts[0] + ID_PREFIX].tobytes(), "big", signed=True))
 
 
 def schema_id_headers(headers: pa.Array, role: Role) -> pa.Array | None:
@@ -139,10 +149,10 @@ def payloads(values: pa.Array, rows: Longs, starts: Longs) -> pa.Array:
 
 def _without_prefix(values: pa.Array, starts: Longs) -> pa.Array:
     """Nearly always all prefixes are of one length, which Arrow cuts off at once."""
-    lengths = np.unique(starts)
-    if len(lengths) <= 1:
+    if not len(starts) or (starts == starts[0]).all():
         # pc.binary_slice without an end fails or takes 20 times as long
-        return pc.binary_replace_slice(values, 0, int(lengths[0]), b"") if lengths.any() else values
+        return pc.binary_replace_slice(values, 0, int(starts[0]), b"") if starts.any() else values
+    lengths = np.unique(starts)
     parts = [np.flatnonzero(starts == length) for length in lengths]
     cut = [_without_prefix(values.take(pa.array(part)), starts[part]) for part in parts]
     return pa.concat_arrays(cut).take(pa.array(np.argsort(np.concatenate(parts))))
@@ -165,24 +175,17 @@ class _Prefixes:
         )
 
 
-def _prefixes(array: pa.Array, follow: MessageIndexes) -> _Prefixes:
+def _prefixes(array: pa.Array, follow: MessageIndexes, framing: Framing) -> _Prefixes:
     data, starts, stops = _layout(array)
-    lengths, magic = stops - starts, _bytes_at(data, starts)
-    guids = magic == 1
-    ends = np.where(guids, GUID_PREFIX, ID_PREFIX)
-    errors = np.select([lengths == 0, magic > 1, lengths < ends], [EMPTY, MAGIC, SHORT], 0).astype(np.int64)
-    with_id, with_guid = np.flatnonzero((errors == 0) & ~guids), np.flatnonzero((errors == 0) & guids)
-    high, low = np.zeros(len(starts), np.uint64), np.zeros(len(starts), np.uint64)
-    low[with_id] = _number(data, starts[with_id] + 1, 4)
-    high[with_guid] = _number(data, starts[with_guid] + 1, 8)
-    low[with_guid] = _number(data, starts[with_guid] + 9, 8)
+    ids = schema_ids(framing, data, starts, stops - starts)
+    ends, errors = ids.ends, ids.errors
     indexes = np.full((len(starts), 1), -1, np.int64)
     if follow is MessageIndexes.FOLLOW:
         rows = np.flatnonzero(errors == 0)
         lists, after, good = _index_lists(data, starts[rows] + ends[rows], stops[rows])
         indexes = np.full((len(starts), lists.shape[1]), -1, np.int64)
         indexes[rows], ends[rows], errors[rows] = lists, after - starts[rows], np.where(good, 0, MALFORMED)
-    return _Prefixes(guids, high, low, indexes, ends, errors)
+    return _Prefixes(ids.guids, ids.high, ids.low, indexes, ends, errors)
 
 
 def _preferred(header: _Prefixes, value: _Prefixes, *, chosen: Flags) -> _Prefixes:
@@ -224,7 +227,7 @@ def _varints(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]
         going &= at < stops
         if not going.any():
             break
-        byte = _bytes_at(data, at).astype(np.int64)
+        byte = bytes_at(data, at).astype(np.int64)
         raw[going] |= (byte[going] & 0x7F) << shift
         at[going] += 1
         complete |= going & (byte < 0x80)
@@ -256,7 +259,7 @@ def _name(guid: bool, high: int, low: int, padded: tuple[int, ...], *, follow: M
     indexes = tuple(index for index in padded if index >= 0) if follow is MessageIndexes.FOLLOW else None
     if guid:
         return SchemaName(guid=str(uuid.UUID(int=high << 64 | low)), indexes=indexes)
-    return SchemaName(id=low - 2**32 if low >= 2**31 else low, indexes=indexes)
+    return SchemaName(id=low - 2**64 if low >= 2**63 else low, indexes=indexes)
 
 
 def _binary(array: pa.Array) -> pa.Array:
@@ -277,16 +280,3 @@ def _layout(array: pa.Array) -> tuple[Bytes, Longs, Longs]:
     bounds = np.frombuffer(offsets, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
     content = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
     return content, bounds[:-1], bounds[1:]
-
-
-def _bytes_at(data: Bytes, at: Longs) -> Bytes:
-    """The bytes at these places; beyond the end any byte, which callers do not look at."""
-    return data[np.minimum(at, len(data) - 1)]
-
-
-def _number(data: Bytes, at: Longs, size: int) -> Words:
-    """Big-endian numbers of `size` bytes at these places."""
-    number = np.zeros(len(at), np.uint64)
-    for place in range(size):
-        number = number << np.uint64(8) | _bytes_at(data, at + place)
-    return number

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from pyspark.errors import PySparkException, PythonException
 
+from kafka_s3.kafka.failures import lost, unanswered
 from kafka_s3.model import errors
-from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SinkError, SourceError, UnreadableRecord
+from kafka_s3.model.errors import EngineDied, SinkError, SourceError, UnreadableRecord
 
 try:  # without Spark Connect a job that fails in its tasks is an error of the bridge to Java; a Connect client need not have the bridge
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -27,8 +28,9 @@ SHOWN = 400
 
 
 def failure_text(error: SinkError, where: object) -> str:
-    """An error as a row of the report's form."""
-    return json.dumps({"raised": type(error).__name__, "text": f"{where}: {error}"})
+    """An error as a row of the report's form; its text names the place where it does not already."""
+    text = str(error)
+    return json.dumps({"raised": type(error).__name__, "text": text if str(where) in text else f"{where}: {text}"})
 
 
 def raise_failure(text: str) -> None:
@@ -55,8 +57,8 @@ def source_error(error: Exception) -> SourceError | None:
         )
     reason = _line(text, KAFKA)
     if any(mark in text for mark in LOST):
-        return OffsetsLost(f"Kafka lost records while they were read: {reason} The next start says which.")
-    return KafkaUnavailable(f"Spark could not read from Kafka: {reason}")
+        return lost(reason)
+    return unanswered(f"Spark could not read from Kafka: {reason}")
 
 
 def death(error: Exception) -> SourceError | None:
@@ -64,7 +66,7 @@ def death(error: Exception) -> SourceError | None:
     text = str(error)
     if not any(mark in text for mark in DIED):
         return None
-    return SourceError(
+    return EngineDied(
         f"A process of Spark died at its work: {_line(text, DIED)} Nothing of this batch was committed, and the next start reads it "
         "again. Most often the memory is short: give the executors more, or lower tasks.max."
     )

@@ -63,7 +63,17 @@ def local_session(*, name: str, cores: str = "*") -> SparkSession:
         builder = builder.config(key, value)
     jars = ",".join(str(path) for path in spark_kafka_jars())
     session: SparkSession = builder.config("spark.jars", jars).getOrCreate()
+    _leave_the_stop_to_python(session)
     return session
+
+
+def _leave_the_stop_to_python(session: SparkSession) -> None:
+    """Lets the JVM ignore SIGTERM: `timeout` and systemd send it to every process of a service, and the sink still has to commit.
+
+    The JVM ends with the session, and when this process is gone, for then its standard input ends.
+    """
+    signals = session._jvm.sun.misc  # type: ignore[union-attr]
+    signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
 
 
 def java_options(environment: Mapping[str, str]) -> str:

@@ -22,8 +22,6 @@ EXPECT_FROM_BYTES = 1 << 20
 """A request asks first (`Expect: 100-continue`) from this size on, as the AWS SDK does: below, the body costs less than the wait."""
 
 SSE = "x-amz-server-side-encryption"
-CONNECT_TIMEOUT_S = 10
-READ_TIMEOUT_S = 60
 
 
 def session_for(options: StoreOptions) -> Any:
@@ -44,7 +42,7 @@ def http_session(options: StoreOptions, session: Any, url: str) -> URLLib3Sessio
     settings: dict[str, Any] = {
         "verify": session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE") or True,
         "proxies": get_environ_proxies(url) if chosen is None else chosen,
-        "timeout": (CONNECT_TIMEOUT_S, READ_TIMEOUT_S),
+        "timeout": (options.connect_timeout_s, options.read_timeout_s),
         "max_pool_connections": options.max_connections,
         "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)],
     }
@@ -54,8 +52,8 @@ def http_session(options: StoreOptions, session: Any, url: str) -> URLLib3Sessio
 def plain_config(options: StoreOptions) -> Config:
     """Timeouts, proxies and user agent, for requests to any AWS service."""
     return Config(
-        connect_timeout=CONNECT_TIMEOUT_S,
-        read_timeout=READ_TIMEOUT_S,
+        connect_timeout=options.connect_timeout_s,
+        read_timeout=options.read_timeout_s,
         proxies=proxies(options.proxy),
         user_agent_extra=f"kafka-s3/{__version__}",
     )

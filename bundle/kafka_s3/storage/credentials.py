@@ -12,7 +12,7 @@ from typing import Any
 
 import botocore.session
 from botocore.config import Config
-from botocore.credentials import CredentialResolver, DeferredRefreshableCredentials
+from botocore.credentials import CredentialProvider, CredentialResolver, DeferredRefreshableCredentials
 from botocore.credentials import Credentials as BotoCredentials
 
 from kafka_s3.model.errors import Problem
@@ -40,7 +40,7 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AssumedRole:
-    """The role to assume; `region` is that of STS (empty: the bucket's)."""
+    """The role to assume; `region` is that of STS (empty: the session's), an empty `external_id` is not sent."""
 
     arn: str
     session_name: str
@@ -50,13 +50,17 @@ class AssumedRole:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """A provider with what it needs: keys for `static`, a role (and perhaps base keys) for `assume_role`, the name of a credential."""
+    """A provider with what it needs: keys for `static`, a role (and perhaps base keys) for `assume_role`, the name of a credential.
+
+    `profile` names one of AWS's shared files, where it is not that of the environment.
+    """
 
     provider: Provider = Provider.DEFAULT
     access_key_id: str = ""
     secret_access_key: Secret | None = None
     role: AssumedRole | None = None
     service_credential: str = ""
+    profile: str = ""
 
     def secrets(self) -> tuple[str, ...]:
         """The texts that must not show in errors or logs."""
@@ -127,7 +131,7 @@ def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
 
     No request is sent before credentials are needed.
     """
-    inner = botocore.session.Session()
+    inner = botocore.session.Session(profile=credentials.profile or None)
     inner.set_config_variable("region", region)
     if credentials.role:
         renew = _renewal(credentials, credentials.role, region=region, config=config)
@@ -152,6 +156,25 @@ class _Held:
     METHOD = "kafka-s3"
 
 
+class Signing(CredentialProvider):
+    """Credentials in the form in which libraries that sign for other services of AWS ask botocore for them."""
+
+    METHOD = "kafka-s3"
+
+    def __init__(self, credentials: Credentials, *, region: str) -> None:
+        super().__init__()
+        self._session = session_of(credentials, region=region, config=Config())
+
+    def load(self) -> Any:
+        """The credentials by botocore's own type, None where there are none. Raises botocore's errors."""
+        return self._session.get_credentials()
+
+
+def default_region() -> str:
+    """The region of the environment or of AWS's shared files, blank where there is none."""
+    return botocore.session.Session().get_config_variable("region") or ""
+
+
 def _only(session: Any, *providers: Any) -> None:
     session.register_component("credential_provider", CredentialResolver(list(providers)))
 
@@ -160,13 +183,12 @@ def _renewal(
     credentials: Credentials, role: AssumedRole, *, region: str, config: Config
 ) -> Callable[[], dict[str, str]]:
     base = Credentials(access_key_id=credentials.access_key_id, secret_access_key=credentials.secret_access_key)
+    external = {"ExternalId": role.external_id.reveal()} if role.external_id.reveal() else {}
 
     def renew() -> dict[str, str]:
         sts = session_of(base, region=role.region or region, config=config).create_client("sts", config=config)
         try:
-            answer = sts.assume_role(
-                RoleArn=role.arn, RoleSessionName=role.session_name, ExternalId=role.external_id.reveal()
-            )["Credentials"]
+            answer = sts.assume_role(RoleArn=role.arn, RoleSessionName=role.session_name, **external)["Credentials"]
         finally:
             sts.close()
         return {

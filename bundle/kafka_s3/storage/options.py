@@ -69,7 +69,7 @@ class StoreOptions:
     """All that S3Store needs. The defaults are the connector's (SEMANTICS A1.3); its text form shows no secret.
 
     `part_retries` counts all attempts of one request, the first included; `retry_backoff_ms` is the first wait's upper bound;
-    `max_connections` bounds the connections of one process.
+    `max_connections` bounds the connections of one process; the timeouts are those of one attempt.
     """
 
     bucket: str
@@ -86,6 +86,8 @@ class StoreOptions:
     send_digest: bool = False
     expect_continue: bool = True
     max_connections: int = 50
+    connect_timeout_s: float = 10
+    read_timeout_s: float = 60
 
 
 def store_options(settings: StoreSettings) -> StoreOptions:

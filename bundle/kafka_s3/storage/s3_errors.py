@@ -10,7 +10,14 @@ from urllib.parse import quote
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
+from kafka_s3.model.errors import (
+    ObjectArchived,
+    ObjectMissing,
+    PreconditionFailed,
+    StorageError,
+    StorageUnavailable,
+    UploadMissing,
+)
 
 FAILURES: tuple[type[Exception], ...] = (boto.BotoCoreError, boto.ClientError, ResponseParserError)
 """What a request to S3 may raise."""
@@ -76,6 +83,7 @@ _ADVICE = {
     "SignatureDoesNotMatch": "Check aws.secret.access.key (blanks, a cut end), and that no proxy rewrites requests.",
     "RequestTimeTooSkewed": "Set the clock of this machine: it is more than 15 minutes off.",
     "AccessControlListNotSupported": "The bucket has ACLs switched off: leave s3.acl.canned empty.",
+    "InvalidObjectState": "It lies in an archive (a lifecycle rule moved it): restore it with S3's RestoreObject before it is read.",
     "EntityTooSmall": "Every part but the last needs 5 MiB: check s3.part.size.",
     "InvalidPart": "S3 does not hold the parts as they were sent; the file has to be written again.",
     "KMS.NotFoundException": "Check s3.sse.kms.key.id, and that the key is in the bucket's region.",
@@ -96,6 +104,7 @@ _ELSEWHERE = frozenset(
 _MISSING: dict[str, type[StorageError]] = {
     "NoSuchKey": ObjectMissing,
     "404": ObjectMissing,
+    "InvalidObjectState": ObjectArchived,
     "NoSuchUpload": UploadMissing,
     "InvalidPart": UploadMissing,  # another driver sent other parts into it
     "PreconditionFailed": PreconditionFailed,

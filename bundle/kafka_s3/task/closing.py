@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from kafka_s3.formats.format import SidecarObject
-from kafka_s3.model.files import DataFile, Reason
+from kafka_s3.model.files import DataFile, Reason, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.task.open_files import OpenFiles, Output
-from kafka_s3.task.uploads import upload_whole
+from kafka_s3.task.uploads import FileUpload, upload_whole
 
 
 @dataclass(slots=True)
@@ -30,13 +30,20 @@ def closed(open_files: OpenFiles, topic_partition: TopicPartition, output: Outpu
     found, objects = Closed(), open_files.objects()
     for _, target in objects:
         target.finish()
-    with ThreadPoolExecutor(max_workers=max(min(output.threads, len(objects)), 1)) as pool:
-        uploads = list(pool.map(lambda pair: pair[1].upload.finish(), objects))
+    uploads = _finished([target.upload for _, target in objects], output.threads)
     for (file, target), upload in zip(objects, uploads, strict=True):
         data = file.data_file(topic_partition, target, upload, reason=reason)
         found.columns |= dict.fromkeys(filter(None, [target.columns()]))
         found.files += [data, *(_beside(data, extra, output) for extra in target.sidecar_objects(file.first_offset))]
     return found
+
+
+def _finished(uploads: list[FileUpload], threads: int) -> list[Upload]:
+    """Sends what is left of each. One alone needs no other thread, which costs as much as its request."""
+    if len(uploads) <= 1:
+        return [upload.finish() for upload in uploads]
+    with ThreadPoolExecutor(max_workers=min(threads, len(uploads))) as pool:
+        return list(pool.map(FileUpload.finish, uploads))
 
 
 def _beside(data: DataFile, extra: SidecarObject, output: Output) -> DataFile:

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from kafka_s3.formats.format import CannotPause, Encoder, Fitting, Format, Keyed, Paused, Pausing
+from kafka_s3.model.deflate import Bytes
 from kafka_s3.records.arrow_stream import stream_of, table_of
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.runs import Sidecar
@@ -68,7 +69,7 @@ class FileEncoder(Protocol):
         """Encodes what is pending."""
         ...
 
-    def take(self) -> bytes:
+    def take(self) -> Bytes:
         """The encoded bytes since the last take."""
         ...
 
@@ -131,7 +132,7 @@ class OneSchema:
         """Encodes what is pending."""
         self.inner.compact()
 
-    def take(self) -> bytes:
+    def take(self) -> Bytes:
         """The encoded bytes since the last take."""
         return self.inner.take()
 
@@ -207,7 +208,7 @@ class Unifying:
         """Settles the schema and encodes what was held back."""
         self._chosen().compact()
 
-    def take(self) -> bytes:
+    def take(self) -> Bytes:
         """The encoded bytes since the last take."""
         return self._inner.take() if self._inner is not None else b""
 

@@ -36,7 +36,7 @@ def fitted_runs(part: Interleaved, start: int, stop: int, *, open_files: OpenFil
         for run, own in runs:
             run, bad = _fitted(run, open_files.files.get(name), rules, others=len(runs) - 1)
             found.bad += [(int(own[row]), text) for row, text in bad]
-            parts.append((run, np.delete(own, [row for row, _ in bad])))
+            parts.append((run, np.delete(own, [row for row, _ in bad]) if bad else own))
         found.runs += [(name, run) for run in joined(parts)]
     found.bad.sort()
     return found

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.runs import Run, Sidecar
-from kafka_s3.records.values import Longs, Nulls, Objects, Plain, StructColumns, Values
+from kafka_s3.records.values import JsonText, Longs, Nulls, Objects, Plain, StructColumns, Values
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.task.rotation import Codes
 
@@ -103,9 +103,21 @@ class Interleaved:
 
 def interleaved(parts: Sequence[Partitioned]) -> Interleaved:
     """The records of some runs, each in offset order, as one whole in offset order."""
+    if len(parts) == 1:
+        only, count = parts[0], len(parts[0].run)
+        return Interleaved(
+            (only.run,),
+            np.zeros(count, np.int32),
+            np.arange(count),
+            only.run.offsets,
+            only.codes,
+            only.names,
+            only.times,
+        )
     names = list(dict.fromkeys(name for part in parts for name in part.names))
+    number = {name: code for code, name in enumerate(names)}
     codes = [
-        np.array([names.index(name) for name in part.names], np.int32)[part.codes] if part.names else part.codes
+        np.array([number[name] for name in part.names], np.int32)[part.codes] if part.names else part.codes
         for part in parts
     ]
     offsets = np.concatenate([part.run.offsets for part in parts])
@@ -157,11 +169,25 @@ def _values(parts: list[Values], order: Longs, schema: ConnectSchema | None) -> 
         arrays = [part.array for part in parts if isinstance(part, Plain)]
         return Plain(pa.concat_arrays(arrays).take(pa.array(order))) if len({a.type for a in arrays}) == 1 else None
     if schema is None:
-        return None
+        return _texts(parts, order)
     tables = [part.table for part in parts if isinstance(part, StructColumns | AvroBodies) and part.table is not None]
-    if len(tables) == len(parts) and all(table.schema.equals(tables[0].schema) for table in tables):
+    if _alike(tables, len(parts)):
         return StructColumns(pa.concat_tables(tables).combine_chunks().take(pa.array(order)))
     return Objects([item for part in parts for item in part.objects()]).take(order)
+
+
+def _texts(parts: list[Values], order: Longs) -> Values | None:
+    """JSON text; None where some has columns that the others lack."""
+    texts = [part for part in parts if isinstance(part, JsonText)]
+    tables = [part.table for part in texts if part.table is not None]
+    if len(texts) < len(parts) or (tables and not _alike(tables, len(parts))):
+        return None
+    table = pa.concat_tables(tables).combine_chunks() if tables else None
+    return JsonText(pa.concat_arrays([part.texts for part in texts]), table).take(order)
+
+
+def _alike(tables: list[pa.Table], count: int) -> bool:
+    return len(tables) == count and all(table.schema.equals(tables[0].schema) for table in tables)
 
 
 def _cut(runs: list[Run], order: Longs) -> list[Run]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka_s3.formats.format import Columnar, Format, SidecarObject
+from kafka_s3.formats.format import Columnar, Format, Placed, SidecarObject
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.keys import ObjectNames
@@ -124,6 +124,8 @@ class OpenFile:
         """Adds records of this file's directory, whose values fit its schema."""
         for role, target in self.objects.items():
             if role is Role.VALUE:
+                if isinstance(target.encoder.inner, Placed):
+                    target.encoder.inner.place(run.offsets)
                 target.append(run.values, run.schema, keys=run.sidecars.get(Role.KEY))
             else:
                 target.append(run.sidecars[role].values, run.sidecars[role].schema)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from kafka_s3.formats.format import CannotPause
@@ -100,11 +100,14 @@ def state_uploads(key: str, store: ObjectStore) -> list[tuple[str, str]]:
         return []
 
 
-def drop_state(key: str, store: ObjectStore) -> None:
-    """Removes a state that nobody continues, and ends its uploads; no error where it is gone. Raises StorageError."""
+def drop_state(key: str, store: ObjectStore, spared: Collection[tuple[str, str]] = ()) -> None:
+    """Removes a state that nobody continues, and ends its uploads but for those (key, id) that are `spared`: another state may go on with
+    the same. No error where it is gone. Raises StorageError.
+    """
     try:
         for name, upload_id in state_uploads(key, store):
-            store.abort_upload(name, upload_id)
+            if (name, upload_id) not in spared:
+                store.abort_upload(name, upload_id)
     except ObjectMissing:
         return
     store.delete(key)

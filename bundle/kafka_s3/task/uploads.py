@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Final
 
 from kafka_s3.formats.format import Paused
+from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.spill import task_folder
 
+LARGE_PIECE: Final = 64 << 10
 REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
 
 
@@ -31,7 +33,8 @@ class FileUpload:
         self._store = store
         self._part_size = part_size
         self._folder = folder
-        self._waiting = bytearray()
+        self._waiting: list[Bytes] = []
+        self._waiting_bytes = 0
         self._spilled: Path | None = None
         self._spilled_bytes = 0
         self._id: str | None = None
@@ -44,7 +47,8 @@ class FileUpload:
         """Goes on with the upload of another task. Raises KeyError, TypeError where it is none."""
         upload = cls(store, paused["key"], part_size=part_size, folder=folder)
         upload._id, upload._etags, upload._sent = paused["id"], list(paused["parts"]), paused["sent"]
-        upload._waiting, upload._inherited = bytearray(paused["waiting"]), paused["id"] is not None
+        upload.add(paused["waiting"])
+        upload._inherited = paused["id"] is not None
         return upload
 
     def pause(self) -> Paused:
@@ -63,17 +67,28 @@ class FileUpload:
         """Whether another task began the upload, which may still be continued from its state."""
         return self._inherited
 
-    def add(self, data: bytes) -> None:
-        """Takes bytes; sends every part that is full."""
-        self._waiting += data
-        while self._spilled_bytes + len(self._waiting) >= self._part_size:
-            content = self._gathered()
-            self._send(content[: self._part_size])
-            self._waiting = bytearray(content[self._part_size :])
+    def add(self, data: Bytes) -> None:
+        """Takes bytes, which nobody changes any more; sends every part that is full."""
+        while self._spilled_bytes + self._waiting_bytes + len(data) >= self._part_size:
+            room = self._part_size - self._spilled_bytes - self._waiting_bytes
+            self._keep(memoryview(data)[:room])
+            self._send(self._gathered())
+            data = bytes(memoryview(data)[room:])  # a view would hold all of it
+        self._keep(data)
+
+    def _keep(self, data: Bytes) -> None:
+        """Large pieces wait as they are, small ones are put behind each other."""
+        self._waiting_bytes += len(data)
+        if len(data) >= LARGE_PIECE:
+            self._waiting.append(data)
+        elif self._waiting and isinstance(self._waiting[-1], bytearray):
+            self._waiting[-1] += data
+        elif len(data):
+            self._waiting.append(bytearray(data))
 
     def in_memory(self) -> int:
         """Bytes that wait in memory."""
-        return len(self._waiting)
+        return self._waiting_bytes
 
     def spill(self) -> None:
         """Moves the waiting bytes to local disk. Raises LocalDiskError."""
@@ -82,10 +97,10 @@ class FileUpload:
         try:
             self._append_to_disk()
         except OSError as error:
-            what = f"{len(self._waiting)} bytes of {self.key} cannot be kept on local disk, in {self._folder.parent}"
+            what = f"{self._waiting_bytes} bytes of {self.key} cannot be kept on local disk, in {self._folder.parent}"
             raise LocalDiskError(f"{what}: {error.strerror}. {REMEDY}") from error
-        self._spilled_bytes += len(self._waiting)
-        self._waiting = bytearray()
+        self._spilled_bytes += self._waiting_bytes
+        self._waiting, self._waiting_bytes = [], 0
 
     def _append_to_disk(self) -> None:
         """Appends the waiting bytes. The file is not kept open: a task may have a thousand uploads."""
@@ -93,7 +108,7 @@ class FileUpload:
             with tempfile.NamedTemporaryFile(dir=self._folder, prefix="part-", delete=False) as file:
                 self._spilled = Path(file.name)
         with self._spilled.open("ab") as file:
-            file.write(self._waiting)
+            file.writelines(self._waiting)
 
     def finish(self) -> Upload:
         """Sends the last part, even an empty one, and gives the upload for the commit entry. Nothing is visible yet."""
@@ -109,12 +124,12 @@ class FileUpload:
             self._store.abort_upload(self.key, self._id)
 
     def _gathered(self) -> bytes:
-        content = bytes(self._waiting)
+        pieces = self._waiting
         if self._spilled is not None:
-            content = self._spilled.read_bytes() + content
+            pieces = [self._spilled.read_bytes(), *pieces]
             self._spilled.unlink()
-        self._waiting, self._spilled, self._spilled_bytes = bytearray(), None, 0
-        return content
+        self._waiting, self._waiting_bytes, self._spilled, self._spilled_bytes = [], 0, None, 0
+        return b"".join(pieces)
 
     def _send(self, data: bytes) -> None:
         if self._id is None:

@@ -40,8 +40,18 @@ class KeptFiles:
                 yield info.key
 
     def remove(self, *, older_than_ms: int, now_ms: int) -> int:
-        """Removes overtaken states and ends their uploads; says how many there were. Raises StorageError."""
+        """Removes overtaken states; says how many there were. Raises StorageError.
+
+        Their uploads are judged with all others: a successor may go on with them, or an entry hold them that is not published yet.
+        """
         keys = list(self.overtaken(older_than_ms=older_than_ms, now_ms=now_ms))
+        for key in keys:
+            self.store.delete(key)
+        return len(keys)
+
+    def remove_all(self) -> int:
+        """Removes every state of a sink that nobody runs, and ends their uploads; says how many there were. Raises StorageError."""
+        keys = [info.key for info in self.store.list(self.paths.open_states())]
         for key in keys:
             drop_state(key, self.store)
         return len(keys)

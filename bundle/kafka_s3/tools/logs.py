@@ -102,7 +102,7 @@ class LogObserver:
         logger.info("started", extra={"facts": facts})
 
     def round_done(self, done: Round) -> None:
-        """One line per round."""
+        """One line per round; states of open files are counted since the start."""
         facts = {
             "version": done.version,
             "read": done.read,
@@ -112,6 +112,8 @@ class LogObserver:
             "files": done.totals.files,
             "bytes": done.totals.bytes,
             "lag": sum(done.lag.values()),
+            "open_states": done.open_states,
+            "open_state_bytes": done.open_state_bytes,
             "seconds": round((done.ended_ms - done.started_ms) / 1000, 3),
         }
         logger.info("round", extra={"facts": facts})

@@ -17,6 +17,7 @@ from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
 from kafka_s3.commit.state import LogState
 from kafka_s3.config.settings import Settings
+from kafka_s3.control.heartbeat import read_heartbeat
 from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer
 from kafka_s3.driver.recovery import beyond_recovery, files_text
@@ -169,17 +170,28 @@ def moves_to(state: LogState, positions: Mapping[TopicPartition, int]) -> list[M
     return [move for move in moves if move.before is None or move.before.frontier != move.position]
 
 
-def check_idle(last: CommitEntry | None, *, now_ms: int, within_ms: int) -> None:
-    """Raises DriverAtWork where the last entry is younger than `within_ms` and not written by hand."""
-    if last is None or last.driver.endswith(BY_HAND):
+def check_idle(log: CommitLog, *, now_ms: int, within_ms: int) -> None:
+    """Raises DriverAtWork where one may be. The log must be loaded. Raises StorageError, LogDamaged."""
+    last, age_ms = log.last, written_ago(log, now_ms=now_ms, within_ms=within_ms)
+    if last is None or age_ms is None:
         return
-    age_ms = now_ms - int(datetime.fromisoformat(last.committed_at).timestamp() * 1000)
-    if age_ms < within_ms:
-        raise DriverAtWork(
-            f"Sink {last.sink}: driver {last.driver or 'unknown'} wrote entry {last.version} {max(age_ms, 0) // 1000} s ago and may be "
-            "running. Stop it first, then repeat with --force: that takes the log over, and a driver still at work is fenced and stops at "
-            "its next commit. (An idle driver writes nothing; a quiet log is no proof that none is running.)"
-        )
+    raise DriverAtWork(
+        f"Sink {last.sink}: driver {last.driver or 'unknown'} wrote entry {last.version} {age_ms // 1000} s ago and may be "
+        "running. Stop it first, then repeat with --force: that takes the log over, and a driver still at work is fenced and stops at "
+        "its next commit. (An idle driver writes nothing; a quiet log is no proof that none is running.)"
+    )
+
+
+def written_ago(log: CommitLog, *, now_ms: int, within_ms: int) -> int | None:
+    """How many ms ago a driver that may be at work wrote the log; None where none did within `within_ms`, or it said that it has ended."""
+    last = log.last
+    if last is None or last.driver.endswith(BY_HAND):
+        return None
+    age_ms = max(now_ms - int(datetime.fromisoformat(last.committed_at).timestamp() * 1000), 0)
+    if age_ms >= within_ms:
+        return None
+    heartbeat = read_heartbeat(log.store, log.paths)
+    return None if heartbeat is not None and heartbeat.is_over(last.epoch) else age_ms
 
 
 def write_positions(

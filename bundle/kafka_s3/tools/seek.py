@@ -1,9 +1,9 @@
 """Where is the record of an offset, and how is it read without the rest of its object? (SEMANTICS B6).
 
 1. The file: the one of the largest start offset that is not after the wanted one, over all days; the newest of several.
-2. Its index; there the block with `first <= wanted < first + num_records`.
+2. Its index; there the block whose offsets hold the wanted one.
 3. A range request for that block, and nothing but that block.
-4. Inflate, and drop the records before the wanted one. Offsets are counted from the block's `first_record_offset`.
+4. Inflate, and drop the records before the wanted one.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _files(store: RangedStore, prefix: str, topic_partition: TopicPartition) -> 
 def _located(store: RangedStore, files: Sequence[_File], *, topic_partition: TopicPartition, offset: int) -> Located:
     found = _found(store, files, offset)
     if found is None:
-        raise SeekError(_absence(files, topic_partition, offset=offset))
+        raise SeekError(_absence(store, files, topic_partition, offset=offset))
     return found
 
 
@@ -151,12 +151,15 @@ def _found(store: RangedStore, files: Sequence[_File], offset: int) -> Located |
     return None
 
 
-def _absence(files: Sequence[_File], topic_partition: TopicPartition, *, offset: int) -> str:
+def _absence(store: RangedStore, files: Sequence[_File], topic_partition: TopicPartition, *, offset: int) -> str:
     before = [file for file in files if file.start.offset <= offset]
     after = [file.start.offset for file in files if file.start.offset > offset]
     what = f"Offset {offset} of {topic_partition} lies"
     if not before:
         return f"{what} before the first file, which begins at {min(after)}."
+    index_key = index_key_of(before[-1].key)
+    if offset < parse_index(store.get(index_key), index_key).blocks[-1].until:
+        return f"{what} in a gap within {before[-1].key}: Kafka had no record of that offset when it was written."
     if not after:
         return f"{what} after the end of the last file, {before[-1].key}: it is not written yet."
     return f"{what} in a gap: {before[-1].key} ends before it, and the next file begins at {min(after)}."
@@ -213,8 +216,8 @@ def _records(
                 f"{_name(place)}: holds {len(found)} records in this format, but {block.num_records} by its index. Give the format "
                 "and delimiter that the sink writes; values that hold the delimiter themselves cannot be told apart."
             )
-        start = max(offset, block.first_record_offset)  # files may overlap: no record is given twice
-        yield from enumerate(found[start - block.first_record_offset :], start)
+        pairs = zip(block.offsets(), found, strict=True)
+        yield from ((at, record) for at, record in pairs if at >= offset)  # files may overlap: none is given twice
         offset = max(offset, block.until)
 
 

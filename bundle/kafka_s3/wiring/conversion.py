@@ -9,8 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, REGISTRY_CONVERTERS
-from kafka_s3.config.registry import registry_options
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, CONFLUENT_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.converters.converter import Converter
 from kafka_s3.converters.header_converters import header_reader
@@ -22,17 +21,19 @@ from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.converters.whole_records import RecordConverter, RecordDecoder
-from kafka_s3.formats.block_gzip.encoder import block_gzip_of
+from kafka_s3.formats.block_gzip.framing import block_gzip_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.registry.subjects import strategy_of
+from kafka_s3.registry.subjects import SubjectNameStrategy, strategy_of, subject
 from kafka_s3.schemas.avro_types import AvroOptions
-from kafka_s3.schemas.connect import read_schema
+from kafka_s3.schemas.compatibility import Compatibility
+from kafka_s3.schemas.connect import ConnectSchema, read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
 from kafka_s3.transforms.chain import Chain
 from kafka_s3.transforms.classes import chain_of, read_by_transforms
 from kafka_s3.transforms.whole_records import TransformedRecords
 from kafka_s3.wiring.partitioning import placed_by
+from kafka_s3.wiring.registries import COMPONENTS, framing_of, registry_of
 
 MakeConverter: TypeAlias = Callable[[str], Converter]
 SIDES = {Role.VALUE: "value.converter", Role.KEY: "key.converter"}
@@ -116,7 +117,23 @@ def _infers_tables(settings: Settings) -> bool:
 
 def names_schemas(settings: Settings) -> bool:
     """Whether a record's headers may name its schema (SEMANTICS A11)."""
-    return settings.text("value.converter") in REGISTRY_CONVERTERS
+    return settings.text("value.converter") in CONFLUENT_CONVERTERS
+
+
+def latest_value_schema(settings: Settings, topic: str) -> ConnectSchema | None:
+    """The schema of a topic's values by the newest version of its subject, None where the subject depends on the record,
+    or the registry has no subjects.
+
+    Raises UnknownSchema, RegistryUnavailable, RegistryError, SchemaError.
+    """
+    from kafka_s3.registry.client import RegistryClient
+
+    catalog, registry = _catalog(settings, Role.VALUE), registry_of(settings, SIDES[Role.VALUE])[0]
+    if catalog.strategy is not SubjectNameStrategy.TOPIC or not isinstance(registry, RegistryClient):
+        return None
+    version, registered = registry.latest(subject(catalog.strategy, topic, None, role=Role.VALUE))
+    first = (0,) if catalog.language is Language.PROTOBUF else ()
+    return catalog.make(registered, first, version).schema
 
 
 def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeConverter:
@@ -128,13 +145,21 @@ def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeC
             schema = read_schema(json.loads(given)) if given else None
             return lambda topic: JsonColumns(schema) if schema is not None else JsonTables()
         return lambda topic: JsonValues(fields)
-    return _converter(settings, Role.VALUE)
+    looked_at = frozenset(path[0] for path in fields)
+    return _converter(settings, Role.VALUE, looked_at if _writes_bodies_as_they_came(settings) else None)
 
 
-def _converter(settings: Settings, role: Role) -> MakeConverter:
+def _writes_bodies_as_they_came(settings: Settings) -> bool:
+    """Whether Avro goes into Avro, and nothing on the way looks at all fields."""
+    changed = settings.flag("record.metadata.enable") or settings.flag("schema.compatibility.unify")
+    projected = Compatibility.named(settings.text("schema.compatibility")) is not Compatibility.NONE
+    return settings.text("format.class") == "avro" and not (changed or projected or settings.names("transforms"))
+
+
+def _converter(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> MakeConverter:
     name = settings.text(SIDES[role])
     if name in REGISTRY_CONVERTERS:
-        catalog = _catalog(settings, role)
+        catalog = _catalog(settings, role, fields)
         return lambda topic: RegistryValues(catalog, topic, role)
     if name in NUMBERS:
         return lambda topic: Numbers(name)
@@ -148,24 +173,28 @@ def _converter(settings: Settings, role: Role) -> MakeConverter:
             return lambda topic: JsonEnvelope() if envelope else JsonValues()
 
 
-def _catalog(settings: Settings, role: Role) -> SchemaCatalog:
-    from kafka_s3.registry.client import RegistryClient
-
+def _catalog(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> SchemaCatalog:
     converter = SIDES[role]
-    language, make = _language(settings, converter)
+    language, make = _language(settings, converter, fields)
+    registry, _ = registry_of(settings, converter)
     return SchemaCatalog(
-        RegistryClient(registry_options(settings, converter)),
+        registry,
         language,
         strategy_of(settings.text(f"{converter}.{role}.subject.name.strategy")),
         make,
         settings.number(f"{converter}.schemas.cache.config"),
+        framing_of(settings, converter),
+        COMPONENTS.get(settings.text(converter), ""),
     )
 
 
-def _language(settings: Settings, converter: str) -> tuple[Language, MakeDecoder]:
-    """The schema language of a converter, and what decodes it. A language's packages are imported where it is used."""
+def _language(settings: Settings, converter: str, fields: frozenset[str] | None) -> tuple[Language, MakeDecoder]:
+    """The schema language of a converter, and what decodes it; where `fields` are given, Avro need decode no others.
+
+    A language's packages are imported where it is used.
+    """
     match settings.text(converter):
-        case "avro":
+        case "avro" | "glue_avro" | "apicurio_avro":
             from kafka_s3.converters.avro import AvroPayloads
 
             options = AvroOptions(
@@ -173,7 +202,9 @@ def _language(settings: Settings, converter: str) -> tuple[Language, MakeDecoder
                 meta_data=settings.flag(f"{converter}.connect.meta.data"),
                 scrub_invalid_names=settings.flag(f"{converter}.scrub.invalid.names"),
             )
-            return Language.AVRO, lambda schema, indexes, version: AvroPayloads(schema, options, version=version)
+            return Language.AVRO, lambda schema, indexes, version: AvroPayloads(
+                schema, options, version=version, fields=fields
+            )
         case "json_schema":
             return Language.JSON, partial(_json_schema, settings, converter)
         case _:

@@ -9,7 +9,8 @@ from kafka_s3.config.classes import FORMAT_GROUP
 from kafka_s3.config.settings import Settings
 from kafka_s3.delta.columns import written_columns
 from kafka_s3.formats.avro_container import avro_format
-from kafka_s3.formats.block_gzip.encoder import block_gzip_format, block_gzip_of
+from kafka_s3.formats.block_gzip.encoder import block_gzip_format
+from kafka_s3.formats.block_gzip.framing import block_gzip_of
 from kafka_s3.formats.byte_array import byte_array_format
 from kafka_s3.formats.format import Format
 from kafka_s3.formats.json_lines import json_format

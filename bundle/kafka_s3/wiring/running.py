@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,17 +10,21 @@ from dataclasses import dataclass
 from threading import Event, current_thread, main_thread
 from types import FrameType
 
-from kafka_s3.config.masking import masking
+from kafka_s3.config.masking import masking, reason_of
 from kafka_s3.config.settings import Settings
 from kafka_s3.control.commands import ControlChannel
-from kafka_s3.control.heartbeat import HeartbeatWriter, beating
+from kafka_s3.control.heartbeat_writer import HeartbeatWriter, beating
+from kafka_s3.control.limits import limits_of
 from kafka_s3.driver.runner import UNATTENDED, CommandChannel, run_available_now, run_continuously, waiting
 from kafka_s3.driver.sink import Sink
+from kafka_s3.model.errors import EngineDied, SinkError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.wiring.pipeline import state_paths
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,13 @@ def attended(settings: Settings, *, observer: Observer, clock_ms: Callable[[], i
     store, paths = S3Store(store_options(settings)), state_paths(settings)
     interval = settings.number("heartbeat.interval.ms")
     writer = HeartbeatWriter(
-        store, paths, interval_ms=interval, clock_ms=clock_ms, mask=masking(settings), inner=observer
+        store,
+        paths,
+        interval_ms=interval,
+        clock_ms=clock_ms,
+        mask=masking(settings),
+        inner=observer,
+        limits=limits_of(settings),
     )
     with beating(writer) as heartbeat:
         yield Attendance(heartbeat, ControlChannel(store, paths, heartbeat_writer=heartbeat, clock_ms=clock_ms))
@@ -78,6 +89,27 @@ def pauses(settings: Settings) -> tuple[int, int]:
     if settings.strict or longest <= 0:
         return first, first
     return min(first, longest), longest
+
+
+@contextmanager
+def stopping(stop: Event) -> Iterator[None]:
+    """SIGTERM and Ctrl-C set `stop` while the body runs; an engine that fails after that is part of the stop, and no error.
+
+    Whoever ends a service may end all of its processes at once, Spark's among them. What was not committed is read again.
+    """
+    stop_on_signals(stop)
+    try:
+        yield
+    except SinkError as error:
+        if not (isinstance(error, EngineDied) and stop.is_set()):
+            raise
+        _log.warning("Stopped while a batch was read. %s", error)
+    except Exception as error:
+        if not stop.is_set():
+            raise
+        _log.warning(
+            "Stopped; the engine had ended before (%s). What was not committed is read again.", reason_of(error)
+        )
 
 
 def stop_on_signals(stop: Event) -> None:

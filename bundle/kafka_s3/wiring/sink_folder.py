@@ -9,6 +9,7 @@ from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.control.sinks import is_known, sink_names
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.options import StoreOptions, store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
@@ -48,10 +49,21 @@ def folder_of(settings: Settings) -> SinkFolder:
 
 
 def named_folder(
-    bucket: str | None, prefix: str = STATE_PREFIX, *, region: str = REGION, store_url: str | None = None
+    bucket: str | None,
+    prefix: str = STATE_PREFIX,
+    *,
+    region: str = REGION,
+    store_url: str | None = None,
+    service_credential: str | None = None,
 ) -> SinkFolder:
-    """A bucket without a configuration: credentials are those of the surroundings. Raises ConfigError without a name."""
+    """A bucket without a configuration: credentials are those of the surroundings, or of a service credential of Unity Catalog.
+
+    Raises ConfigError without a name.
+    """
     if not bucket:
         raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
     url = store_url if not store_url or "://" in store_url else f"https://{store_url}"
-    return SinkFolder(bucket, prefix, S3Store(StoreOptions(bucket, region=region, endpoint_url=url or None)))
+    by_name = Credentials(Provider.SERVICE_CREDENTIAL, service_credential=service_credential or "")
+    credentials = by_name if service_credential else Credentials()
+    options = StoreOptions(bucket, region=region, endpoint_url=url or None, credentials=credentials)
+    return SinkFolder(bucket, prefix, S3Store(options))

@@ -62,7 +62,8 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
         names = set(content.namelist())
         (entry_points,) = (content.read(name).decode() for name in names if name.endswith("/entry_points.txt"))
     stem = wheel.name.removesuffix("-py3-none-any.whl")
-    shared = f"{stem}.data/data/share/kafka-s3/dashboard/"
+    data = f"{stem}.data/data/share/kafka-s3/"
+    shared = f"{data}dashboard/"
     modules = {str(path.relative_to(ROOT / "bundle")) for path in (ROOT / "bundle" / "kafka_s3").rglob("*.py")}
     board = {
         path.relative_to(ROOT / "dashboard")
@@ -71,7 +72,14 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
     }
     extras = {f"{shared}{name}" for name in ("icon.png", ".streamlit/config.toml")}
     pages = {f"{shared}{path}" for path in board}
-    assert modules | {"kafka_s3/py.typed"} | pages | extras == {name for name in names if ".dist-info/" not in name}
+    examples = {
+        f"{data}examples/{path.name}"
+        for path in (ROOT / "examples").iterdir()
+        if path.suffix in (".json", ".properties")
+    }
+    assert modules | {"kafka_s3/py.typed"} | pages | extras | examples == {
+        name for name in names if ".dist-info/" not in name
+    }
     assert not [name for name in names if "test" in name.lower()]
     for name in project()["scripts"]:
         assert f"{name} = kafka_s3.cli." in entry_points

@@ -15,6 +15,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from kafka_s3.cli.control import create, delete, flush, list_, pause, resume, status
+from kafka_s3.cli.position import position
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE, STATE
 from tests.support.kafka import Given, document, produce
@@ -101,20 +102,36 @@ def sink(
     content.close()
 
 
+def started(
+    kafka: EmbeddedKafka, s3: EmbeddedS3, folder: Path, values: list[bytes]
+) -> Iterator[tuple[Named, SinkProcess]]:
+    """A sink of its own at work on these records."""
+    name = folder.name
+    s3.create_bucket(name)
+    kafka.create_topic(name, 1, config=None)
+    content = Bucket(s3.endpoint_url, name)
+    sink = Named(kafka.bootstrap_servers, s3.endpoint_url, content, name, folder)
+    produce(sink.servers, sink.topic, [Given(value) for value in values])
+    with sink.process("run") as process:
+        yield sink, process
+    content.close()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def broken(
     kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Named, SinkProcess]]:
     """A sink that meets a broken record. It is started first, because a process with Spark takes its time."""
-    s3.create_bucket("broken")
-    kafka.create_topic("broken", 1, config=None)
-    content = Bucket(s3.endpoint_url, "broken")
-    sink = Named(kafka.bootstrap_servers, s3.endpoint_url, content, "broken", tmp_path_factory.mktemp("broken"))
     values = [document(n=0), document(n=1), b"{broken", document(n=3), document(n=4)]
-    produce(sink.servers, sink.topic, [Given(value) for value in values])
-    with sink.process("fail") as process:
-        yield sink, process
-    content.close()
+    yield from started(kafka, s3, tmp_path_factory.mktemp("broken"), values)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def healthy(
+    kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Named, SinkProcess]]:
+    """A sink that works, started as early."""
+    yield from started(kafka, s3, tmp_path_factory.mktemp("healthy"), [document(n=n) for n in range(7)])
 
 
 def succeeded(result: Result) -> str:
@@ -186,3 +203,21 @@ def test_a_sink_that_failed_says_why_and_can_be_deleted(broken: tuple[Named, Sin
     assert "No sink has state" in succeeded(sink.by_name("list"))
     gone = sink.by_name("status", "orders")
     assert "has no state in" in str(gone.exception)
+
+
+def test_a_sink_whose_processes_are_all_told_to_end_stops_cleanly_and_is_believed(
+    healthy: tuple[Named, SinkProcess],
+) -> None:
+    sink, process = healthy
+    running = sink.becomes("RUNNING", 120)
+    assert (running["lag"], running["lag_exact"]) == (2, True)
+    process.signal_all(signal.SIGTERM)
+    assert process.wait() == 0, process.output()
+    assert "Traceback" not in process.output()
+    stopped = sink.told()
+    assert (stopped["status"], stopped["well"], stopped["lag_exact"]) == ("STOPPED", True, False)
+
+    moved = CliRunner().invoke(position, ["set", str(sink.config), sink.topic, "0", "2", "--yes"])  # without --force
+    assert "of the commit log has it" in succeeded(moved)
+    assert "the log with them" in succeeded(sink.by_name("delete", "orders", "--with-log", "--yes"))
+    assert "nothing was removed" in succeeded(sink.by_name("delete", "orders", "--with-log", "--yes"))

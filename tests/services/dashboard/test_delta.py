@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.faults import FaultyStore
-from reading.delta_versions import KEPT_S, Added, TableLog, TableLogs, athena_type
+from reading.delta_versions import KEPT_S, Added, TableLog, TableLogs
 from tests.support.clock import Clock
 from tests.support.filled import Tabled
 
@@ -44,7 +44,7 @@ def read_on(logs: TableLogs, clock: Clock) -> TableLog:
     return found
 
 
-def test_versions_and_columns_are_those_that_delta_rs_finds(tabled: Tabled, logs: TableLogs, s3: EmbeddedS3) -> None:
+def test_versions_are_those_that_delta_rs_finds(tabled: Tabled, logs: TableLogs, s3: EmbeddedS3) -> None:
     (found,) = logs.of([FOLDER])
     table = DeltaTable(f"s3://{tabled.bucket}/{FOLDER}", storage_options={
         "aws_endpoint_url": s3.endpoint_url, "aws_allow_http": "true", "aws_region": REGION,
@@ -56,7 +56,6 @@ def test_versions_and_columns_are_those_that_delta_rs_finds(tabled: Tabled, logs
     assert {one.version: [one.first, one.last] for one in found.added} == notes
     assert [found.version_of(entry) for entry in tabled.entries] == list(range(len(tabled.entries)))
     assert found.version_of(tabled.entries[-1] + 1) is None
-    assert found.columns == tuple((field.name, athena_type(field.type.type)) for field in table.schema().fields)
     assert table.version() == found.added[-1].version
 
 
@@ -104,16 +103,3 @@ class _Rewritten(FaultyStore):
 
     def get(self, key: str) -> bytes:
         return super().get(key).replace(b'\\"kafka-s3\\":\\"orders\\"', b'\\"kafka-s3\\":\\"rebuild\\"')
-
-
-@pytest.mark.parametrize(
-    ("kind", "shown"),
-    [
-        ("long", "bigint"),
-        ({"type": "array", "elementType": "integer"}, "array<int>"),
-        ({"type": "map", "keyType": "string", "valueType": "decimal(10,2)"}, "map<string,decimal(10,2)>"),
-        ({"type": "struct", "fields": [{"name": "a", "type": "timestamp_ntz"}]}, "struct<a:timestamp>"),
-    ],
-)
-def test_columns_are_named_in_the_words_of_athena(kind: object, shown: str) -> None:
-    assert athena_type(kind) == shown

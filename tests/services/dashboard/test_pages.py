@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import store_config, stored_config
+from kafka_s3.control.heartbeat import Phase
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.memory import MemoryStore
@@ -23,7 +24,7 @@ from tests.support.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copie
 from tests.support.memory_world import BASE, World
 from tests.support.numbers import numbers
 from tests.support.repository import DASHBOARD
-from tests.support.s3_proxy import ANYTHING, Proxy, Refuse, Rule, Which
+from tests.support.s3_proxy import ANYTHING, LateAnswer, Proxy, Refuse, Rule, Which
 
 PATIENCE_S = 200
 """Readers may take their time on a busy machine."""
@@ -155,7 +156,7 @@ def test_the_overview_has_the_figures_of_the_log(visit: Open, made: World) -> No
     assert "RUNNING" in texts(test)
     assert frame(test, "topic", "complete")["topic"].tolist() == ["orders", "payments"]
     settled(test, lambda now: any("reason" in table.value.columns for table in now.dataframe))
-    assert frame(test, "sink", "state")["state"].tolist() == ["RUNNING"]
+    assert frame(test, "sink", "state")["state"].tolist() == [["RUNNING"]]
 
 
 def test_rotation_counts_the_files_of_the_log(visit: Open, made: World) -> None:
@@ -166,6 +167,13 @@ def test_rotation_counts_the_files_of_the_log(visit: Open, made: World) -> None:
     assert dict(zip(reasons["reason"], reasons["files"], strict=True)) == {
         reason: sum(str(file.reason) == reason for file in files) for reason in {str(file.reason) for file in files}
     }
+    assert "no ground for advice" in texts(test)  # it worked for eight hours
+
+
+def test_advice_and_a_price_come_with_a_day_of_commits(visit: Open) -> None:
+    made = worked(hours=30)
+    test = clean(visit(made.store, "rotation"))
+    assert figure(test, "Writing, a month")
     assert "flush.size=7" in texts(test)
 
 
@@ -323,6 +331,49 @@ def test_without_permission_the_missing_right_is_named(
         assert any(right in block.value for block in test.code)
 
 
+def test_a_bucket_that_falls_silent_is_the_dashboards_own_blindness_and_no_page_waits_for_it(
+    visit: Open, made: World, s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy(s3.endpoint_url) as proxy:
+        monkeypatch.setenv("KAFKA_S3_STORE_URL", proxy.url)
+        test = settled(visit(made.store), lambda now: "RUNNING" in texts(now) and "seen" in texts(now))
+        proxy.add(Rule(ANYTHING, LateAnswer(20), times=None))
+        settled(test, lambda now: "does not see the bucket" in texts(now))
+        assert "RUNNING" in texts(clean(test))  # as it was seen last
+        for page in ("rotation", "layout", "commits", "configuration"):
+            clean(turned(test, page).run())
+            assert "does not see the bucket" in texts(test)
+
+
+def test_a_sink_that_only_was_created_has_all_its_pages(visit: Open) -> None:
+    store, config = MemoryStore(), {**BASE, **HOURLY}
+    store_config(store, StatePaths("_kafka_s3", "orders"), stored_config(validate(config).usable(), now_ms=0))
+    test = clean(settled(visit(store), lambda now: "has committed nothing yet" in texts(now)))
+    assert frame(test, "sink", "lag")["lag"].tolist() == ["unknown"]
+    clean(turned(test, "configuration").run())
+    assert frame(test, "key", "value").set_index("key")["value"]["flush.size"] == "5"
+
+
+def test_what_nobody_knows_is_not_zero_and_the_worst_sink_is_open_first(visit: Open) -> None:
+    store = MemoryStore()
+    for name, phase in (("a-well", Phase.RUNNING), ("b-failed", Phase.FAILED)):
+        one = worked(hours=2, name=name)
+        one.now = time.time_ns() // 1_000_000
+        beat(one, phase=phase, looked_ms=one.now, failure="RecordError: not JSON" if phase is Phase.FAILED else "")
+        for key, data in one.store.objects.items():
+            store.put(key, data)
+    test = clean(visit(store))
+    test = settled(test, lambda now: len(frame(now, "sink", "state")) == 2)
+    shown = frame(test, "sink", "state").set_index("sink")
+    assert shown["lag"].to_dict() == {"b-failed": "unknown", "a-well": "0"}
+    assert shown.index.tolist() == ["b-failed", "a-well"]
+    test = clean(visit(store))  # another visitor
+    assert test.selectbox(key="sink").value == "b-failed"
+    assert figure(test, "Lag") == "unknown"
+    assert not any("no failure" in one.value for one in test.info)
+    assert any("not JSON" in one.value for one in test.error)
+
+
 def test_a_permission_that_is_taken_away_leaves_what_was_read_and_says_that_it_is_old(
     visit: Open, made: World, s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -330,7 +381,7 @@ def test_a_permission_that_is_taken_away_leaves_what_was_read_and_says_that_it_i
         monkeypatch.setenv("KAFKA_S3_STORE_URL", proxy.url)
         test = settled(visit(made.store), lambda now: "RUNNING" in texts(now))
         proxy.add(Rule(ANYTHING, Refuse(403, "AccessDenied", "Access Denied"), times=None))
-        settled(test, lambda now: "What you see is old" in texts(now))
+        settled(test, lambda now: "does not see the bucket" in texts(now))
         assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"
 
 

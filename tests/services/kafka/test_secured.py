@@ -61,7 +61,7 @@ class Secured:
                 "sasl.jaas.config": f'{MODULES}{module} required username="ann" password={QUOTED};',
             }  # fmt: skip
         return {
-            **BASE, "name": f"by-{way}", "topics": TOPIC, "flush.size": "2", "s3.bucket.name": "b",
+            **BASE, "name": f"by-{way}", "topics": TOPIC, "flush.size": "2", "s3.bucket.name": "bucket",
             "kafka.bootstrap.servers": self.by_certificate if way == "certificate" else self.by_password,
             **{f"consumer.override.{name}": value for name, value in client.items()},
         }  # fmt: skip
@@ -114,7 +114,7 @@ def test_pem_files_of_the_operators_worker_file_open_the_broker_too(secured: Sec
         f"consumer.ssl.truststore.type=PEM\nconsumer.ssl.truststore.location={secured.files['authority']}\n"
         f"consumer.ssl.keystore.type=PEM\nconsumer.ssl.keystore.location={secured.files['client-both']}\n"
     )
-    config = {**BASE, "name": "by-file", "topics": TOPIC, "flush.size": "2", "s3.bucket.name": "b"}
+    config = {**BASE, "name": "by-file", "topics": TOPIC, "flush.size": "2", "s3.bucket.name": "bucket"}
     assert brokers_of(validate(config, worker=read_worker(worker)).usable()).topic_names() == [TOPIC]
 
 

@@ -74,6 +74,21 @@ def test_a_download_that_fails_twice_leaves_nothing_and_says_why(
     assert list((cache_folder() / "jars").iterdir()) == []
 
 
+def test_a_jar_that_does_not_exist_is_told_apart_from_a_network_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    there = "\\t\\t::          UNRESOLVED DEPENDENCIES         ::\\n\\t\\t:: org.example#thing_2.13;1.0: not found\\n"
+    fake_java(monkeypatch, tmp_path, then=f"printf '{there}'; exit 1")
+    with pytest.raises(LocalServiceError, match=r"org\.example#thing_2\.13;1\.0 does not exist in Maven Central"):
+        resolve(COORDINATES)
+    away = f"\\tServer access error at url (java.net.UnknownHostException)\\n{there}"
+    (tmp_path / "jvm/bin/java").write_text(
+        FAKE_JAVA.format(home=tmp_path / "jvm", log=tmp_path / "runs", then=f"printf '{away}'; exit 1")
+    )
+    with pytest.raises(LocalServiceError, match="check the network"):
+        resolve(COORDINATES)
+
+
 def test_a_lock_keeps_other_processes_out(tmp_path: Path) -> None:
     script = (
         "from kafka_s3.local.cache import locked\n"

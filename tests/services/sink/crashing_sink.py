@@ -133,7 +133,7 @@ def run_one(settings: Settings, phase: str, appointment: Appointment) -> None:
     hook = Phase(phase, lambda: appointment.meet(settings.name))
     store = FaultyStore(S3Store(store_options(settings)), hook.faults())
     sink = sink_on_spark(settings, spark_session(name="crashing sinks"), store=store, observer=hook)
-    sink.committer.followers = [hook, *sink.followers]
+    sink.committer.followers = [hook, *sink.committer.followers]
     if phase == "none":
         sink.open()
         while settings.number("rotate.schedule.interval.ms") > 0 and not hook.scheduled:

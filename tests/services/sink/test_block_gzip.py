@@ -29,7 +29,7 @@ def records(start: int, stop: int) -> list[Given]:
 
 
 def config_of(here: Surroundings, topic: str, **more: str) -> dict[str, str]:
-    given = read_config(ROOT / "examples" / "block-gzip.properties")
+    given = read_config(ROOT / "examples" / "block-gzip.properties").texts
     places = {
         "kafka.bootstrap.servers": here.servers,
         "s3.bucket": here.bucket.name,

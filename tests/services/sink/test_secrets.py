@@ -18,7 +18,7 @@ from kafka_s3.config.masking import masking
 from kafka_s3.config.option import Type, sensitive
 from kafka_s3.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD_OPTIONS, OPTIONS
 from kafka_s3.config.validate import resolved, validate
-from kafka_s3.control.heartbeat import HeartbeatWriter, beating
+from kafka_s3.control.heartbeat_writer import HeartbeatWriter, beating
 from kafka_s3.driver.runner import run_available_now, waiting
 from kafka_s3.driver.sink import Sink
 from kafka_s3.model.clock import now_ms
@@ -163,7 +163,7 @@ def test_a_configuration_with_any_secret_key_is_checked_without_showing_it(key: 
         "topics": "t",
         "flush.size": "3",
         "kafka.bootstrap.servers": "k:9092",
-        "s3.bucket.name": "b",
+        "s3.bucket.name": "bucket",
     }
     path = tmp_path / "sink.json"
     path.write_text(json.dumps({**BASE, **base, key: "canary-any-0123", f"{key}x": "canary-near-4567"}))

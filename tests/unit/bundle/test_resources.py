@@ -85,7 +85,7 @@ def test_every_configuration_has_one_job_of_its_name_and_is_valid_with_its_param
         parameters = job["tasks"][0]["spark_python_task"]["parameters"]
         assert Path(parameters[0]).name == files[key].name
         (over,) = [text.removeprefix("--settings=") for text in parameters if text.startswith("--settings=")]
-        checked = validate({**read_config(files[key]), **read_properties(over, Path("--settings"))})
+        checked = validate({**read_config(files[key]).texts, **read_properties(over, Path("--settings"))})
         assert checked.problems == ()
         assert checked.warnings == ()
         assert checked.settings.name == key

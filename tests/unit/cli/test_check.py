@@ -8,16 +8,16 @@ import pytest
 
 from kafka_s3.commit.state import LogState
 from kafka_s3.control.heartbeat import Heartbeat, Phase
-from kafka_s3.control.status import GREW_OFTEN, SinkSnapshot, check_line
+from kafka_s3.control.status import GREW_OFTEN, SinkSnapshot, check_line, overridden
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import TopicPartition
 
 NOW = 1_000_000
 BEAT = Heartbeat(
     "orders", "run", "host", 7, "0.1.0", started_ms=0, interval_ms=10_000, phase=Phase.RUNNING, beat_ms=NOW, epoch=2,
-    lag={TopicPartition("orders", 0): 70, TopicPartition("orders", 1): 30},
+    lag={TopicPartition("orders", 0): 70, TopicPartition("orders", 1): 30}, looked_ms=NOW,
 )  # fmt: skip
-KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100)), heartbeat=BEAT)
+KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100)), heartbeat=BEAT, seen_ms=NOW)
 
 
 @pytest.mark.parametrize(
@@ -25,22 +25,40 @@ KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100
     [
         ({}, None, "orders RUNNING: works. Lag: 100 records.", True),
         ({}, 100, "orders RUNNING: works. Lag: 100 records.", True),
-        ({}, 99, "orders RUNNING: works. Lag: 100 records, more than 99.", False),
-        ({"phase": Phase.STOPPED}, None, "orders STOPPED: ended cleanly 0 s ago. Lag: 100 records.", True),
-        ({"phase": Phase.PAUSED}, None, "orders PAUSED", True),
-        ({"phase": Phase.FAILED, "failure": "KafkaError: away"}, None, "orders FAILED: KafkaError: away", False),
-        ({"lag_grew": GREW_OFTEN}, None, "orders DEGRADED: falls behind", False),
+        ({}, 99, "orders DEGRADED: works. Its lag is 100, more than 99. Lag: 100 records.", False),
+        ({"lag": {}, "looked_ms": None}, 10**9, "orders DEGRADED: works. Its lag is unknown. Lag: unknown.", False),
+        (
+            {"phase": Phase.STOPPED},
+            None,
+            "orders STOPPED: ended cleanly 0 s ago. Lag when it ended: 100 records.",
+            True,
+        ),
+        (
+            {"phase": Phase.STOPPED, "lag": {}},
+            0,
+            "orders STOPPED: ended cleanly 0 s ago. Lag when it ended: 0 records.",
+            True,
+        ),
+        ({"phase": Phase.PAUSED}, None, "orders PAUSED: paused. Lag: 100 or more records.", True),
+        (
+            {"phase": Phase.FAILED, "failure": "KafkaError: away"},
+            None,
+            "orders FAILED: KafkaError: away Lag: 100 or more",
+            False,
+        ),
+        ({"lag_grew": GREW_OFTEN}, None, "orders DEGRADED: works. It falls behind", False),
         ({"beat_ms": 0}, None, "orders STALE: last heard of 16 min ago", False),
     ],
 )
 def test_a_sink_is_well_or_not(changes: dict[str, object], max_lag: int | None, line: str, well: bool) -> None:
-    found, judged = check_line(replace(KNOWN, heartbeat=replace(BEAT, **changes)), NOW, max_lag=max_lag)
+    known = replace(KNOWN, heartbeat=replace(BEAT, **changes))
+    found, judged = check_line(known, overridden(known, lag=max_lag))
     assert found.startswith(line)
     assert judged is well
 
 
 def test_what_cannot_be_told_is_not_well() -> None:
-    assert check_line(SinkSnapshot("orders", damage="Entry 7 is damaged."), NOW, max_lag=None) == (
-        "orders UNKNOWN: Entry 7 is damaged.",
+    assert check_line(SinkSnapshot("orders", damage="Entry 7 is damaged.")) == (
+        "orders UNKNOWN: Entry 7 is damaged. Lag: unknown.",
         False,
     )

@@ -25,6 +25,11 @@ OAUTH = (
     f'{SECURITY}oauthbearer.OAuthBearerLoginModule required clientId="sink" clientSecret="canary" scope="read" '
     'extension_logicalCluster="lkc-1" extension_identityPoolId="pool-1";'
 )
+IAM = "software.amazon.msk.auth.iam.IAMLoginModule required;"
+MSK = {
+    "security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", "sasl.jaas.config": IAM,
+    "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
+}  # fmt: skip
 TOKENS = "https://login.example.com/token"
 CERTIFICATE = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIC\n-----END PRIVATE KEY-----\n"
@@ -53,7 +58,7 @@ def properties(client: Mapping[str, str], *, worker: Mapping[str, str] | None = 
 # ------------------------------------------------------------ what is taken
 
 
-@pytest.mark.parametrize("name", ["plugin.class", "ssl.engine.factory.class", "sasl.client.callback.handler.class", "security.providers",
+@pytest.mark.parametrize("name", ["plugin.class", "ssl.engine.factory.class", "security.providers",
                                   "sasl.login.class", "sasl.oauthbearer.jwks.endpoint.url", "config.providers"])  # fmt: skip
 def test_a_property_outside_of_the_list_is_refused_from_either_file(name: str) -> None:
     for found in (checked({name: "com.example.Own"}), checked({}, worker={name: "com.example.Own"})):
@@ -125,7 +130,7 @@ def test_the_three_login_modules_are_read_under_both_names(shade: str) -> None:
     ("com.sun.security.auth.module.JndiLoginModule required a=b;", "any address"),
     ("com.sun.security.auth.module.LdapLoginModule required a=b;", "any server"),
     ("com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;", "SCRAM over SASL_SSL"),
-    ("software.amazon.msk.auth.iam.IAMLoginModule required;", "SCRAM or TLS listener"),
+    (IAM.replace("required", 'required awsRoleSessionToken="t"'), "Allowed are"),
     (PLAIN.removesuffix(";"), "semicolon"),
     (PLAIN + PLAIN, "semicolon"),
     (f"{PLAIN} com.sun.security.auth.module.JndiLoginModule required a=b;", "semicolon"),
@@ -162,9 +167,8 @@ def test_mechanism_and_login_go_together() -> None:
     assert refused(BEARER, worker={"sasl.oauthbearer.token.endpoint.url": TOKENS}) == []
 
 
-@pytest.mark.parametrize("mechanism", ["GSSAPI", "AWS_MSK_IAM"])
-def test_mechanisms_that_are_not_supported_are_told_apart_from_misspelt_ones(mechanism: str) -> None:
-    (problem,) = checked({**SASL, "sasl.mechanism": mechanism}).problems
+def test_a_mechanism_that_is_not_supported_is_told_apart_from_a_misspelt_one() -> None:
+    (problem,) = checked({**SASL, "sasl.mechanism": "GSSAPI"}).problems
     assert "use SCRAM over SASL_SSL or a client certificate" in problem.remedy
 
 
@@ -285,7 +289,7 @@ def test_class_names_are_those_of_the_surroundings() -> None:
         java = {**SASL, "sasl.jaas.config": given, "group.id": "g", "client.id": "c", "auto.offset.reset": "latest"}
         assert reading_properties(java, KafkaClasses.PLAIN) == SASL
         assert reading_properties(java, KafkaClasses.SHADED) == {**SASL, "sasl.jaas.config": f"kafkashaded.{PLAIN}"}
-    assert renamed("something else;", prefix="kafkashaded.") == "something else;"
+    assert renamed("something else;", prefix=KafkaClasses.SHADED.prefix) == "something else;"
 
 
 def test_spark_is_told_who_gets_the_tokens() -> None:
@@ -296,6 +300,28 @@ def test_spark_is_told_who_gets_the_tokens() -> None:
     assert (
         reading_properties(given, KafkaClasses.SHADED)["sasl.login.callback.handler.class"] == f"kafkashaded.{handler}"
     )
+
+
+def test_iam_access_is_taken_unchanged_from_the_connectors_own_configuration() -> None:
+    assert refused(MSK) == []
+    assert refused({**MSK, "sasl.client.callback.handler.class": "com.example.Own"}) == [
+        "sasl.client.callback.handler.class"
+    ]
+    assert refused({**MSK, "sasl.jaas.config": PLAIN}) == ["sasl.jaas.config"]
+    assert refused({name: text for name, text in MSK.items() if name != "sasl.jaas.config"}) == ["sasl.jaas.config"]
+
+
+def test_librdkafka_sends_iam_tokens_as_those_of_oauthbearer() -> None:
+    assert translated(MSK) == {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
+
+
+def test_spark_signs_with_amazons_module_under_the_name_it_has_there() -> None:
+    login = {name: text for name, text in MSK.items() if name != "sasl.client.callback.handler.class"}
+    assert reading_properties(login, KafkaClasses.PLAIN) == MSK
+    shaded = reading_properties(MSK, KafkaClasses.SHADED)
+    assert shaded["sasl.jaas.config"] == f"shadedmskiam.{IAM}"
+    assert shaded["sasl.client.callback.handler.class"].startswith("shadedmskiam.software.amazon.msk.auth.iam.")
+    assert reading_properties(shaded, KafkaClasses.PLAIN) == MSK
 
 
 # ------------------------------------------------------------ the registry's address

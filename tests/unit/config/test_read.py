@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_s3.config.config_file import ConfigFile
 from kafka_s3.config.read import read_config, read_properties
 from kafka_s3.config.worker import read_worker, under
 from kafka_s3.model.errors import ConfigError, Problem
@@ -30,12 +31,12 @@ def test_a_json_map_becomes_texts_with_numbers_and_booleans_as_they_were_spelt(t
     path = written(
         tmp_path, "c.json", '{"a": "x", "b": 12345678901234567890, "c": 1.50, "d": true, "e": false, "f": null}'
     )
-    assert read_config(path) == {"a": "x", "b": "12345678901234567890", "c": "1.50", "d": "true", "e": "false"}
+    assert read_config(path).texts == {"a": "x", "b": "12345678901234567890", "c": "1.50", "d": "true", "e": "false"}
 
 
 def test_the_name_outside_of_config_is_taken_in(tmp_path: Path) -> None:
     path = written(tmp_path, "c.json", '\ufeff{"name": "orders", "config": {"flush.size": 3}}')
-    assert read_config(path) == {"name": "orders", "flush.size": "3"}
+    assert read_config(path) == ConfigFile({"name": "orders", "flush.size": "3"})
 
 
 def test_two_different_names_are_a_problem(tmp_path: Path) -> None:
@@ -51,16 +52,96 @@ def test_broken_json_is_reported_with_line_and_column(tmp_path: Path) -> None:
         read_config(path)
 
 
-def test_duplicate_keys_and_nested_values_are_all_reported(tmp_path: Path) -> None:
-    path = written(tmp_path, "c.json", '{"config": {"a": "1", "a": "2", "b": {"c": 1}, "d": [1]}}')
+def test_nested_values_are_all_reported(tmp_path: Path) -> None:
+    path = written(tmp_path, "c.json", '{"config": {"a": "1", "b": {"c": 1}, "d": [1]}}')
     with pytest.raises(ConfigError) as error:
         read_config(path)
-    assert [problem.key for problem in error.value.problems] == ["a", "b", "d"]
+    assert [problem.key for problem in error.value.problems] == ["b", "d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("c.json", '{"name": "x", "config": {"name": "x", "flush.size": "1", "flush.size": 2}}'),
+        ("c.properties", "name=x\nflush.size=1\nflush.size=2\n"),
+        ("c.yaml", "name: x\nconfig:\n  flush.size: 1\n  flush.size: 2\n"),
+    ],
+)
+def test_the_last_of_several_equal_keys_counts_as_in_connect_with_a_warning(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    found = read_config(written(tmp_path, name, text))
+    assert found.texts == {"name": "x", "flush.size": "2"}
+    (warning,) = found.warnings
+    assert (warning.key, warning.value) == ("flush.size", "2")
+    assert f"the last of several in {name}" in warning.rule
+
+
+def test_a_repeated_secret_is_not_shown(tmp_path: Path) -> None:
+    text = '{"aws.secret.access.key": "hunter1", "aws.secret.access.key": "hunter2"}'
+    assert "hunter" not in str(read_config(written(tmp_path, "c.json", text)).warnings)
+
+
+STRIMZI = """\
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaConnector
+metadata:
+  name: orders-sink
+  labels:
+    strimzi.io/cluster: connect
+spec:
+  class: io.confluent.connect.s3.S3SinkConnector
+  tasksMax: 2
+  autoRestart:
+    enabled: true
+  config:
+    topics: "orders"
+    s3.part.size: 5242880
+    store.kafka.keys: true
+    topics.dir: ~
+    path.format: "'year'=YYYY"
+"""
+
+
+def test_strimzis_connector_becomes_connects_keys(tmp_path: Path) -> None:
+    """The others of the file, here the cluster, are not meant."""
+    cluster = "---\napiVersion: kafka.strimzi.io/v1beta2\nkind: KafkaConnect\nmetadata: {name: connect}\n---\n"
+    for text in (STRIMZI, cluster + STRIMZI):
+        assert read_config(written(tmp_path, "sink.yaml", text)).texts == {
+            "name": "orders-sink",
+            "connector.class": "io.confluent.connect.s3.S3SinkConnector",
+            "tasks.max": "2",
+            "topics": "orders",
+            "s3.part.size": "5242880",
+            "store.kafka.keys": "true",
+            "path.format": "'year'=YYYY",
+        }
+
+
+def test_yaml_without_an_operator_is_read_as_json_is(tmp_path: Path) -> None:
+    path = written(tmp_path, "sink.yml", "name: orders\nconfig:\n  flush.size: 1_000\n  quoted: 'null'\n")
+    assert read_config(path).texts == {"name": "orders", "flush.size": "1_000", "quoted": "null"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: KafkaConnect\nmetadata: {name: x}\n", "kind KafkaConnect, which holds no connector"),
+        (STRIMZI + "---\n" + STRIMZI, "holds 2 connectors"),
+        ("a: 1\nb: [", "line 2, column 5"),
+        ("- a\n- b\n", "must hold a map"),
+        ("name: x\nlist: [a, b]\n", "Write lists as a,b,c"),
+        ("", "holds 0 documents"),
+    ],
+)
+def test_yaml_that_is_no_connector_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        read_config(written(tmp_path, "sink.yaml", text))
 
 
 @pytest.mark.parametrize("text", ["[1]", '"x"', "3"])
 def test_json_that_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ConfigError, match="must hold a JSON object"):
+    with pytest.raises(ConfigError, match="must hold a map"):
         read_config(written(tmp_path, "c.json", text))
 
 
@@ -114,7 +195,7 @@ def test_a_broken_unicode_escape_is_reported_with_its_line(tmp_path: Path) -> No
 def test_properties_in_javas_older_default_encoding_are_read(tmp_path: Path) -> None:
     path = tmp_path / "c.properties"
     path.write_bytes("a=für".encode("iso-8859-1"))
-    assert read_config(path) == {"a": "für"}
+    assert read_config(path).texts == {"a": "für"}
 
 
 def _escaped(text: str, *, key: bool) -> str:
@@ -142,7 +223,7 @@ def test_the_worker_file_gives_brokers_converters_and_client_settings(tmp_path: 
         "value.converter.schemas.enable=false\nsecurity.protocol=SSL\nconsumer.security.protocol=SASL_SSL\n"
         "ssl.truststore.location=/t\nconsumer.max.poll.records=5\noffset.flush.interval.ms=9\nplugin.pth=1\n",
     )
-    assert read_worker(path) == {
+    assert read_worker(path).texts == {
         "kafka.bootstrap.servers": "a:9092",
         "key.converter": "k",
         "value.converter.schemas.enable": "false",

@@ -81,6 +81,15 @@ ACCEPTED: list[dict[str, str | None]] = [
     {"errors.deadletterqueue.topic.name": "dlq", "errors.tolerance": "all"},
     {"value.converter": "StringConverter", "value.converter.schemas.enable": None, "format.class": "JsonFormat"},
     {"flush.size": " 7 ", "name": " orders "},
+    {"s3.bucket.name": "arn:aws:s3:eu-west-1:123456789012:accesspoint/lake"},
+    {"s3.bucket.name": "my.bucket-1"},
+    {"store.url": "http://minio_1:9000/", "s3.region": "kr-central-2"},
+    {"store.url": "https://[::1]:9000", "s3.region": "minio"},
+    {"s3.region": "eusc-de-east-1"},
+    {"s3.region": "us-gov-west-1"},
+    {"kafka.bootstrap.servers": "SASL_SSL://b-1.x.amazonaws.com:9098,[::1]:9092"},
+    {**TIME, "locale": "zh_CN"},
+    {"format.bytearray.separator": "<end>", "file.delim": "<d>"},
 ]
 
 
@@ -113,13 +122,34 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({"errors.deadletterqueue.topic.name": "events"}, ["errors.deadletterqueue.topic.name"]),
     ({"topics": None, "topics.regex": "d.*", "errors.deadletterqueue.topic.name": "dlq"}, ["errors.deadletterqueue.topic.name"]),
     ({**TIME, "timezone": ""}, ["timezone"]),
-    ({**TIME, "timezone": None, "locale": None}, ["timezone", "locale"]),
+    ({**TIME, **STRICT, "timezone": None, "locale": None}, ["timezone", "locale"]),
     ({**TIME, "path.format": ""}, ["path.format"]),
     ({**TIME, "path.format": "/"}, ["path.format"]),
     ({**TIME, "path.format": "year=YYYY/tt"}, ["path.format"]),
-    ({**TIME, "partition.duration.ms": None}, ["partition.duration.ms"]),
+    ({**TIME, **STRICT, "partition.duration.ms": None}, ["partition.duration.ms"]),
+    ({**TIME, **STRICT, "path.format": None}, ["path.format"]),
     ({**TIME, "partition.duration.ms": "0"}, ["partition.duration.ms"]),
-    ({"partitioner.class": "hourly"}, ["timezone", "locale"]),
+    ({"partitioner.class": "hourly", **STRICT}, ["timezone", "locale"]),
+    ({"s3.bucket.name": "s3://bucket/raw"}, ["s3.bucket.name"]),
+    ({"s3.bucket.name": "<my-bucket-name>"}, ["s3.bucket.name"]),
+    ({"s3.bucket.name": "bucket/raw"}, ["s3.bucket.name"]),
+    ({"s3.bucket.name": "ab"}, ["s3.bucket.name"]),
+    ({"topics": "orders, my topic"}, ["topics"]),
+    ({"topics": "orders.*"}, ["topics"]),
+    ({"topics": ".."}, ["topics"]),
+    ({"topics": "<topic-1>, <topic-2>"}, ["topics"]),
+    ({"errors.deadletterqueue.topic.name": "dlq-${connector}"}, ["errors.deadletterqueue.topic.name"]),
+    ({"store.url": "s3://minio:9000"}, ["store.url"]),
+    ({"store.url": "http://minio:99999"}, ["store.url"]),
+    ({"store.url": "http://"}, ["store.url"]),
+    ({"s3.proxy.url": "socks://proxy:1080"}, ["s3.proxy.url"]),
+    ({"kafka.bootstrap.servers": "broker"}, ["kafka.bootstrap.servers"]),
+    ({"kafka.bootstrap.servers": "a:9092,b"}, ["kafka.bootstrap.servers"]),
+    ({"kafka.bootstrap.servers": "http://a:9092"}, ["kafka.bootstrap.servers"]),
+    ({"kafka.bootstrap.servers": "a:70000"}, ["kafka.bootstrap.servers"]),
+    ({"s3.region": "US East"}, ["s3.region"]),
+    ({"s3.region": "US_EAST_1"}, ["s3.region"]),
+    ({"s3.region": ""}, ["s3.region"]),
     ({"timezone": "PST"}, ["timezone"]),
     ({"rotate.schedule.interval.ms": "600000"}, ["timezone"]),
     ({"partitioner.class": f"{PARTITIONER}FieldPartitioner"}, ["partition.field.name"]),
@@ -217,6 +247,42 @@ def test_a_misspelt_key_warns_and_names_the_right_one() -> None:
     assert (warning.key, warning.remedy) == ("fluhs.size", "Did you mean flush.size?")
 
 
+def test_a_key_of_another_spelling_is_named_as_such_and_never_corrected_to_itself() -> None:
+    found = checked({"time.interval": "HOURLY", "compressed_block_size": "100"})
+    assert [warning.remedy for warning in found.warnings] == [
+        "It is a key of the managed cloud spelling (connector.class=S3_SINK).",
+        "It is a key of the Block-GZIP spelling.",
+    ]
+    assert found.unknown == found.warnings
+
+
+@pytest.mark.parametrize(
+    ("java", "vendor"),
+    [
+        ("io.lenses.streamreactor.connect.aws.s3.sink.S3SinkConnector", "Lenses"),
+        ("io.aiven.kafka.connect.s3.AivenKafkaConnectS3SinkConnector", "Aiven"),
+        ("org.apache.camel.kafkaconnector.awss3sink.CamelAwss3sinkSinkConnector", "Camel"),
+        ("com.redpanda.kafka.connect.s3.S3SinkConnector", "Redpanda"),
+        ("com.cloudera.dim.kafka.connect.s3.S3SinkConnector", "Cloudera"),
+        ("io.confluent.connect.s3.source.S3SourceConnector", "S3 source"),
+    ],
+)
+def test_a_connector_of_another_product_is_one_problem_that_says_whose_it_is_and_what_to_change(
+    java: str, vendor: str
+) -> None:
+    (problem,) = validate({"connector.class": java, "connect.s3.kcql": "insert into x"}).problems
+    assert (problem.key, problem.value) == ("connector.class", java)
+    assert vendor in problem.rule
+    assert problem.remedy
+
+
+def test_a_class_below_a_block_gzip_package_that_is_no_sink_is_refused_with_those_that_are() -> None:
+    for java in ("com.spredfast.Anything", "com.spredfast.kafka.connect.s3.S3SinkConnector"):
+        found = validate({**MINIMAL, "connector.class": java, "s3.bucket": "bucket", "local.buffer.dir": "x"}).problems
+        (problem,) = (one for one in found if one.key == "connector.class")
+        assert "com.spredfast.kafka.connect.s3.sink.S3SinkConnector" in problem.remedy
+
+
 def test_a_misspelt_setting_of_a_converter_warns() -> None:
     (warning,) = checked({"value.converter.schema.enable": "false"}).warnings
     assert warning.remedy == "Did you mean value.converter.schemas.enable?"
@@ -241,6 +307,12 @@ def test_client_settings_outside_of_the_list_are_told_which_are_allowed() -> Non
 WARNED: list[tuple[dict[str, str | None], list[str]]] = [
     ({"rotate.interval.ms": "1000"}, ["rotate.interval.ms"]),
     ({"flush.size": "0"}, ["flush.size"]),
+    ({**TIME, "timezone": None, "locale": None}, ["partitioner.class"]),
+    ({"partitioner.class": "hourly"}, ["partitioner.class"]),
+    ({"s3.bucket.name": "My_Bucket"}, ["s3.bucket.name"]),
+    ({"store.url": "minio:9000"}, ["store.url"]),
+    ({**TIME, "locale": "english"}, ["locale"]),
+    ({"time.interval": "HOURLY"}, ["time.interval"]),
     ({"shutdown.timeout.ms": "5000"}, ["shutdown.timeout.ms"]),
     ({"shutdown.timeout.ms": "3000"}, []),
     ({"enable.conditional.writes": "false"}, ["enable.conditional.writes"]),

@@ -23,7 +23,8 @@ from kafka_s3.control.commands import (
     store_config,
     stored_config,
 )
-from kafka_s3.control.heartbeat import HeartbeatWriter, Phase, read_heartbeat
+from kafka_s3.control.heartbeat import Phase, read_heartbeat
+from kafka_s3.control.heartbeat_writer import HeartbeatWriter
 from kafka_s3.driver.runner import run_available_now, run_continuously
 from kafka_s3.driver.sink import Sink
 from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from kafka_s3.config.masking import masking
-from kafka_s3.control.heartbeat import Heartbeat, HeartbeatWriter, Phase, beating, may_replace, read_heartbeat
+from kafka_s3.control.heartbeat import Heartbeat, Phase, may_replace, read_heartbeat
+from kafka_s3.control.heartbeat_writer import HeartbeatWriter, beating
+from kafka_s3.control.limits import Limits
+from kafka_s3.control.tallies import Delay, Tally
 from kafka_s3.model.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
 from kafka_s3.model.files import Reason, Totals
 from kafka_s3.model.observer import Round, Silent, Start
@@ -26,7 +29,8 @@ OTHER = TopicPartition("or-ders", 12)
 WHOLE = Heartbeat(
     "orders", "run-1", "host", 7, "0.1.0", started_ms=1, interval_ms=1000, phase=Phase.PAUSED, beat_ms=5000, driver="host/1", epoch=3,
     version=9, last_round_ms=4, lag={ORDERS: 5, OTHER: 0}, lag_grew=2, troubled=True, warning="w", warned_ms=3, failure="f",
-    request="r", flushed="x",
+    request="r", flushed="x", standing=("topic clicks is not in Kafka",), recent=Tally(60_000, 4, 3, 1), hours=(Tally(0, 9, 9),),
+    delay=Delay(1, 2), limits=Limits(5, 6, 0.5),
 )  # fmt: skip
 
 
@@ -131,6 +135,51 @@ def test_a_heartbeat_says_when_lag_was_measured_and_an_older_one_may_lack_it(sto
     older = {name: value for name, value in json.loads(WHOLE.to_json()).items() if name != "looked_ms"}
     store.put(PATHS.heartbeat(), json.dumps(older).encode())
     assert said(store) == WHOLE
+
+
+def test_a_sink_that_has_just_started_tells_its_lag(store: MemoryStore, clock: Clock) -> None:
+    heartbeat_writer = pulse_of(store, clock)
+    start = Start(
+        "orders", 4, 2, Totals(), 1, 7000, lag={ORDERS: 7000}, looked_ms=990, standing=("topic b is not in Kafka",)
+    )
+    heartbeat_writer.started(start)
+    heartbeat_writer.ended(RecordError("bad"))  # in the first round
+    heartbeat_writer.beat()
+    beat = said(store)
+    assert (beat.lag, beat.looked_ms, beat.standing) == ({ORDERS: 7000}, 990, ("topic b is not in Kafka",))
+
+
+def test_the_share_of_dead_letters_is_that_of_the_last_hour_of_this_run_and_is_warned_of_once(
+    store: MemoryStore, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = pulse_of(store, clock)
+    before.round_done(round_of(100, 90, ended_ms=0))
+    before.beat()
+    heartbeat_writer = pulse_of(store, clock)
+    heartbeat_writer.remember()
+    assert (heartbeat_writer.current.recent.read, heartbeat_writer.current.hours) == (0, (Tally(0, 100, 10, 90),))
+    heartbeat_writer.round_done(round_of(100, 5, ended_ms=1_000))
+    assert caplog.messages == ["Sink orders: 90% of the 100 records of the last hour became dead letters, more than 5.00% "
+                               "(health.deadletter.max.ratio)."]  # fmt: skip
+    for minute in range(1, 4):
+        heartbeat_writer.round_done(round_of(100, 20, ended_ms=minute * 60_000))
+    assert len(caplog.messages) == 2
+    assert heartbeat_writer.current.recent == Tally(0, 400, 335, 65)
+    clock.now = 3 * 3_600_000
+    heartbeat_writer.beat()
+    assert said(store).recent.read == 0
+
+
+def round_of(read: int, dead: int, *, ended_ms: int) -> Round:
+    return Round(3, 0, ended_ms, read, Totals(read, read - dead, dead), (), {}, {})
+
+
+def test_what_stands_is_told_until_it_is_over(store: MemoryStore, clock: Clock) -> None:
+    heartbeat_writer = pulse_of(store, clock)
+    heartbeat_writer.worked({}, 5, standing=["topic b is not in Kafka"])
+    assert heartbeat_writer.current.standing == ("topic b is not in Kafka",)
+    heartbeat_writer.worked({}, 6)
+    assert heartbeat_writer.current.standing == ()
 
 
 def test_the_loop_says_when_it_last_looked() -> None:

@@ -23,8 +23,8 @@ from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSch
 from kafka_s3.model.failures import Stage
 from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Decoded
+from kafka_s3.registry.framing import UNKNOWN_MAGIC
 from kafka_s3.registry.subjects import SubjectNameStrategy
-from kafka_s3.registry.wire_format import UNKNOWN_MAGIC
 from kafka_s3.schemas.avro_types import CONVERTER_OPTIONS
 from kafka_s3.schemas.json_schema import JsonSchemaOptions
 from kafka_s3.schemas.registered import Language, RegisteredSchema

@@ -13,20 +13,36 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures import data, ddl, partitions, rotations
-from figures.charts import BOX_COLOURS, PALETTE, Axis, bars_over_time, boxes, classes, ranked, stacked, treemap
-from figures.data import NO_TIME, Window
+from figures import data, partitions, rotations
+from figures.charts import (
+    BOX_COLOURS,
+    IEC,
+    PALETTE,
+    Axis,
+    bars_over_time,
+    boxes,
+    classes,
+    lines_over_time,
+    ranked,
+    treemap,
+)
+from figures.data import DAY_MS, NO_TIME, Window
+from figures.delays import delays
+from figures.fleet import by_urgency, fleet
 from figures.text import cells, plain
 from figures.treemap import squarified
 from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.commit.state import LogState
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.status import SinkSnapshot
-from kafka_s3.model.files import Reason, Role
+from kafka_s3.control.tallies import Tally
+from kafka_s3.ddl.table import topics_of
+from kafka_s3.model.files import Reason, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
 from reading.frames import Frames, Part, cut, data_files, frames_of, joined, part_of
 from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked
-from tests.support.memory_world import START_MS, World
+from tests.support.memory_world import ORDERS, START_MS, World
 
 EVERYTHING = Window(0, 1 << 52)
 
@@ -117,7 +133,7 @@ def test_a_clock_that_went_back_loses_no_entry_of_the_window(frames: Frames) -> 
 
 
 def test_throughput_sums_up_to_what_was_written_in_each_topic(entries: list[CommitEntry], frames: Frames) -> None:
-    found = data.throughput(frames.files, data.narrowed(frames, EVERYTHING))
+    found = data.throughput(frames.files, data.narrowed(frames, EVERYTHING, 0))
     wanted: Counter[str] = Counter()
     for entry in entries:
         for file in entry.files:
@@ -248,17 +264,66 @@ def test_files_closed_by_the_clock_get_a_longer_interval_of_the_configuration(ma
     )
 
 
+def test_for_schemas_that_alternate_only_one_file_for_all_of_them_helps() -> None:
+    files = files_of(Reason.SCHEMA, count=64, size=1 << 20, records=10, directories=64)
+    (found,) = rotations.advice(files, Window(0, HOUR_MS), target_bytes=64 << 20, settings=None)
+    assert (found.setting, found.value) == ("schema.compatibility.unify", "true")
+
+
+def test_delay_over_time_is_that_of_the_records_of_each_step() -> None:
+    columns = {
+        "committed_ms": [1_000, 1_500, 61_000],
+        "records": [3, 1, 1],
+        "min_ms": [900, 500, -1],
+        "max_ms": [900, 500, -1],
+    }
+    files = pd.DataFrame(columns).assign(role="value")
+    window = Window(0, HOUR_MS)
+    found = delays(files, window)
+    assert found.to_dict("list") == {"at_ms": [0], "median_ms": [100], "slow_ms": [1000], "newest_ms": [100]}
+    assert delays(files.iloc[2:], window).empty
+
+
+def test_the_sink_that_needs_a_look_comes_first_and_unknown_is_not_zero() -> None:
+    def seen(name: str, **changes: Any) -> SinkSnapshot:
+        beat = Heartbeat(name, "run", "host", 7, "0.1.0", 0, 10_000, phase=Phase.RUNNING, beat_ms=DAY_MS, looked_ms=DAY_MS, lag={ORDERS: 0},
+                         hours=(Tally(DAY_MS - HOUR_MS, 5),))  # fmt: skip
+        return SinkSnapshot(
+            name, LogState(1, 1, totals=Totals(9, 4, 5)), heartbeat=replace(beat, **changes), seen_ms=DAY_MS
+        )
+
+    sinks = [seen("well"), seen("stopped", phase=Phase.STOPPED), seen("failed", phase=Phase.FAILED), seen("late", lag={ORDERS: 9}),
+             seen("letters", recent=Tally(0, 10, 2, 8)), seen("gone", beat_ms=0),
+             SinkSnapshot("new", configured=True, seen_ms=DAY_MS)]  # fmt: skip
+    ordered = by_urgency(sinks)
+    assert [known.name for known in ordered] == ["failed", "gone", "letters", "new", "late", "well", "stopped"]
+    rows = fleet(ordered).set_index("sink")
+    assert rows["lag"].to_dict() == {
+        "failed": "unknown", "gone": "unknown", "letters": "0", "new": "unknown", "late": "9", "well": "0", "stopped": "unknown",
+    }  # fmt: skip
+    assert rows.loc["well", "day"] == [*([0] * 22), 5, 0]
+    assert rows.loc["new", "day"] is None
+    assert rows["letters"].dropna().unique().tolist() == [5]
+
+
+def test_charts_run_to_now(frames: Frames) -> None:
+    last = int(frames.entries["committed_ms"].max())
+    assert data.narrowed(frames, EVERYTHING, last + DAY_MS).until_ms == last + DAY_MS
+    ended = Window(0, last + HOUR_MS)
+    assert data.narrowed(frames, ended, last + DAY_MS).until_ms == last + HOUR_MS
+
+
 def test_large_files_get_no_advice() -> None:
     files = files_of(Reason.FLUSH_SIZE, count=50, size=100 << 20, records=1000)
     assert rotations.advice(files, Window(0, HOUR_MS), target_bytes=128 << 20, settings=None) == []
 
 
 def test_the_cost_counts_the_requests_of_uploads_and_entries() -> None:
-    files = files_of(Reason.FLUSH_SIZE, count=10, size=10**9, records=1)
+    files = files_of(Reason.FLUSH_SIZE, count=10, size=1 << 30, records=1)
     entries = pd.DataFrame({"version": [0, 1]})
     found = rotations.cost(entries, files, Window(0, rotations.MONTH_MS), rotations.Prices(1.0, 2.0, 3.0))
     assert (found.writes, found.write_cost) == (10 * 3 + 2, 0.032)
-    assert (found.added_gb, found.storage_cost) == (10.0, 30.0)
+    assert (found.added_gib, found.storage_cost) == (10.0, 30.0)
     assert (found.reads, found.read_cost) == (10, 0.02)
 
 
@@ -317,26 +382,17 @@ def test_the_record_that_came_late_is_found(frames: Frames) -> None:
     ]
 
 
-def test_athena_gets_the_location_the_directories_and_their_times(frames: Frames) -> None:
-    layout = ddl.table_form(frames.files, "orders", bucket="lake")
-    assert layout is not None
-    text = ddl.athena(layout, [("n", "bigint"), ("hour", "string")])
-    assert "LOCATION 's3://lake/topics/orders/'" in text
-    assert "PARTITIONED BY (`year` string, `month` string, `day` string, `hour` string)" in text
-    assert (
-        "'storage.location.template' = 's3://lake/topics/orders/year=${year}/month=${month}/day=${day}/hour=${hour}'"
-        in text
-    )
-    assert text.count("`hour`") == 1
-    assert ddl.PLACEHOLDER not in text
-
-
-def test_names_in_the_ddl_cannot_end_their_quotes() -> None:
-    layout = ddl.TableForm("a'; DROP TABLE b", "s3://lake/it's/", ("k`e'y",), "", 0, 0, "json")
-    text = ddl.athena(layout, [])
-    assert "LOCATION 's3://lake/it''s/'" in text
-    assert "`k``e'y`" in text
-    assert "`a___drop_table_b`" in text
+def test_the_objects_of_a_topic_are_those_that_the_log_itself_names(entries: list[CommitEntry], frames: Frames) -> None:
+    for topic, objects in topics_of(entries).items():
+        found = partitions.topic_objects(frames.files, topic)
+        assert found is not None
+        assert (list(found.newest), found.folder, found.sidecars) == (
+            list(objects.newest),
+            objects.folder,
+            objects.sidecars,
+        )
+        assert sorted(found.encoded_partitions) == sorted(objects.encoded_partitions)
+    assert partitions.topic_objects(frames.files, "none") is None
 
 
 # ------------------------------------------------------------ charts and text
@@ -357,25 +413,24 @@ def test_many_directories_are_put_together_in_the_treemap() -> None:
     assert found["bytes"].sum() == sum(range(1, 501))
 
 
-def test_bars_are_stacked_in_the_order_of_their_colours() -> None:
-    at = pd.Timestamp("2024-01-15T10:00:00Z")
-    frame = pd.DataFrame({"at": [at, at], "reason": ["b", "a"], "files": [2, 3]})
-    rows = stacked(frame, "files", by="reason", step_ms=60_000, domain=["a", "b"])
-    assert rows[["reason", "low", "high"]].values.tolist() == [["a", 0, 3], ["b", 3, 5]]
-
-
 def test_charts_are_valid_and_draw_what_they_were_given() -> None:
     at = pd.Timestamp("2024-01-15T10:00:00Z")
     axis = Axis(60_000, at, at + pd.Timedelta(hours=1))
     frame = pd.DataFrame({"at": [at], "reason": ["a"], "files": [2]})
     bars = bars_over_time(frame, "files", by="reason", axis=axis, titles=("files", "reason"), domain=["a"])
     assert bars["layer"][0]["encoding"]["x"]["scale"] == {"type": "utc"}
-    histogram = classes(rotations.histogram(pd.Series([1, 2, 3])), title="size", texts=["1", "2"])
-    assert histogram["datasets"]["rows"].to_dict("list") == {"files": [1, 2], "text": ["1", "2"]}
+    assert (bars["layer"][0]["encoding"]["y"]["stack"], bars["datasets"]["rows"]["rank"].tolist()) == ("zero", [0])
+    histogram = classes(rotations.histogram(pd.Series([1, 2, 3])), title="size", texts=["1", "2"], labels=IEC)
+    assert histogram["datasets"]["rows"].to_dict("list") == {
+        "lower": [1.0, 2.0], "upper": [2.0, 4.0], "files": [1, 2], "text": ["1", "2"],
+    }  # fmt: skip
+    late = pd.DataFrame({"at": [at, at], "line": ["a", "a"], "value": [1.0, 3.0], "shown": ["1 s", "3 s"]})
+    lines = lines_over_time(late, axis=axis, title="delay, s", domain=["a"], limit=2.0)
+    assert lines["datasets"]["above"]["value"].tolist() == [3.0]
     order = ranked(frame, "files", by="reason", titles=("files", "reason"))
     placed = boxes(pd.DataFrame({"name": ["a"], "bytes": [1]}), "bytes")
     areas = treemap(placed, "bytes", title="bytes", texts=["1 B"])
-    for chart in (bars, histogram, order, areas):
+    for chart in (bars, histogram, lines, order, areas):
         alt.Chart.from_dict(
             {name: value for name, value in chart.items() if name != "datasets"}
         )  # raises where Vega-Lite would not have it

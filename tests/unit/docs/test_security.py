@@ -1,4 +1,4 @@
-"""Do the policies and recipes of docs/security.md say what the product needs, and no more?"""
+"""Do the policies and recipes of docs/security.md and docs/logins.md say what the product needs, and no more?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.support.repository import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 POLICIES = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)]
-RECIPES = re.findall(r"```properties\n(.*?)```", PAGE, re.DOTALL)
+LOGINS = (ROOT / "docs" / "logins.md").read_text(encoding="utf-8")
+RECIPES = re.findall(r"```properties\n(.*?)```", PAGE + LOGINS, re.DOTALL)
 NEVER = {"s3:DeleteBucket", "s3:PutBucketPolicy", "s3:*", "*"}
 
 
@@ -30,13 +31,15 @@ def actions(policy: dict[str, list[dict[str, list[str]]]], ending: str = "") -> 
     return found
 
 
-def test_the_sink_may_do_what_the_doctor_tries_and_delete_nothing() -> None:
+def test_the_sink_may_do_what_the_doctor_tries_and_delete_states_of_open_files_alone() -> None:
     sink, _, _ = POLICIES
     tried = set(
         re.findall(r"s3:[A-Za-z]+", (ROOT / "bundle/kafka_s3/tools/doctor/rights.py").read_text(encoding="utf-8"))
     )
-    assert tried - actions(sink) == {"s3:PutObjectAcl", "s3:DeleteObject"}
-    assert not actions(sink) & {*NEVER, "s3:DeleteObject"}
+    assert tried - actions(sink) == {"s3:PutObjectAcl"}
+    assert not actions(sink) & NEVER
+    assert not {"s3:DeleteObject"} & {*actions(sink, "topics/*"), *actions(sink, "BUCKET/_kafka_s3/*")}
+    assert actions(sink, "_kafka_s3/*/open/*") == {"s3:DeleteObject"}
 
 
 def test_the_dashboard_only_reads_and_only_the_state() -> None:
@@ -59,6 +62,6 @@ def test_every_recipe_is_valid_where_it_says_it_goes(recipe: str, tmp_path: Path
     if next(iter(given)).startswith("consumer.override."):
         found = validate({**BASE, "flush.size": "3", **given})
     else:
-        found = validate({**BASE, "flush.size": "3"}, worker=read_worker(worker))
-        assert all(key.startswith("consumer.override.") for key in read_worker(worker))
+        found = validate({**BASE, "flush.size": "3"}, worker=read_worker(worker).texts)
+        assert all(key.startswith("consumer.override.") for key in read_worker(worker).texts)
     assert (found.problems, found.warnings) == ((), ())

@@ -40,8 +40,8 @@ CONFIG = {
     "tail.check.interval.ms": "60000",
 }
 GOOD, BAD, NULL = "good", "bad", "null"
-KEEPING = {**CONFIG, "tail.state.enable": "true", "tail.read.records": "1"}
-"""Open files are kept between tasks, in parts of a few bytes."""
+KEEPING = {**CONFIG, "tail.read.records": "1"}
+"""Each record is worth a task, so that open files are kept after each, in parts of a few bytes."""
 WRITES = ("put_new", "put", "create_upload", "upload_part", "complete_upload")
 
 
@@ -194,9 +194,9 @@ class TwoDrivers(RuleBasedStateMachine):
             assert self.lasting() == before
 
     def lasting(self) -> dict[str, bytes]:
-        """The objects but for states of open files, of which a driver that was overtaken may leave one."""
+        """The objects but for open files: of a driver that was overtaken one state may be left, and the hint may be its own."""
         return {
-            key: data for key, data in self.world.store.objects.items() if not key.startswith(f"{STATE}orders/open/")
+            key: data for key, data in self.world.store.objects.items() if not key.startswith(f"{STATE}orders/open")
         }
 
     @precondition(lambda self: self.drivers[0] is not None)

@@ -10,6 +10,7 @@ from typing import Any
 
 import fastavro
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason
 from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import STATE, TOLERANT
+from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World, rows
 
 OPEN = f"{STATE}orders/open/"
@@ -94,7 +96,7 @@ def played(
     batch_size: int = 10_000,
 ) -> Any:
     """The objects, and what the log says of them, after all steps and a flush."""
-    more = {"tail.state.enable": "true", "tail.read.records": "1"} if kept else {"tail.check.interval.ms": "100000000"}
+    more = {"tail.read.records": "1"} if kept else {"tail.state.enable": "false", "tail.check.interval.ms": "100000000"}
     world = World({**config, **more}, batch_size=batch_size)
     world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=part_size)
     start(world, task_records)
@@ -158,13 +160,45 @@ STEP = st.builds(
 )
 
 
-@settings(
-    max_examples=60,
-    deadline=None,
-    phases=[Phase.explicit, Phase.reuse, Phase.generate],
-    suppress_health_check=[HealthCheck.too_slow],
-)
-@given(
+def tried(number: int) -> settings:
+    return settings(
+        max_examples=number,
+        deadline=None,
+        phases=[Phase.explicit, Phase.reuse, Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """A configuration, and the division of a topic into rounds and tasks; `part_size` in bytes."""
+
+    steps: list[Step]
+    form: str
+    partitioner: str
+    rotation: str
+    sidecars: bool = False
+    schemas: str = "one"
+    part_size: int = 60
+    task_records: int = 1
+    batch_size: int = 1
+
+    def config(self) -> dict[str, str]:
+        sidecars = SIDECARS if self.sidecars else {"behavior.on.null.values": "ignore"}
+        return {
+            **TOLERANT, "value.converter.schemas.enable": "true", **FORMATS[self.form], **PARTITIONERS[self.partitioner],
+            **ROTATIONS[self.rotation], **SCHEMAS[self.schemas], **sidecars, "flush.bytes": "-1",
+        }  # fmt: skip
+
+    def possible(self) -> list[Step]:
+        """The steps; under a schedule without loss, for what a restart makes of the clock depends on state that is not lost."""
+        if self.rotation != "schedule":
+            return self.steps
+        return [replace(step, event=step.event if step.event in ("", "restart") else "") for step in self.steps]
+
+
+CASES = st.builds(
+    Case,
     steps=st.lists(STEP, min_size=1, max_size=7),
     form=st.sampled_from(sorted(FORMATS)),
     partitioner=st.sampled_from(sorted(PARTITIONERS)),
@@ -175,37 +209,29 @@ STEP = st.builds(
     task_records=st.sampled_from([1, 3, 1_000_000]),
     batch_size=st.sampled_from([1, 4, 10_000]),
 )
-@example([Step(((1, "a"), (2, "a"), (1, "b")), 10)] * 3, "parquet", "field", "none", True, "unify", 60, 1, 1)
-@example(
-    [Step(((1, "a"), (2, "a"), (1, "b")), 30, "restart")] * 4,
-    "avro",
-    "field",
-    "schedule",
-    False,
-    "one",
-    60,
-    3,
-    4,
-)
-def test_any_division_into_tasks_gives_the_objects_of_one_go(
-    steps: list[Step], form: str, partitioner: str, rotation: str, sidecars: bool, schemas: str, part_size: int,
-    task_records: int, batch_size: int,
-) -> None:  # fmt: skip
-    config = {
-        **TOLERANT, "value.converter.schemas.enable": "true", **FORMATS[form], **PARTITIONERS[partitioner], **ROTATIONS[rotation],
-        **SCHEMAS[schemas], **(SIDECARS if sidecars else {"behavior.on.null.values": "ignore"}),
-        "flush.bytes": "-1",
-    }  # fmt: skip
-    if rotation == "schedule":  # what a restart makes of the clock depends on state that is not lost
-        keeps = ("", "restart")
-        steps = [replace(step, event=step.event if step.event in keeps else "") for step in steps]
+THREE = ((1, "a"), (2, "a"), (1, "b"))
 
-    together = played(config, steps, kept=False, part_size=part_size)
 
-    assert (
-        played(config, steps, kept=True, part_size=part_size, task_records=task_records, batch_size=batch_size)
-        == together
-    )
+def assert_as_in_one_go(case: Case) -> None:
+    config, steps = case.config(), case.possible()
+    together = played(config, steps, kept=False, part_size=case.part_size)
+    sizes = {"part_size": case.part_size, "task_records": case.task_records, "batch_size": case.batch_size}
+    assert played(config, steps, kept=True, **sizes) == together
+
+
+@tried(examples(40))
+@given(CASES)
+@example(Case([Step(THREE, 10)] * 3, "parquet", "field", "none", sidecars=True, schemas="unify"))
+@example(Case([Step(THREE, 30, "restart")] * 4, "avro", "field", "schedule", task_records=3, batch_size=4))
+def test_any_division_into_tasks_gives_the_objects_of_one_go(case: Case) -> None:
+    assert_as_in_one_go(case)
+
+
+@pytest.mark.nightly
+@tried(600)
+@given(CASES)
+def test_many_more_divisions_into_tasks_give_the_objects_of_one_go(case: Case) -> None:
+    assert_as_in_one_go(case)
 
 
 def test_each_record_is_read_once() -> None:
@@ -213,7 +239,6 @@ def test_each_record_is_read_once() -> None:
         {
             "rotate.schedule.interval.ms": "3600000",
             "timezone": "UTC",
-            "tail.state.enable": "true",
             "tail.read.records": "50",
         }
     )
@@ -243,7 +268,3 @@ class Reads:
 
     def warned(self, text: str) -> None:
         raise AssertionError(text)
-
-
-def replace_round(read: list[int]) -> Reads:
-    return Reads(read)

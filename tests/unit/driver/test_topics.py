@@ -250,6 +250,41 @@ def test_a_topic_that_was_created_again_and_is_shorter_is_not_taken_for_a_trunca
     assert not any(entry.gaps for entry in world.entries())
 
 
+def test_a_topic_that_does_not_exist_is_warned_of_once_and_stands_until_it_does() -> None:
+    other = TopicPartition("other", 0)
+    world = World({"flush.size": "2", "topics": "orders,other"})
+    world.add(range(2))
+    world.start()
+    seen = Warnings()
+    world.sink.topics.observer = seen
+    gone = "topic other is not in Kafka, or may not be described"
+    assert world.sink.topics.standing == (gone,)
+    cycle_later(world)
+    assert (world.sink.topics.standing, seen.texts) == ((gone,), [])  # it was told at the start
+    world.kafka.create(other)
+    cycle_later(world)
+    assert world.sink.topics.standing == ()
+    del world.kafka.records[other], world.kafka.begins[other]
+    cycle_later(world)
+    assert world.sink.topics.standing == (gone,)
+
+
+def test_a_pattern_that_fits_no_topic_is_told() -> None:
+    world = World({"flush.size": "2", "topics.regex": "click.*", "topics": ""})
+    world.start()
+    assert world.sink.topics.standing == ("no topic has a name that topics.regex=click.* fits",)
+
+
+def test_the_lag_of_a_partition_that_nobody_leads_is_unknown_and_not_zero() -> None:
+    world = World({"flush.size": "2"}, topics=(ORDERS, SECOND))
+    world.add(range(3))
+    world.start()
+    world.kafka.leaderless.add(SECOND)
+    world.sink.poll()
+    assert world.sink.lag() == {ORDERS: 3}
+    assert world.sink.topics.standing == ("no broker answers for orders-1",)
+
+
 def test_a_deleted_topic_is_left_out_with_a_warning_and_the_others_go_on() -> None:
     other = TopicPartition("other", 0)
     world = World({"flush.size": "2", "topics": "orders,other"}, topics=(ORDERS, other))
@@ -337,14 +372,17 @@ def test_a_topic_that_is_added_to_the_list_follows_the_reset_policy() -> None:
     assert world.frontier(TopicPartition("old", 0)) == 3
 
 
+@pytest.mark.parametrize("restarts", [True, False])
 @pytest.mark.parametrize("lost", ["fail", "gap"])
-def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: str) -> None:
+def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: str, restarts: bool) -> None:
     world = world_of(10, **{"behavior.on.lost.offsets": lost, "tail.check.interval.ms": "0"})
     world.start()
     world.add(range(14))
     world.sink.cycle()
     assert (world.frontier(), world.sink.partition_states[ORDERS].head) == (10, 14)
     del world.kafka.records[ORDERS][12:]
+    if restarts:
+        world.start()
     assert world.sink.cycle()
     assert world.sink.lag() == {ORDERS: 2}
     for offset in range(12, 20):  # other records now
@@ -353,6 +391,7 @@ def test_a_log_that_is_truncated_above_the_position_is_believed_at_once(lost: st
 
     assert world.numbers()[key(10)] == [10, 11, *range(112, 120)]
     assert not [gap for entry in world.entries() for gap in entry.gaps]
+    assert not [key for key in world.store.objects if "/open/" in key]
 
 
 @pytest.mark.parametrize("restarts", [True, False])

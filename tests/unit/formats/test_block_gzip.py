@@ -17,8 +17,16 @@ from hypothesis import strategies as st
 from kafka_s3.config.option import default_of
 from kafka_s3.config.options.block_gzip import OURS
 from kafka_s3.config.settings import Settings
-from kafka_s3.formats.block_gzip.encoder import block_gzip_format, block_gzip_of, unfit
-from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed, delimiter_bytes
+from kafka_s3.formats.block_gzip.encoder import BlockGzipFile, block_gzip_format, unfit
+from kafka_s3.formats.block_gzip.framing import (
+    BlockGzip,
+    Delimited,
+    Framing,
+    Lines,
+    Prefixed,
+    block_gzip_of,
+    delimiter_bytes,
+)
 from kafka_s3.formats.block_gzip.index import parse_index, resume_offset
 from kafka_s3.formats.format import FormatError
 from kafka_s3.model.files import Role
@@ -301,3 +309,38 @@ def test_the_variant_follows_from_the_settings() -> None:
     assert variant() == BlockGzip(Delimited())
     assert variant(key__delimiter="\t", key__encoding="UTF-16BE") == BlockGzip(Delimited(b"\n", b"\0\t"))
     assert variant(format="binary", include__keys=True) == BlockGzip(Prefixed(include_keys=True))
+
+
+@given(
+    steps=st.lists(st.tuples(st.integers(1, 5), st.integers(0, 3), st.booleans()), min_size=1, max_size=40),
+    size=st.integers(4, 40),
+)
+def test_the_index_tells_the_offset_of_every_record_whatever_gaps_there_are(
+    steps: list[tuple[int, int, bool]], size: int
+) -> None:
+    """Each step is so many records, a gap behind them, and whether the file is kept for another task there."""
+    encoder, at, expected = opened(Lines(), block_size=size), 7, []
+    for count, gap, paused in steps:
+        offsets = np.arange(at, at + count)
+        encoder.place(offsets)
+        encoder.append(texts(*["abc"] * count))
+        expected += offsets.tolist()
+        at += count + gap
+        if paused:
+            state, encoder = encoder.pause(), opened(Lines(), block_size=size)
+            encoder.resume(state)
+    encoder.finish()
+    index = parse_index(encoder.index(7), "x.index.json")
+    assert [offset for block in index.blocks for offset in block.offsets()] == expected
+    assert resume_offset(index) == expected[-1] + 1
+    gapless = expected[-1] - expected[0] + 1 == len(expected)
+    assert (b"spans" in encoder.index(7)) <= (not gapless)
+
+
+def test_under_strict_records_are_taken_for_gapless_as_in_the_original() -> None:
+    encoder = block_gzip_format(BlockGzip(Lines(), 100, true_offsets=False)).open(None)
+    assert isinstance(encoder, BlockGzipFile)
+    encoder.place(np.array([0, 100]))
+    encoder.append(texts("a", "b"))
+    encoder.finish()
+    assert list(parse_index(encoder.index(0), "x").blocks[0].offsets()) == [0, 1]

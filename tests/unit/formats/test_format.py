@@ -135,7 +135,7 @@ def test_plain_values_are_json_strings(values: list[Any]) -> None:
     encoder.finish()
     expected = ["AP8=", ""] if isinstance(values[0], bytes) else values
 
-    assert read(encoder.take(), ".json") == expected
+    assert read(bytes(encoder.take()), ".json") == expected
 
 
 def inferred(rows: list[Any]) -> JsonText:

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import tomllib
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from kafka_s3.local.cache import cache_folder, new_folder
 from kafka_s3.local.certificates import trust_store_options
-from kafka_s3.local.jars import ivy_file, kafka_package, module_name
+from kafka_s3.local.errors import LocalServiceError
+from kafka_s3.local.jars import TESTED_SPARK, delta_package, ivy_file, kafka_package, module_name
 
 
 def test_the_ivy_file_names_what_to_fetch_and_what_to_leave_out() -> None:
@@ -34,11 +37,34 @@ def test_the_artifact_of_a_jar_is_its_name_without_the_version(jar: str, module:
     assert module_name(jar) == module
 
 
-def test_the_kafka_source_is_the_first_release_of_the_installed_sparks_minor_version(
-    monkeypatch: pytest.MonkeyPatch,
+def test_the_connectors_are_those_of_the_installed_sparks_minor_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_s3.local.jars.version", lambda package: "4.0.9")
+    assert kafka_package() == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+    assert delta_package() == "io.delta:delta-spark_2.13:4.0.1"
+
+
+@pytest.mark.parametrize("installed", ["4.1.0", "4.3.1", "3.5.6"])
+def test_a_spark_that_is_not_tested_is_refused_with_those_that_are(
+    installed: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_s3.local.jars.version", lambda package: "4.1.3")
-    assert kafka_package() == "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0"
+    monkeypatch.setattr("kafka_s3.local.jars.version", lambda package: installed)
+    with pytest.raises(
+        LocalServiceError, match=rf"pyspark {installed} is installed.*tested is Spark 4\.0: pip install"
+    ):
+        kafka_package()
+
+
+def test_the_tested_sparks_are_those_that_the_extras_install() -> None:
+    extras = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    bounds = {
+        requirement.name: requirement.specifier
+        for extra in ("spark", "delta")
+        for requirement in map(Requirement, extras[extra])
+    }
+    for package in ("pyspark", "delta-spark"):
+        assert [
+            minor for minor in ("3.5", "4.0", "4.1", "4.2", "4.3", "5.0") if f"{minor}.5" in bounds[package]
+        ] == list(TESTED_SPARK)
 
 
 def test_a_folder_whose_filling_fails_never_appears(tmp_path: Path) -> None:

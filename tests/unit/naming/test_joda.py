@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.naming.joda import (
-    BucketNames,
     Pattern,
-    bucket_start,
     check_pattern,
-    offsets_ms,
     parse_instant,
     parse_timestamp,
     zone,
 )
+from kafka_s3.naming.joda.buckets import BucketNames, bucket_start, offsets_ms
 from kafka_s3.naming.joda.calendar import date_of, days_of, fields
 from kafka_s3.naming.joda.zones import offset_ms
 from tests.support.examples import examples

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.naming.joda import BucketNames, Pattern, bucket_start, check_pattern, parse_instant, parse_timestamp, zone
+from kafka_s3.naming.joda import Pattern, check_pattern, parse_instant, parse_timestamp, zone
+from kafka_s3.naming.joda.buckets import BucketNames, bucket_start
 from kafka_s3.naming.joda.distinct import distinct, first_rows
 from kafka_s3.naming.joda.zones import offset_ms
 from tests.support.examples import examples

@@ -215,7 +215,7 @@ def test_a_configuration_that_would_write_there_is_refused_before_it_runs(
 def test_a_block_gzip_prefix_is_held_to_the_same(prefix: str) -> None:
     config = {
         "name": "orders", "connector.class": "com.deviantart.kafka_connect_s3.S3SinkConnector", "topics": "orders",
-        "s3.bucket": "b", "local.buffer.dir": "/tmp", "s3.prefix": prefix, "kafka.bootstrap.servers": "k:9092",
+        "s3.bucket": "bucket", "local.buffer.dir": "/tmp", "s3.prefix": prefix, "kafka.bootstrap.servers": "k:9092",
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     }  # fmt: skip
     assert [p.key for p in validate(config).problems] == ["s3.prefix"]

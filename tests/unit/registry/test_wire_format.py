@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.model.files import Role
+from kafka_s3.registry.framing import FAILURES, UNKNOWN_MAGIC
 from kafka_s3.registry.subjects import SubjectNameStrategy, needs_record_name, strategy_of, subject
 from kafka_s3.registry.wire_format import (
-    FAILURES,
     MOST_INDEXES,
-    UNKNOWN_MAGIC,
     Framed,
     MessageIndexes,
     SchemaName,

@@ -11,18 +11,13 @@ import pytest
 
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.joda import BucketNames, Pattern, zone
+from kafka_s3.naming.joda import Pattern, zone
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects, Plain
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
-from kafka_s3.task.partitioners import (
-    DefaultPartitioner,
-    FieldPartitioner,
-    Partitioner,
-    Schemaless,
-    TimePartitioner,
-    custom,
-)
+from kafka_s3.task.field_partitioner import FieldPartitioner, Schemaless
+from kafka_s3.task.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
 from tests.support.runs import run_of
 
 ORDERS = TopicPartition("orders", 3)

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.doctor import document, print_results
+from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.storage.bucket import BucketAnswer, LifecycleRule
@@ -279,8 +280,18 @@ def test_probes_that_cannot_be_deleted_are_a_warning_and_are_named() -> None:
     findings = diagnosed(store=FaultyStore(bucket, [denied]))
     (left,) = bucket.objects
     assert left.startswith("_kafka_s3/orders/doctor/")
-    assert bad(findings) == {"DeleteObject (for this check only)": CheckStatus.WARNING}
-    assert left in of(findings, "DeleteObject").detail
+    assert bad(findings) == {
+        "DeleteObject (for this check only)": CheckStatus.WARNING,
+        "DeleteObject below _kafka_s3/orders/open/": CheckStatus.WARNING,
+    }
+    assert left in of(findings, "DeleteObject (").detail
+
+
+@pytest.mark.parametrize(("keeps", "expected"), [("true", CheckStatus.WARNING), ("false", None)])
+def test_states_of_open_files_have_to_be_removed_where_they_are_kept(keeps: str, expected: CheckStatus | None) -> None:
+    denied = failure(Verb.DELETE, nth=None, matches=lambda key: "/open/" in key, error=StorageError("AccessDenied"))
+    findings = diagnosed({**ROTATING, "tail.state.enable": keeps}, store=FaultyStore(MemoryStore(), [denied]))
+    assert bad(findings) == ({} if expected is None else {"DeleteObject below _kafka_s3/orders/open/": expected})
 
 
 def test_probes_are_removed_even_where_the_check_is_broken_off() -> None:
@@ -310,6 +321,27 @@ def test_the_reader_that_works_here_is_named_with_the_reason() -> None:
     assert (tasks.status, tasks.remedy) == (CheckStatus.FAILED, "Set kafka.reader=auto or spark, or mend it.")
     for key, value in (("kafka.reader", "spark"), ("tasks.run.on", "driver")):
         assert f"{key}={value}" in of(diagnosed({**ROTATING, key: value}, reach="never asked"), "reader").detail
+
+
+def test_what_spark_wants_for_a_login_beyond_the_configuration_is_told() -> None:
+    client = {
+        "security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM",
+        "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+    }  # fmt: skip
+    by_iam = {**ROTATING, **{f"consumer.override.{name}": text for name, text in client.items()}}
+    told = of(diagnosed(by_iam), "login of Spark's own source, AWS_MSK_IAM")
+    assert (told.status, "--packages" in told.detail) == (CheckStatus.OK, True)
+    assert not [one for one in diagnosed({**by_iam, "kafka.reader": "tasks"}) if one.tried.startswith("login")]
+
+
+def test_clients_that_cannot_be_made_end_the_part_of_kafka_only() -> None:
+    def refuse(settings: Settings) -> Cluster:
+        raise SourceError("No token for Amazon MSK can be signed: no AWS credentials were found.")
+
+    factories = ClientFactories(refuse, lambda _: MemoryStore(), lambda _: Facts(), lambda *_: None)
+    findings = list(diagnose(validate(ROTATING), factories))
+    assert bad(findings) == {"brokers": CheckStatus.FAILED}
+    assert "rights" in {finding.area for finding in findings}
     down = diagnosed(cluster=Cluster(down=True))
     assert [finding.tried for finding in down if finding.area == "kafka"] == ["brokers"]
 

@@ -240,6 +240,7 @@ def test_every_format_says_how_many_records_an_object_holds(rows: int) -> None:
     lines = b'{"n":1}\n' * rows
     assert counted("a.json", lines, "json") == rows
     assert counted("a.json.gz", gzip.compress(lines), "json") == rows
+    assert counted("a.json", lines + b'{"n":2}', "json") == rows + 1  # the last line need not have an end
     assert counted("a.parquet", parquet_bytes(rows), "parquet") == rows
     assert counted("a.avro", avro_bytes(rows, "null"), "avro") == rows
     assert counted("a.avro", avro_bytes(rows, "deflate"), "avro") == rows

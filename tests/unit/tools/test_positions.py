@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
+from contextlib import nullcontext
 
 import pytest
 from rich.console import Console
 
 from kafka_s3.cli.position import chosen, confirm, places_table, show_moves, standing_text
 from kafka_s3.commit.entry import EntryKind, Progress
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import CommitError, ConfigError, Fenced, SourceError, TopicRecreated
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.storage.faults import failure
+from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.tools.positions import (
     DriverAtWork,
     Move,
@@ -152,15 +156,28 @@ def test_a_driver_that_committed_lately_is_not_fenced_by_accident() -> None:
     log = world.log()
     log.load()
     with pytest.raises(DriverAtWork, match=r"driver .+ wrote entry \d+ 60 s ago.*--force.*fenced"):
-        check_idle(log.last, now_ms=world.now + 60_000, within_ms=600_000)
-    check_idle(log.last, now_ms=world.now + 600_000, within_ms=600_000)
+        check_idle(log, now_ms=world.now + 60_000, within_ms=600_000)
+    check_idle(log, now_ms=world.now + 600_000, within_ms=600_000)
     write_positions(log, world.kafka, {ORDERS: 3})
-    check_idle(log.last, now_ms=world.now, within_ms=600_000)  # by hand: nobody is at work behind it
-    check_idle(None, now_ms=world.now, within_ms=600_000)
+    check_idle(log, now_ms=world.now, within_ms=600_000)  # by hand: nobody is at work behind it
+    check_idle(CommitLog(MemoryStore(), log.paths, clock_ms=lambda: 0), now_ms=world.now, within_ms=600_000)
     world.start()
     log.load()
     with pytest.raises(DriverAtWork):
-        check_idle(log.last, now_ms=world.now, within_ms=600_000)
+        check_idle(log, now_ms=world.now, within_ms=600_000)
+
+
+@pytest.mark.parametrize(("phase", "epoch", "idle"), [
+    (Phase.STOPPED, 1, True), (Phase.FAILED, 1, True), (Phase.STOPPED, 0, False), (Phase.RUNNING, 1, False),
+])  # fmt: skip
+def test_a_driver_is_believed_that_it_has_ended(phase: Phase, epoch: int, idle: bool) -> None:
+    world = world_at_work()
+    log = world.log()
+    log.load()
+    heartbeat = Heartbeat("orders", "run", "host", 7, "0.1.0", 0, 10_000, phase=phase, beat_ms=world.now, epoch=epoch)
+    world.store.put(log.paths.heartbeat(), heartbeat.to_json())
+    with nullcontext() if idle else pytest.raises(DriverAtWork):
+        check_idle(log, now_ms=world.now, within_ms=600_000)
 
 
 @pytest.mark.parametrize(("text", "offset"), [("earliest", 3), ("latest", 9), ("3", 3), ("9", 9)])

@@ -20,6 +20,7 @@ from kafka_s3.formats.block_gzip.encoder import BlockGzipFile
 from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed
 from kafka_s3.formats.block_gzip.index import BlockIndex, IndexDamaged, block_of, parse_index, resume_offset
 from kafka_s3.model.errors import ConfigError
+from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import BlockNames, DataKey, DateLayout, UploadNames, index_key_of, parse_data_key
 from kafka_s3.naming.keys import ObjectNames
@@ -27,6 +28,7 @@ from kafka_s3.records.values import Plain
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectInfo
 from kafka_s3.tools.seek import Located, SeekError, locate, records_from, split_records
+from tests.support.memory_world import ORDERS, World
 
 EVENTS = TopicPartition("system-test", 0)
 DAY = datetime.date(2016, 2, 24)
@@ -195,7 +197,14 @@ GOOD = {"byte_length_uncompressed": 9, "num_records": 3, "byte_length": 29, "byt
         (json.dumps({"chunks": [{**GOOD, "byte_length": -1}]}).encode(), "block 0 has no whole number byte_length"),
         (json.dumps({"chunks": [{**GOOD, "byte_offset": 1}]}).encode(), "first block begins at byte 1"),
         (json.dumps({"chunks": [GOOD, GOOD]}).encode(), "block 1 does not begin at the byte"),
-        (json.dumps({"chunks": [GOOD, {**GOOD, "byte_offset": 29}]}).encode(), "block 1 does not begin at offset 13"),
+        (json.dumps({"chunks": [GOOD, {**GOOD, "byte_offset": 29}]}).encode(), "block 1 begins before offset 13"),
+        (json.dumps({"chunks": [{**GOOD, "spans": [[10, 2]]}]}).encode(), "the spans of block 0 are not its 3 records"),
+        (
+            json.dumps({"chunks": [{**GOOD, "spans": [[10, 2], [11, 1]]}]}).encode(),
+            "the spans of block 0 do not ascend",
+        ),
+        (json.dumps({"chunks": [{**GOOD, "spans": [10, 3]}]}).encode(), "block 0 has spans that are not pairs"),
+        (json.dumps({"chunks": [{**GOOD, "spans": [[10, "3"]]}]}).encode(), "block 0 has spans that are not pairs"),
     ],
 )
 def test_a_damaged_index_says_what_is_wrong_with_it(content: bytes, why: str) -> None:
@@ -210,6 +219,25 @@ def test_members_of_an_index_may_come_in_any_order_and_with_others() -> None:
 
 
 # seeking
+
+
+@pytest.mark.parametrize("strict", ["false", "true"])
+def test_the_record_of_an_offset_is_found_on_a_topic_with_gaps(strict: str) -> None:
+    """Under strict the index is the original's, which takes record 102 for 12."""
+    world = World({
+        "connector.class": "com.spredfast.kafka.connect.s3.sink.S3SinkConnector", "s3.bucket": "bucket", "local.buffer.dir": "x",
+        "compressed_block_size": "64", "format.class": "", "s3.bucket.name": "", "compatibility.strict": strict,
+    })  # fmt: skip
+    world.add([*range(10), *range(100, 110)])
+    sink = world.start()
+    sink.poll()
+    sink.drain(close=Reason.FLUSH_NOW)
+    wanted = 12 if strict == "true" else 102
+    found = records_from(world.store, "", topic_partition=ORDERS, offset=wanted, framing=Delimited(), count=2)
+    assert [(offset, json.loads(record)["n"]) for offset, record in found] == [(wanted, 102), (wanted + 1, 103)]
+    if strict == "false":
+        with pytest.raises(SeekError, match="in a gap within"):
+            locate(world.store, "", topic_partition=ORDERS, offset=50)
 
 
 def test_one_record_costs_one_range_request_for_its_block(store: Watched) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -28,26 +29,9 @@ from kafka_s3.tools.sweep import (
     summary,
     sweeper_of,
 )
+from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.memory_world import START_MS, World, settings_of
-
-DAY_MS = 86_400_000
-
-
-class Listing:
-    """S3's listing of uploads over a bucket in memory; all began at `started_ms`, but for those in `starts`."""
-
-    def __init__(self, bucket: MemoryStore, started_ms: int = START_MS - 2 * DAY_MS) -> None:
-        self.bucket = bucket
-        self.started_ms = started_ms
-        self.starts: dict[str, int] = {}
-        self.refusal: StorageError | None = None
-
-    def pending(self, prefix: str) -> Iterator[ListedUpload]:
-        if self.refusal is not None:
-            raise self.refusal
-        for upload_id, upload in self.bucket.uploads.items():
-            if upload.key.startswith(prefix):
-                yield ListedUpload(upload.key, upload_id, self.starts.get(upload_id, self.started_ms))
+from tests.support.pending_uploads import DAY_MS, Listing
 
 
 def sweeper(config: dict[str, str], listing: Listing, store: ObjectStore | None = None) -> Sweeper:
@@ -256,3 +240,39 @@ def test_the_totals_say_what_was_and_what_would_be_aborted() -> None:
     kept = "1 young and kept, 1 committed and kept, 1 of open files and kept"
     assert summary(judged, 1) == f"4 pending uploads of this sink: 1 aborted, {kept}"
     assert "1 would be aborted (--dry-run)" in summary(judged, 0)
+
+
+KEEPING = {
+    "rotate.schedule.interval.ms": "864000000",
+    "timezone": "UTC",
+    "tail.state.enable": "true",
+    "tail.read.records": "1",
+}
+
+
+def world_with_a_state_that_could_not_be_deleted() -> World:
+    """Two states with one upload: the first was overtaken by the second, which the sink goes on with."""
+    world = World(KEEPING)
+    world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=30)
+    world.start([failure(Verb.DELETE, None, matches=lambda key: "/open/" in key)])
+    for first in (0, 10):
+        world.add(range(first, first + 10))
+        world.sink.cycle()
+    assert len([key for key in world.store.objects if "/open/" in key]) == 2
+    assert len(world.store.uploads) == 1
+    return world
+
+
+def test_a_state_that_was_overtaken_goes_and_its_upload_stays_with_its_successor() -> None:
+    world = world_with_a_state_that_could_not_be_deleted()
+    later = sweeper_of(world.settings, Listing(world.store), world.store, clock_ms=lambda: world.now + 2 * DAY_MS)
+    assert [one.verdict for one in later.judged(older_than_ms=DAY_MS)] == [UploadState.OPEN]
+    assert later.remove_overtaken(older_than_ms=DAY_MS) == 1
+    assert len(world.store.uploads) == 1
+
+
+def test_a_start_removes_a_state_that_was_overtaken_and_goes_on_with_the_upload() -> None:
+    world = world_with_a_state_that_could_not_be_deleted()
+    world.start()
+    assert len([key for key in world.store.objects if "/open/" in key]) == 1
+    assert len(world.store.uploads) == 1

@@ -18,10 +18,12 @@ from kafka_s3.cli.verify import print_report
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress, read_entry
 from kafka_s3.commit.log import Rewritten
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.errors import ObjectArchived
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
-from kafka_s3.storage.faults import Fault, Moment
+from kafka_s3.storage.faults import Fault, FaultyStore, Moment, Verb, failure
+from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.verify.audit import Audit
 from kafka_s3.tools.verify.findings import FindingKind, Report
 from kafka_s3.tools.verify.form import form_of
@@ -71,10 +73,12 @@ class MemoryCluster:
         yield from ((r.offset, r.value) for r in found if start <= r.offset < until)
 
 
-def audited(world: World, *, kafka: bool = True, compact: tuple[str, ...] = (), **more: Any) -> Report:
+def audited(
+    world: World, *, kafka: bool = True, compact: tuple[str, ...] = (), store: ObjectStore | None = None, **more: Any
+) -> Report:
     cluster = MemoryCluster(world.kafka, set(compact)) if kafka else None
     return Audit(
-        world.store,
+        store or world.store,
         state_paths(world.settings),
         object_layout(world.settings),
         form_of(world.settings),
@@ -598,3 +602,50 @@ def test_a_position_set_back_leaves_what_was_written_before_to_its_objects() -> 
     report = audited(world)
     assert report.findings == ()
     assert "went back" in report.notes[0]
+
+
+def test_records_that_a_position_set_back_brought_into_the_bucket_twice_are_counted() -> None:
+    """The first commit held 0 to 2; from 1 on, files begin at other offsets and overwrite nothing."""
+    world = healthy()
+    log = world.log()
+    log.load()
+    log.claim(cluster_id="memory", publish=lambda entry: ())
+    log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(1)}))
+    world.start()
+    assert world.sink.cycle()
+    report = audited(world)
+    doubled = sorted(n for found in world.numbers().values() for n in found)
+    assert report.findings == ()
+    assert report.tallies[0].twice == len(doubled) - len(set(doubled)) > 0
+    assert f"{report.tallies[0].twice} records are in the bucket twice" in report.verdict()
+    assert "exactly once" not in report.verdict()
+    document = report.document()
+    assert document["partitions"][0]["twice"] == report.tallies[0].twice
+
+
+def test_copies_that_were_removed_after_a_position_set_back_are_not_missed() -> None:
+    world = healthy()
+    log = world.log()
+    log.load()
+    log.claim(cluster_id="memory", publish=lambda entry: ())
+    log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(1)}))
+    world.start()
+    assert world.sink.cycle()
+    world.store.delete(SECOND)  # of before: all of its records are in later objects
+    report = audited(world)
+    assert report.findings == ()
+    world.store.delete(FIRST)  # record 0 is in no other
+    assert kinds(audited(world)) == [FindingKind.MISSING_OBJECT]
+
+
+def test_an_archived_object_is_a_finding_and_the_rest_is_checked() -> None:
+    """The lifecycle rule of the connector's guide: `topics/` goes to GLACIER after 90 days."""
+    world = healthy()
+    archived = [failure(Verb.GET, None, matches=lambda key: key == FIRST, error=ObjectArchived("InvalidObjectState"))]
+    changed(world, SECOND, lambda content: content + content)
+    report = audited(world, store=FaultyStore(world.store, archived))
+    assert {FindingKind.ARCHIVED, FindingKind.WRONG_SIZE} <= set(kinds(report))
+    (found,) = (finding for finding in report.findings if finding.kind is FindingKind.ARCHIVED)
+    assert found.place == FIRST
+    later = SegmentSelection(since=datetime(2031, 1, 1, tzinfo=UTC))
+    assert audited(world, store=FaultyStore(world.store, archived), selection=later).findings == ()

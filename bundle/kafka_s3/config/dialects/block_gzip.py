@@ -33,11 +33,11 @@ All other keys stay as they are. The successor's keys mean nothing to the origin
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_s3.config.classes import BLOCK_GZIP_PACKAGES, CONVERTERS, SELF_MANAGED, STORAGES
-from kafka_s3.config.option import InvalidValue, Option, parse
+from kafka_s3.config.classes import CONVERTERS, SELF_MANAGED, STORAGES
+from kafka_s3.config.dialects.spelled import SpelledConfig
+from kafka_s3.config.option import InvalidValue, Option, did_you_mean, parse
 from kafka_s3.config.options.block_gzip import FORMATS, LAYOUTS, ROWS
 from kafka_s3.config.references import has_reference
 from kafka_s3.model.errors import Problem
@@ -71,24 +71,16 @@ REPLACED: Final[Mapping[str, str]] = {
     "format.class": "format",
 }
 """Self-managed keys that this spelling does not have, and what it has instead."""
+PAD_WIDTH: Final = "filename.offset.zero.pad.width"
 TEXT_ONLY: Final = ("format.value.delimiter", "format.value.encoding", "format.key.delimiter", "format.key.encoding")
-ALREADY_BYTES: Final = "AlreadyBytesConverter"
+ORIGINAL: Final = "com.deviantart.kafka_connect_s3.S3SinkConnector"
+SUCCESSOR: Final = "com.spredfast.kafka.connect.s3.sink.S3SinkConnector"
 _DROPPED: Final = frozenset({"local.buffer.dir", "connector.class"})
 _TABLE: Final = {row.key: row for row in ROWS}
 _BYTES: Final = next(java for java, ours in CONVERTERS.items() if ours == "bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class BlockGzipTranslation:
-    """A configuration in the product's own keys; the members are those of `spelling.SpelledConfig`."""
-
-    texts: Mapping[str, str]
-    problems: tuple[Problem, ...] = ()
-    failed: frozenset[str] = frozenset()
-    spelled: Mapping[str, str] = field(default_factory=dict)
-
-
-def block_gzip_translation(texts: Mapping[str, str]) -> BlockGzipTranslation:
+def block_gzip_translation(texts: Mapping[str, str]) -> SpelledConfig:
     """The configuration in the product's own keys, with everything that is wrong with it in its own spelling."""
     dialect = _dialect(texts)
     # where the class does not tell, every key is looked at
@@ -103,23 +95,21 @@ def block_gzip_translation(texts: Mapping[str, str]) -> BlockGzipTranslation:
     failed = frozenset(names.get(key, key) for key in at_fault)
     out = _renamed(texts, names) | _converters(texts, dialect) | _fixed(texts, dialect)
     kept = {key: text for key, text in out.items() if key not in failed}
-    return BlockGzipTranslation(kept, problems, failed, {ours: theirs for theirs, ours in names.items()})
+    return SpelledConfig(kept, problems, failed, {ours: theirs for theirs, ours in names.items()})
 
 
 def _dialect(texts: Mapping[str, str]) -> str | None:
     """Whose connector it is, None where its class does not tell."""
     connector = texts.get("connector.class", "").strip()
-    if not connector.startswith(BLOCK_GZIP_PACKAGES) or not connector.endswith(".S3SinkConnector"):
-        return None
-    return "original" if connector.startswith("com.deviantart.") else "successor"
+    return {ORIGINAL: "original", SUCCESSOR: "successor"}.get(connector)
 
 
 def _class_problems(texts: Mapping[str, str], dialect: str | None) -> Iterator[Problem]:
     given = texts.get("connector.class")
     if dialect is None and not has_reference(given or ""):
         rule = "does not tell which Block-GZIP sink is meant." if given else "is required."
-        known = "com.deviantart.kafka_connect_s3.S3SinkConnector, com.spredfast.kafka.connect.s3.sink.S3SinkConnector"
-        yield Problem("connector.class", None, rule, f"Write one of: {known}.")
+        near = did_you_mean(given or "", (ORIGINAL, SUCCESSOR))
+        yield Problem("connector.class", None, rule, f"{near} Write one of: {ORIGINAL}, {SUCCESSOR}.".strip())
 
 
 def _faults(texts: Mapping[str, str], names: Mapping[str, str]) -> Iterator[Problem]:
@@ -143,6 +133,9 @@ def _foreign(texts: Mapping[str, str]) -> Iterator[Problem]:
     for key, instead in REPLACED.items():
         if key in texts:
             yield Problem(key, None, "is not a key of the Block-GZIP spelling.", f"Use {instead}.")
+    if PAD_WIDTH in texts:
+        rule = "is not a key of the Block-GZIP spelling, whose names give partitions 5 digits and offsets 12."
+        yield Problem(PAD_WIDTH, None, rule, "Leave it out.")
 
 
 def _mismatched(texts: Mapping[str, str]) -> Iterator[Problem]:
@@ -173,7 +166,7 @@ def _converters(texts: Mapping[str, str], dialect: str | None) -> dict[str, str]
     given = {key: texts[key].strip() for key in ("key.converter", "value.converter") if key in texts}
     if dialect != "original":
         given.setdefault("value.converter", _BYTES)
-    return {key: _BYTES if java.rpartition(".")[2] == ALREADY_BYTES else java for key, java in given.items()}
+    return {key: _BYTES if CONVERTERS.get(java) == "bytes" else java for key, java in given.items()}
 
 
 def _fixed(texts: Mapping[str, str], dialect: str | None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from kafka_s3.config.jaas import MECHANISMS, PACKAGE, SHADE, OneLogin
+from kafka_s3.config.jaas import IAM_PACKAGE, IAM_SHADE, MECHANISMS, PACKAGE, SHADE, OneLogin
 from kafka_s3.config.option import Anything, InvalidValue, OneOf, Option, OptionGroup, OptionStatus, Type, Valid, Value
 
 _INT, _LONG, _TEXT, _FLAG, _CLASS = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN, Type.CLASS
@@ -21,13 +21,16 @@ ADMIN: Final = "admin.override."
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 _KAFKA: Final = "org.apache.kafka.clients.consumer."
 _MECHANISM: Final = (
-    "Instead of GSSAPI (Kerberos) and AWS_MSK_IAM, which are not supported, "
-    "use SCRAM over SASL_SSL or a client certificate (mTLS)."
+    "Instead of GSSAPI (Kerberos), which is not supported, use SCRAM over SASL_SSL or a client certificate (mTLS)."
 )
 LOGIN_HANDLER: Final = f"{PACKAGE}oauthbearer.OAuthBearerLoginCallbackHandler"
 LOGIN_HANDLERS: Final = tuple(
     f"{shade}{PACKAGE}oauthbearer.{part}OAuthBearerLoginCallbackHandler" for shade in ("", SHADE) for part in ("", "secured.")
 )  # fmt: skip
+IAM_HANDLER: Final = f"{IAM_PACKAGE}IAMClientCallbackHandler"
+
+
+_CLIENT_HANDLER: Final = "sasl.client.callback.handler.class"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +69,16 @@ def _idle(name: str, type_: Type, valid: Valid, note: str) -> Option:
 _SECURITY = (
     _row("security.protocol", _TEXT, "Protocol.", OneOf(("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"))),
     _row("sasl.mechanism", _TEXT, "SASL mechanism.", OneOf(tuple(MECHANISMS)), note=_MECHANISM),
-    _row("sasl.jaas.config", _SECRET, "User and password, or client id and secret. Module names may have `kafkashaded.` before them.",
+    _row("sasl.jaas.config", _SECRET, "User and password, client id and secret, or an AWS role or profile. Module names may be those of "
+         "Databricks, which begin with `kafkashaded.` or `shadedmskiam.`.",
          OneLogin()),
     _row("sasl.oauthbearer.token.endpoint.url", _TEXT, "Where OAUTHBEARER gets its tokens. In the worker file only.", TokenAddress()),
     _row("sasl.oauthbearer.scope.claim.name", _TEXT, "Claim of the token that holds the scope."),
     _row("sasl.oauthbearer.sub.claim.name", _TEXT, "Claim of the token that holds the subject."),
     _row("sasl.login.callback.handler.class", _CLASS, "Handler that gets the tokens; set where it is left out. In the worker file only.",
-         OneOf(LOGIN_HANDLERS)),
+         OneOf(LOGIN_HANDLERS), note="For IAM access to Amazon MSK set sasl.mechanism=AWS_MSK_IAM."),
+    _row(_CLIENT_HANDLER, _CLASS, "With AWS_MSK_IAM: signs with AWS credentials; set where it is left out.",
+         OneOf((IAM_HANDLER, IAM_SHADE + IAM_HANDLER)), note="Leave it out: it is set where sasl.mechanism=AWS_MSK_IAM."),
     *(_row(f"sasl.login.{name}", _INT, "Time limits of the token login, passed on.") for name in (
         "connect.timeout.ms", "read.timeout.ms")),
     *(_row(f"sasl.login.{name}", _LONG, "Pauses of the token login, passed on.") for name in (
@@ -125,8 +131,11 @@ _IDLE = (
 FILES: Final = ("ssl.truststore.location", "ssl.keystore.location")
 ADDRESSES: Final = ("sasl.oauthbearer.token.endpoint.url",)
 CLASSES: Final = tuple(
-    row.key.removeprefix(CONSUMER) for row in (*_SECURITY, *_READING, *_IDLE) if row.type is _CLASS
-)  # fmt: skip
+    row.key.removeprefix(CONSUMER)
+    for row in (*_SECURITY, *_READING, *_IDLE)
+    if row.type is _CLASS and row.key != CONSUMER + _CLIENT_HANDLER
+)
+"""Properties that name a class, but for that of AWS_MSK_IAM: it has one value, which goes with the mechanism."""
 NEVER_PASSED_ON: Final = frozenset(row.key.removeprefix(CONSUMER) for row in _IDLE)
 """Properties that are accepted, and that no client here is given."""
 ALLOWED_CLIENT: Final = tuple(sorted(row.key.removeprefix(CONSUMER) for row in (*_SECURITY, *_READING, *_IDLE)))

@@ -22,6 +22,7 @@ from kafka_s3.config.option import (
     Type,
     Value,
 )
+from kafka_s3.config.options.registries import registry_rows
 
 _INT, _TEXT, _FLAG, _SECRET = Type.INT, Type.STRING, Type.BOOLEAN, Type.PASSWORD
 _IDLE, _GROUP = OptionStatus.INFORMATIONAL, OptionGroup.CONVERTERS
@@ -146,6 +147,7 @@ def _rows(prefix: str) -> Iterator[Option]:
     yield row("enhanced.protobuf.schema.support", _FLAG, "false", "Protobuf: keep package names.")
     yield row("json.fail.invalid.schema", _FLAG, "false", "JSON Schema: check every record against its schema.")
     yield row("use.optional.for.nonrequired", _FLAG, "false", "JSON Schema: fields that are not required are optional.")
+    yield from registry_rows(prefix)
     yield row(
         "converter.type",
         _TEXT,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_s3.config.classes import CONNECTORS
-from kafka_s3.config.option import Distinct, KnownClass, OneOf, Option, OptionGroup, OptionStatus, Range, Type
+from kafka_s3.config.option import KnownClass, OneOf, Option, OptionGroup, OptionStatus, Range, Type
+from kafka_s3.config.options.forms import TopicNames
 
 _INT, _LONG, _TEXT, _FLAG, _CLASS = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN, Type.CLASS
 _IDLE = OptionStatus.INFORMATIONAL
@@ -16,7 +17,7 @@ CONNECTOR: Final = (
     Option("name", _TEXT, None, "The connector's name; its commit log and consumer group carry it.", _MAIN, required=True),
     Option("connector.class", _CLASS, None, "The connector.", _MAIN, valid=KnownClass(CONNECTORS), required=True),
     Option("tasks.max", _INT, "1", "Kafka partitions that are read at the same time, at most.", _MAIN, valid=Range(1, 2147483647)),
-    Option("topics", Type.LIST, "", "The topics. Exactly one of topics and topics.regex is set.", _MAIN, valid=Distinct()),
+    Option("topics", Type.LIST, "", "The topics. Exactly one of topics and topics.regex is set.", _MAIN, valid=TopicNames()),
     Option("topics.regex", _TEXT, "", "Pattern of whole topic names.", _MAIN),
     Option("config.action.reload", _TEXT, "restart", "What a rotated secret does.", _MAIN, valid=OneOf(("restart", "none")),
            status=_IDLE, note="References are resolved when a run starts."),
@@ -34,7 +35,8 @@ ERRORS: Final = (
     Option("errors.retry.delay.max.ms", _LONG, "60000", "Longest pause where Kafka, the bucket or the schema registry does not answer: it "
            "begins with retry.backoff.ms and doubles, less a random part. 0 and less, and under compatibility.strict, it stays the same.",
            _ERRORS),
-    Option("errors.deadletterqueue.topic.name", _TEXT, "", "Topic for dead letters; must not be one of the connector's own.", _ERRORS),
+    Option("errors.deadletterqueue.topic.name", _TEXT, "", "Topic for dead letters; must not be one of the connector's own.", _ERRORS,
+           valid=TopicNames()),
     Option("errors.deadletterqueue.topic.replication.factor", _INT, "3", "Replicas of that topic where it has to be created.", _ERRORS),
     Option("errors.deadletterqueue.context.headers.enable", _FLAG, "false", "Say in headers where and why a record failed.", _ERRORS),
 )  # fmt: skip

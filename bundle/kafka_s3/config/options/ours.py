@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.config.option import InvalidValue, OneOf, Option, OptionGroup, Range, Type, Value, did_you_mean
+from kafka_s3.config.options.forms import Brokers
 
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP = OptionGroup.OURS
@@ -43,7 +44,7 @@ class Encoding:
 
 ROWS: Final = (
     Option("kafka.bootstrap.servers", _TEXT, None, "The brokers, `host:port,host:port`. Taken from bootstrap.servers of Connect's worker "
-           "file if that is given.", _GROUP, required=True),
+           "file if that is given.", _GROUP, valid=Brokers(), required=True),
     Option("compatibility.strict", _FLAG, "false", "Behave as the original in every respect, failures included.", _GROUP),
     Option("state.prefix", _TEXT, STATE_PREFIX, "Folder of the commit log in the bucket.", _GROUP),
     Option("flush.bytes", _LONG, "-1", "Encoded bytes of a Kafka partition's open files at which they are closed; 0 and less is off.",
@@ -58,9 +59,15 @@ ROWS: Final = (
            "network (serverless compute).", _GROUP, valid=OneOf(("executors", "driver"))),
     Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink says in the bucket how it is; after three intervals "
            "without a word it counts as stale.", _GROUP, valid=Range(100)),
+    Option("health.lag.max.records", _LONG, "0", "A sink whose lag is larger, or unknown, is told as DEGRADED by status, check, list and "
+           "dashboard; 0 is off.", _GROUP, valid=Range(0)),
+    Option("health.delay.max.ms", _LONG, "0", "So old may 95 % of the records of a commit be when it is made; with older ones the sink is "
+           "told as DEGRADED. 0 is off.", _GROUP, valid=Range(0)),
+    Option("health.deadletter.max.ratio", _TEXT, "0.05", "Share of the records of the last hour that may become dead letters; with more "
+           "the sink is told as DEGRADED, and goes on. 1 is off.", _GROUP, valid=Ratio()),
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
-    Option("tail.state.enable", _FLAG, "false", "Keep open files in the bucket between two tasks, so that each record is read once. "
+    Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
            "Without it the open tail is read again from Kafka.", _GROUP),
     Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
            "is off.", _GROUP, valid=Range(0)),

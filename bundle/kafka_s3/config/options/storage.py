@@ -6,6 +6,7 @@ from typing import Final
 
 from kafka_s3.config.classes import CREDENTIALS, STORAGES
 from kafka_s3.config.option import KnownClass, OneOf, Option, OptionGroup, OptionStatus, Range, Type
+from kafka_s3.config.options.forms import BucketName, HttpAddress, Region
 
 _INT, _LONG, _TEXT, _FLAG, _PASSWORD = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN, Type.PASSWORD
 _GROUP = OptionGroup.STORAGE
@@ -18,9 +19,9 @@ ENCRYPTIONS: Final = ("", "AES256", "aws:kms", "aws:kms:dsse", "aws:fsx")
 
 ROWS: Final = (
     Option("storage.class", Type.CLASS, None, "The object store.", _GROUP, valid=KnownClass(STORAGES), required=True),
-    Option("s3.bucket.name", _TEXT, None, "The bucket.", _GROUP, required=True),
-    Option("s3.region", _TEXT, "us-west-2", "The bucket's region.", _GROUP),
-    Option("store.url", _TEXT, None, "Address of another endpoint; `https://` is assumed without a scheme.", _GROUP),
+    Option("s3.bucket.name", _TEXT, None, "The bucket.", _GROUP, valid=BucketName(), required=True),
+    Option("s3.region", _TEXT, "us-west-2", "The bucket's region.", _GROUP, valid=Region()),
+    Option("store.url", _TEXT, None, "Address of another endpoint; `https://` is assumed without a scheme.", _GROUP, valid=HttpAddress()),
     Option("s3.part.size", _INT, "26214400", "Bytes of one part of an upload. It closes no object, except where no rotation rule is set "
            "at all: then, with a warning, it acts as flush.bytes.", _GROUP, valid=Range(5242880, 2147483647)),
     Option("s3.credentials.provider.class", Type.CLASS, "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
@@ -48,7 +49,7 @@ ROWS: Final = (
            "see errors.retry.delay.max.ms.", _GROUP),
     Option("s3.send.digest", _FLAG, "false", "Send the MD5 digest of each part, as Object Lock demands; state always has one.", _GROUP),
     Option("s3.http.send.expect.continue", _FLAG, "true", "Ask before sending a body.", _GROUP),
-    Option("s3.proxy.url", _TEXT, "", "HTTP proxy; may hold user and password.", _GROUP),
+    Option("s3.proxy.url", _TEXT, "", "HTTP proxy; may hold user and password.", _GROUP, valid=HttpAddress()),
     Option("s3.proxy.user", _TEXT, None, "User of the proxy.", _GROUP),
     Option("s3.proxy.password", _PASSWORD, None, "Password of the proxy.", _GROUP),
     Option("s3.elastic.buffer.enable", _FLAG, "false", "Grow part buffers on demand.", _GROUP,

@@ -38,6 +38,7 @@ BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = options_block_gzip.ROWS
 EXACT: Final = {option.key: option for option in OPTIONS if not option.family}
 _FAMILIES: Final = {option.key.removesuffix("*"): option for option in OPTIONS if option.family}
 CLOUD: Final = {option.key: option for option in CLOUD_OPTIONS}
+BLOCK_GZIP: Final = {option.key: option for option in BLOCK_GZIP_OPTIONS}
 
 
 def option_of(key: str) -> Option | None:
@@ -49,8 +50,12 @@ def option_of(key: str) -> Option | None:
 
 
 def similar_key(key: str) -> str:
-    """A sentence that names the known key nearest to a misspelt one, or nothing."""
-    return did_you_mean(key, (*EXACT, *CLOUD, *(row.key for row in BLOCK_GZIP_OPTIONS)))
+    """A sentence that says which spelling an unknown key is of, else names the known key nearest to it, or nothing."""
+    if key in CLOUD:
+        return "It is a key of the managed cloud spelling (connector.class=S3_SINK)."
+    if key in BLOCK_GZIP:
+        return "It is a key of the Block-GZIP spelling."
+    return did_you_mean(key, (*EXACT, *CLOUD, *BLOCK_GZIP))
 
 
 def presentable(key: str, text: str) -> str:

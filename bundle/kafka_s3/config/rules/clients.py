@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafka_s3.config.jaas import MECHANISMS, read_login
+from kafka_s3.config.jaas import IAM_MECHANISM, MECHANISMS, read_login
 from kafka_s3.config.librdkafka import obstacles
 from kafka_s3.config.option import InvalidValue, parse, shown
 from kafka_s3.config.options.client import ADDRESSES, ADMIN, ALLOWED_OTHERS, CLASSES, CONSUMER, FILES, PRODUCER
@@ -30,6 +30,7 @@ _INSTEAD: Final = {
 _PROTOCOL, _MECHANISM, _JAAS = (
     f"{CONSUMER}{name}" for name in ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
 )
+_LOGIN: Final = {IAM_MECHANISM: f"For example: {MECHANISMS[IAM_MECHANISM]} required;"}
 _TOKENS: Final = f"{CONSUMER}sasl.oauthbearer.token.endpoint.url"
 _STORES: Final = tuple(
     f"{CONSUMER}ssl.{name}" for name in (
@@ -85,7 +86,9 @@ def _login_is_complete(settings: Settings) -> Iterator[Problem]:
     if not mechanism:
         yield problem(_MECHANISM, "is required with SASL.", f"Set it to one of: {', '.join(MECHANISMS)}.")
     if login is None:
-        yield problem(_JAAS, "is required with SASL.", "It names the login module, with user and password.")
+        yield problem(
+            _JAAS, "is required with SASL.", _LOGIN.get(mechanism, "It names the login module, with user and password.")
+        )
     if not mechanism or login is None:
         return
     module = read_login(login.reveal()).module
@@ -117,7 +120,11 @@ def _given(settings: Settings) -> Mapping[str, str]:
 
 
 def _password_in_clear(settings: Settings) -> Iterator[Problem]:
-    if settings.text(_PROTOCOL) == "SASL_PLAINTEXT" and settings.text(_MECHANISM) in ("PLAIN", "OAUTHBEARER"):
+    if settings.text(_PROTOCOL) == "SASL_PLAINTEXT" and settings.text(_MECHANISM) in (
+        "PLAIN",
+        "OAUTHBEARER",
+        IAM_MECHANISM,
+    ):
         rule = f"sends the secret of {settings.text(_MECHANISM)} without encryption."
         yield problem(_PROTOCOL, rule, "Use SASL_SSL, or SCRAM, which does not send it.")
 

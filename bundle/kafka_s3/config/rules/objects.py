@@ -10,15 +10,11 @@ from typing import Final
 from zoneinfo import available_timezones
 
 from kafka_s3.config.classes import FIELD_PARTITIONERS, FIELDLESS, PATTERN_PARTITIONERS
+from kafka_s3.config.options.partitioner import SHORT_ZONES
 from kafka_s3.config.rules.rule import Rule, is_time_partitioner, problem, rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import Problem
 
-SHORT_ZONES: Final = {
-    "PST": "America/Los_Angeles", "PDT": "America/Los_Angeles", "PT": "America/Los_Angeles", "CST": "America/Chicago",
-    "CDT": "America/Chicago", "EDT": "America/New_York", "ET": "America/New_York", "MDT": "America/Denver",
-    "BST": "Europe/London", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "AEST": "Australia/Sydney", "CEST": "Europe/Paris",
-}  # fmt: skip
 COMPATIBILITIES: Final = ("NONE", "BACKWARD", "FORWARD", "FULL")
 _LITERAL = re.compile(r"'[^']*'")
 _TEXT_LETTERS = re.compile(r"MMM|E|a|G|z")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_s3.config.classes import FIELDLESS, REGISTRY_CONVERTERS
+from kafka_s3.config.classes import CONFLUENT_CONVERTERS, FIELDLESS, REGISTRY_CONVERTERS
+from kafka_s3.config.options.registries import registry_rows
 from kafka_s3.config.rules.rule import Rule, problem
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import Problem
@@ -13,14 +14,12 @@ from kafka_s3.model.errors import Problem
 
 def _registry_is_given(settings: Settings) -> Iterator[Problem]:
     for converter in _used(settings):
-        if settings.text(converter) in REGISTRY_CONVERTERS and not any(
+        if settings.text(converter) in CONFLUENT_CONVERTERS and not any(
             settings.names(f"{converter}.schema.registry.url")
         ):
-            yield problem(
-                f"{converter}.schema.registry.url",
-                f"is required by the {settings.text(converter).replace('_', ' ')} converter.",
-                "For example: http://schema-registry:8081.",
-            )
+            key, needs = f"{converter}.schema.registry.url", settings.text(converter).replace("_", " ")
+            where = f"Give it with --set {key}=http://schema-registry:8081, or in the file of --worker."
+            yield problem(key, f"is required by the {needs} converter.", where)
 
 
 def _used(settings: Settings) -> list[str]:
@@ -33,7 +32,7 @@ def _registry_options_fit(settings: Settings) -> Iterator[Problem]:
     from kafka_s3.config.registry import registry_options
 
     for converter in _used(settings):
-        if settings.text(converter) in REGISTRY_CONVERTERS and any(settings.names(f"{converter}.schema.registry.url")):
+        if settings.text(converter) in CONFLUENT_CONVERTERS and any(settings.names(f"{converter}.schema.registry.url")):
             try:
                 registry_options(settings, converter)
             except ValueError as error:
@@ -44,7 +43,7 @@ def _registry_credentials_in_clear(settings: Settings) -> Iterator[Problem]:
     from kafka_s3.config.registry import registry_options
 
     for converter in _used(settings):
-        if settings.text(converter) in REGISTRY_CONVERTERS and any(settings.names(f"{converter}.schema.registry.url")):
+        if settings.text(converter) in CONFLUENT_CONVERTERS and any(settings.names(f"{converter}.schema.registry.url")):
             try:
                 exposed = registry_options(settings, converter).in_clear_text
             except ValueError:
@@ -52,6 +51,23 @@ def _registry_credentials_in_clear(settings: Settings) -> Iterator[Problem]:
             if exposed:
                 rule = "sends the registry's credentials without encryption, as in the original."
                 yield problem(f"{converter}.schema.registry.url", rule, "Use https://.")
+
+
+def _apicurio_is_reached(settings: Settings) -> Iterator[Problem]:
+    from kafka_s3.config.registry import apicurio_options
+
+    for converter in _used(settings):
+        if settings.text(converter) == "apicurio_avro":
+            url = f"{converter}.apicurio.registry.url"
+            if not settings.text(url):
+                yield problem(
+                    url, "is required by Apicurio's converter.", "For example: http://apicurio:8080/apis/registry/v3."
+                )
+                continue
+            try:
+                apicurio_options(settings, converter)
+            except ValueError as error:
+                yield problem(url, str(error), "")
 
 
 def _user_info_is_given(settings: Settings) -> Iterator[Problem]:
@@ -115,12 +131,19 @@ _AUTH = tuple(
     for name in ("basic.auth.credentials.source", "basic.auth.user.info", "schema.registry.basic.auth.user.info")
 )
 _URLS = ("value.converter.schema.registry.url", "key.converter.schema.registry.url")
+_APICURIO = tuple(
+    row.key
+    for side in ("value", "key")
+    for row in registry_rows(f"{side}.converter.")
+    if ".apicurio." in row.key and not row.family
+)
 _TOKENS = ("value.converter.bearer.auth.token", "key.converter.bearer.auth.token")
 
 PROBLEMS: Final = (
     Rule((*_CONVERTERS, *_URLS), _registry_is_given),
     Rule((*_CONVERTERS, *_URLS, *_AUTH, *_TOKENS), _registry_options_fit),
     Rule((*_CONVERTERS, *_AUTH), _user_info_is_given),
+    Rule((*_CONVERTERS, *_APICURIO), _apicurio_is_reached),
     Rule(
         ("store.kafka.keys", "store.kafka.headers", "keys.format.class", "headers.format.class", "s3.compression.type"),
         _companions_fit,

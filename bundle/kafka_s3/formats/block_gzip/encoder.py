@@ -15,9 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.config.settings import Settings
-from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed, delimiter_bytes
-from kafka_s3.formats.block_gzip.index import Block, index_bytes
+from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed
+from kafka_s3.formats.block_gzip.index import Block, Span, extend, index_bytes, spans_of
 from kafka_s3.formats.format import Encoder, Format, FormatError, Paused, SidecarObject
 from kafka_s3.formats.gzip_member import GzipMember
 from kafka_s3.model.files import Role
@@ -29,20 +28,6 @@ from kafka_s3.schemas.connect import ConnectSchema
 Keys = Sequence[bytes | str | None] | None
 _BYTES = pa.large_binary()
 _TEXT = pa.large_string()
-
-
-def block_gzip_of(settings: Settings) -> BlockGzip:
-    """The variant that a configuration stands for, by its `block.gzip.` keys."""
-    size = settings.number("block.gzip.block.size")
-    if settings.text("block.gzip.dialect") == "original":
-        return BlockGzip(Lines(), size)
-    if settings.text("block.gzip.format") == "binary":
-        return BlockGzip(Prefixed(settings.flag("block.gzip.include.keys")), size)
-    key = settings.optional_text("block.gzip.key.delimiter")
-    value = delimiter_bytes(settings.text("block.gzip.value.delimiter"), settings.text("block.gzip.value.encoding"))
-    if key is None:
-        return BlockGzip(Delimited(value), size)
-    return BlockGzip(Delimited(value, delimiter_bytes(key, settings.text("block.gzip.key.encoding"))), size)
 
 
 def block_gzip_format(variant: BlockGzip) -> Format:
@@ -106,6 +91,12 @@ class BlockGzipFile:
         self._encoded = bytearray()
         self._taken, self._held, self._said = 0, 0, 0
         self._finished = False
+        self._offsets: Longs | None = None
+        self._spans: list[Span] = []
+
+    def place(self, offsets: Longs) -> None:
+        """Says the offsets of the records that the next append adds."""
+        self._offsets = offsets if self._variant.true_offsets else None
 
     def append(self, values: Values) -> None:
         """Adds records without keys. Raises FormatError before anything is added."""
@@ -116,8 +107,9 @@ class BlockGzipFile:
 
         Raises FormatError before anything is added.
         """
+        offsets, self._offsets = self._offsets, None
         if len(values):
-            self._write(_framed(self._variant, values, keys))
+            self._write(_framed(self._variant, values, keys), offsets)
 
     def size(self) -> int:
         """Encoded bytes, and a quarter of what gzip holds back; never less than said before."""
@@ -151,6 +143,7 @@ class BlockGzipFile:
             "begin": self._begin,
             "measured": self._measured,
             "records": self._records,
+            "spans": [list(span) for span in self._spans],
             "taken": self._position(),
             "said": self._said,
             "gzip": self._gzip.pause(),
@@ -158,22 +151,27 @@ class BlockGzipFile:
 
     def resume(self, paused: Paused) -> None:
         """Goes on in the open block of another one."""
-        self._blocks = [Block(**block) for block in paused["blocks"]]
+        self._blocks = [Block(**{**block, "spans": spans_of(block["spans"])}) for block in paused["blocks"]]
+        self._spans = list(spans_of(paused["spans"]))
         self._begin, self._measured, self._records = paused["begin"], paused["measured"], paused["records"]
         self._taken, self._said = paused["taken"], paused["said"]
         self._gzip.resume(paused["gzip"])
 
     def index(self, first_offset: int) -> bytes:
-        """The content of the index object of a finished file whose first record has this offset. Later ones are assumed gapless."""
+        """The content of the index object of a finished file whose first record has this offset.
+
+        Where no offsets were said, the later records are taken for those that follow it.
+        """
         if not self._finished:
             raise RuntimeError("The index is asked for before the file is finished.")
         blocks, start = [], first_offset
         for block in self._blocks:
-            blocks.append(replace(block, first_record_offset=start))
-            start += block.num_records
+            first = block.spans[0][0] if block.spans else start
+            blocks.append(replace(block, first_record_offset=first))
+            start = blocks[-1].until
         return index_bytes(blocks)
 
-    def _write(self, framed: _Framed) -> None:
+    def _write(self, framed: _Framed, offsets: Longs | None) -> None:
         row, rows = 0, len(framed.ends) - 1
         while row < rows:
             stop = self._stop(framed, row)
@@ -185,6 +183,8 @@ class BlockGzipFile:
             self._encoded += compressed
             self._measured += int(framed.sizes[stop] - framed.sizes[row])
             self._records += stop - row
+            if offsets is not None:
+                extend(self._spans, offsets[row:stop])
             row = stop
 
     def _stop(self, framed: _Framed, row: int) -> int:
@@ -195,7 +195,8 @@ class BlockGzipFile:
     def _end_block(self) -> None:
         self._encoded += self._gzip.end()
         end = self._position()
-        self._blocks.append(Block(self._measured, self._records, end - self._begin, self._begin, 0))
+        spans, self._spans = tuple(self._spans), []
+        self._blocks.append(Block(self._measured, self._records, end - self._begin, self._begin, 0, spans))
         self._gzip = GzipMember()
         self._begin, self._measured, self._records, self._held = end, 0, 0, 0
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from kafka_s3.config.settings import Settings
+
 BLOCK_SIZE: Final = 67_108_864
 
 
@@ -39,11 +41,13 @@ Framing = Lines | Delimited | Prefixed
 class BlockGzip:
     """How a sink writes: `Lines` is the original dialect, the other framings are the successor's.
 
-    `block_size` bounds a block before compression, in bytes, under `Lines` in UTF-16 units.
+    `block_size` bounds a block before compression, in bytes, under `Lines` in UTF-16 units. `true_offsets` says whether the index tells
+    where the offsets of a block have gaps; without it each record is taken for the one after the last, as in the original.
     """
 
     framing: Framing = field(default_factory=Lines)
     block_size: int = BLOCK_SIZE
+    true_offsets: bool = True
 
     @property
     def stores_keys(self) -> bool:
@@ -52,6 +56,23 @@ class BlockGzip:
         return (isinstance(framing, Delimited) and framing.key_delimiter is not None) or (
             isinstance(framing, Prefixed) and framing.include_keys
         )
+
+
+def block_gzip_of(settings: Settings) -> BlockGzip:
+    """The variant that a configuration stands for, by its `block.gzip.` keys."""
+    return BlockGzip(_framing(settings), settings.number("block.gzip.block.size"), not settings.strict)
+
+
+def _framing(settings: Settings) -> Framing:
+    if settings.text("block.gzip.dialect") == "original":
+        return Lines()
+    if settings.text("block.gzip.format") == "binary":
+        return Prefixed(settings.flag("block.gzip.include.keys"))
+    key = settings.optional_text("block.gzip.key.delimiter")
+    value = delimiter_bytes(settings.text("block.gzip.value.delimiter"), settings.text("block.gzip.value.encoding"))
+    if key is None:
+        return Delimited(value)
+    return Delimited(value, delimiter_bytes(key, settings.text("block.gzip.key.encoding")))
 
 
 def delimiter_bytes(text: str, encoding: str) -> bytes:

@@ -11,12 +11,17 @@ import os
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
+
+from confluent_kafka import KafkaError
 
 from kafka_s3.kafka.brokers import TRANSIENT
+from kafka_s3.kafka.failures import unanswered
+from kafka_s3.kafka.iam import IamLogin
 from kafka_s3.kafka.reader import library
 from kafka_s3.kafka.reader.allocation import keep_memory
-from kafka_s3.model.errors import KafkaUnavailable, SourceError
+from kafka_s3.kafka.reader.tokens import token_callback
+from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 
 KEPT: Final = 4
@@ -24,16 +29,19 @@ KEPT: Final = 4
 LOOK_UP_S: Final = 2.0
 LATEST: Final = -1
 CHECK: Final = "Check the client's rights and security settings (consumer.override.*)."
+ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN
+"""Said after the reason of each, which tells more."""
 SECRET_WORDS: Final = ("password", "secret", "key")
 
 
 class Consumer:
     """A consumer of librdkafka with its threads and connections. Not thread-safe; of no use after a fork, nor once it has `failed`."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        """Connects to nothing yet. Raises SourceError where librdkafka does not take the settings."""
+    def __init__(self, settings: Mapping[str, str], login: IamLogin | None = None) -> None:
+        """Connects to nothing yet. Raises SourceError where librdkafka does not take the settings, or no token can be signed."""
         self.servers = settings["bootstrap.servers"]
-        self.handle: int | None = _new(settings)
+        self._tokens = token_callback(login) if login else None  # librdkafka calls it as long as the handle is there
+        self.handle: int | None = _new(settings, self._tokens)
         library.poll_set_consumer(self.handle)
         self._own_queue = library.queue_get_consumer(self.handle)
         self._said = ""
@@ -77,16 +85,17 @@ class Consumer:
         if code:
             text = f"Kafka at {self.servers} did not tell the offsets of {place}: {_meaning(code)}."
             if code in TRANSIENT:
-                raise KafkaUnavailable(f"{text} {self.said()}".rstrip())
+                raise unanswered(f"{text} {self.said()}".rstrip())
             raise SourceError(f"{text} {CHECK}")
         return low.value, high.value
 
     def said(self) -> str:
         """The last thing that librdkafka complained of, as a sentence: a broker that cannot be reached, a login that was refused."""
         while event := library.queue_poll(self._own_queue, 0):
-            if library.event_type(event) == library.EVENT_ERROR:
+            code = library.event_error(event)
+            if library.event_type(event) == library.EVENT_ERROR and not (self._said and code == ALL_DOWN):
                 reason = (library.event_error_string(event) or b"").decode(errors="replace")
-                self._said = f"librdkafka says: {reason} ({_name(library.event_error(event))})."
+                self._said = f"librdkafka says: {reason} ({_name(code)})."
             library.event_destroy(event)
         return self._said
 
@@ -146,12 +155,12 @@ class Queue:
         self._queue = None
 
 
-_kept: OrderedDict[tuple[tuple[str, str], ...], Consumer] = OrderedDict()
+_kept: OrderedDict[tuple[tuple[tuple[str, str], ...], IamLogin | None], Consumer] = OrderedDict()
 _owner: list[int] = []
 
 
-def kept_consumer(settings: Mapping[str, str]) -> Consumer:
-    """The process's consumer of these settings; where there are too many, the one that was not asked for the longest is closed.
+def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) -> Consumer:
+    """The process's consumer of these settings and login; where there are too many, the one not asked for the longest is closed.
 
     One that has `failed` is made anew: what it knows of topics and leaders may be out of date.
     """
@@ -159,18 +168,18 @@ def kept_consumer(settings: Mapping[str, str]) -> Consumer:
         _kept.clear()  # of the process that this one was forked from
         _owner[:] = [os.getpid()]
         keep_memory()
-    key = tuple(sorted(settings.items()))
+    key = (tuple(sorted(settings.items())), login)
     consumer = _kept.pop(key, None)
     if consumer is not None and consumer.failed:
         consumer.close()
         consumer = None
-    _kept[key] = consumer = consumer or Consumer(settings)
+    _kept[key] = consumer = consumer or Consumer(settings, login)
     while len(_kept) > KEPT:
         _kept.popitem(last=False)[1].close()
     return consumer
 
 
-def _new(settings: Mapping[str, str]) -> int:
+def _new(settings: Mapping[str, str], tokens: Any) -> int:
     text = ctypes.create_string_buffer(library.TEXT_BYTES)
     configuration = library.conf_new()
     for name, value in settings.items():
@@ -179,12 +188,17 @@ def _new(settings: Mapping[str, str]) -> int:
             shown = "***" if any(word in name for word in SECRET_WORDS) else value
             raise SourceError(f"librdkafka does not take {name}={shown}. Correct it, or set kafka.reader=spark.")
     library.conf_set_events(configuration, library.EVENT_ERROR)
+    if tokens:
+        library.conf_set_token_callback(configuration, tokens)
+        library.conf_enable_sasl_queue(configuration, 1)
     handle = library.new(library.CONSUMER, configuration, text, library.TEXT_BYTES)
     if not handle:
         library.conf_destroy(configuration)
         raise SourceError(
             f"The settings of Kafka's clients cannot be used: {text.value.decode(errors='replace')}. {CHECK}"
         )
+    if tokens:
+        _checked(library.sasl_in_background(handle), "log in with signed tokens")
     return int(handle)
 
 

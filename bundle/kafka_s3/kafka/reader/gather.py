@@ -9,7 +9,6 @@ written; a process that forks hands the loops on. The functions of librdkafka ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final
 
 import llvmlite.binding as llvm
@@ -19,6 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from kafka_s3.kafka.reader import library
+from kafka_s3.records.compiling import compiled, copy_bytes
 
 VALUE: Final = 3
 KEY: Final = 5
@@ -42,7 +42,6 @@ _headers = _external("rd_kafka_message_headers", types.int32, _INT, _INT)
 _header_count = _external("rd_kafka_header_cnt", _INT, _INT)
 _header_at = _external("rd_kafka_header_get_all", types.int32, _INT, _INT, _INT, _INT, _INT)
 _header_last = _external("rd_kafka_header_get_last", types.int32, _INT, _INT, _INT, _INT)
-_copy = types.ExternalFunction("memcpy", _INT(_INT, _INT, _INT))
 _text_length = types.ExternalFunction("strlen", _INT(_INT))
 
 
@@ -56,29 +55,17 @@ def _pointer(_context: Any, address: Any) -> Any:
     return types.CPointer(types.int64)(address), generate
 
 
-def _compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
-    """Compiles at once; other threads of Python run while the function does."""
-
-    def compiled(function: Callable[..., Any]) -> Any:
-        try:
-            return nb.njit(signature, nogil=True, cache=True)(function)
-        except (RuntimeError, OSError):  # neither the code's folder nor the user's cache can be written
-            return nb.njit(signature, nogil=True)(function)
-
-    return compiled
-
-
-@_compiled("int64[::1](int64)")
+@compiled("int64[::1](int64)")
 def _words(address):  # type: ignore[no-untyped-def]
     return nb.carray(_pointer(address), _WORDS)
 
 
-@_compiled("void(uint8[::1], int64)")
+@compiled("void(uint8[::1], int64)")
 def _set_bit(bits, row):  # type: ignore[no-untyped-def]
     bits[row >> 3] |= np.uint8(1 << (row & 7))
 
 
-@_compiled("int64(int64[::1], int64, int64, int64, int64, int64[::1])")
+@compiled("int64(int64[::1], int64, int64, int64, int64, int64[::1])")
 def measured(messages, at, until, most_rows, most_bytes, sizes):  # type: ignore[no-untyped-def]
     """How many messages from `at` on make the next batch: records below offset `until`, at most so many, and bytes of values and keys.
 
@@ -97,7 +84,7 @@ def measured(messages, at, until, most_rows, most_bytes, sizes):  # type: ignore
     return rows
 
 
-@_compiled("void(int64[::1], int64, int64, int64[::1], int64[::1], int8[::1])")
+@compiled("void(int64[::1], int64, int64, int64[::1], int64[::1], int8[::1])")
 def places_and_times(messages, at, rows, offsets, times, kinds):  # type: ignore[no-untyped-def]
     """Offset, timestamp (epoch ms, -1: none) and its type (0: none, 1: of the producer, 2: of the broker)."""
     kind = np.zeros(1, np.int64)
@@ -107,7 +94,7 @@ def places_and_times(messages, at, rows, offsets, times, kinds):  # type: ignore
         kinds[row] = kind[0]
 
 
-@_compiled("int64(int64[::1], int64, int64, int64, int32[::1], uint8[::1], uint8[::1])")
+@compiled("int64(int64[::1], int64, int64, int64, int32[::1], uint8[::1], uint8[::1])")
 def bytes_of(messages, at, rows, part, ends, data, valid):  # type: ignore[no-untyped-def]
     """Values (`part=VALUE`) or keys (`part=KEY`); returns how many are null. `ends` has a number more than there are rows."""
     filled, nulls, address = 0, 0, data.ctypes.data
@@ -117,20 +104,20 @@ def bytes_of(messages, at, rows, part, ends, data, valid):  # type: ignore[no-un
             nulls += 1
         else:
             _set_bit(valid, row)
-            _copy(address + filled, message[part], message[part + 1])
+            copy_bytes(address + filled, message[part], message[part + 1])
             filled += message[part + 1]
         ends[row + 1] = filled
     return nulls
 
 
-@_compiled("void(int64[::1], int64, int64)")
+@compiled("void(int64[::1], int64, int64)")
 def destroy(messages, at, rows):  # type: ignore[no-untyped-def]
     """Gives messages back; their bytes are gone."""
     for row in range(rows):
         _destroy(messages[at + row])
 
 
-@_compiled("void(int64[::1], int64, int64, int64[::1])")
+@compiled("void(int64[::1], int64, int64, int64[::1])")
 def header_sizes(messages, at, rows, sizes):  # type: ignore[no-untyped-def]
     """How many headers there are, the bytes of their names and of their values."""
     found = np.zeros(4, np.int64)
@@ -145,7 +132,7 @@ def header_sizes(messages, at, rows, sizes):  # type: ignore[no-untyped-def]
     sizes[0], sizes[1], sizes[2] = count, names, values
 
 
-@_compiled("int64(int64[::1], int64, int64, int32[::1], int32[::1], uint8[::1], int32[::1], uint8[::1], uint8[::1])")
+@compiled("int64(int64[::1], int64, int64, int32[::1], int32[::1], uint8[::1], int32[::1], uint8[::1], uint8[::1])")
 def headers_of(messages, at, rows, ends, name_ends, names, value_ends, values, valid):  # type: ignore[no-untyped-def]
     """The headers of each record as a list of names and values; returns how many values are null."""
     found = np.zeros(4, np.int64)
@@ -156,13 +143,13 @@ def headers_of(messages, at, rows, ends, name_ends, names, value_ends, values, v
             for index in range(_header_count(headers)):
                 _header_at(headers, index, out + 8, out + 16, out + 24)
                 length = _text_length(found[1])
-                _copy(names.ctypes.data + name_at, found[1], length)
+                copy_bytes(names.ctypes.data + name_at, found[1], length)
                 name_at += length
                 if found[2] == 0:
                     nulls += 1
                 else:
                     _set_bit(valid, count)
-                    _copy(values.ctypes.data + value_at, found[2], found[3])
+                    copy_bytes(values.ctypes.data + value_at, found[2], found[3])
                     value_at += found[3]
                 count += 1
                 name_ends[count], value_ends[count] = name_at, value_at
@@ -170,7 +157,7 @@ def headers_of(messages, at, rows, ends, name_ends, names, value_ends, values, v
     return nulls
 
 
-@_compiled("int64(int64[::1], int64, int64, int64)")
+@compiled("int64(int64[::1], int64, int64, int64)")
 def named_header_size(messages, at, rows, name):  # type: ignore[no-untyped-def]
     """The bytes of the last header of this name (the address of its text, with a zero behind it) over all records; -1: none has it."""
     found = np.zeros(3, np.int64)
@@ -181,7 +168,7 @@ def named_header_size(messages, at, rows, name):  # type: ignore[no-untyped-def]
     return size
 
 
-@_compiled("void(int64[::1], int64, int64, int64, int32[::1], uint8[::1], uint8[::1])")
+@compiled("void(int64[::1], int64, int64, int64, int32[::1], uint8[::1], uint8[::1])")
 def named_header_of(messages, at, rows, name, ends, data, valid):  # type: ignore[no-untyped-def]
     """The last header of this name of each record, null where there is none or its value is null."""
     found = np.zeros(3, np.int64)
@@ -193,6 +180,6 @@ def named_header_of(messages, at, rows, name, ends, data, valid):  # type: ignor
             and found[1] != 0
         ):
             _set_bit(valid, row)
-            _copy(data.ctypes.data + filled, found[1], found[2])
+            copy_bytes(data.ctypes.data + filled, found[1], found[2])
             filled += found[2]
         ends[row + 1] = filled

@@ -27,6 +27,10 @@ TEXT_BYTES: Final = 512
 """Room for an error's text."""
 
 
+TOKEN_WANTED: Final = ctypes.CFUNCTYPE(None, _Handle, _Text, _Handle)
+"""What librdkafka calls when it wants a token: the client, `sasl.oauthbearer.config`, an address that is not used here."""
+
+
 class NativeMessage(ctypes.Structure):
     """`rd_kafka_message_t`, for a look at a single one. With `error` 0 it is a record; else `offset` is where the error holds."""
 
@@ -53,10 +57,18 @@ conf_new = _function("conf_new", _Handle)
 conf_set = _function("conf_set", ctypes.c_int, _Handle, _Text, _Text, _Text, _Size)
 conf_set_events = _function("conf_set_events", None, _Handle, ctypes.c_int)
 conf_get = _function("conf_get", ctypes.c_int, _Handle, _Text, _Text, ctypes.POINTER(_Size))
+conf_set_token_callback = _function("conf_set_oauthbearer_token_refresh_cb", None, _Handle, TOKEN_WANTED)
+conf_enable_sasl_queue = _function("conf_enable_sasl_queue", None, _Handle, ctypes.c_int)
 conf_destroy = _function("conf_destroy", None, _Handle)
 new = _function("new", _Handle, ctypes.c_int, _Handle, _Text, _Size)
 destroy_flags = _function("destroy_flags", None, _Handle, ctypes.c_int)
 poll_set_consumer = _function("poll_set_consumer", ctypes.c_int, _Handle)
+
+sasl_in_background = _function("sasl_background_callbacks_enable", _Handle, _Handle)
+set_token = _function(
+    "oauthbearer_set_token", ctypes.c_int, _Handle, _Text, _Int64, _Text, _Handle, _Size, _Text, _Size
+)
+set_token_failure = _function("oauthbearer_set_token_failure", ctypes.c_int, _Handle, _Text)
 
 queue_get_consumer = _function("queue_get_consumer", _Handle, _Handle)
 queue_get_partition = _function("queue_get_partition", _Handle, _Handle, _Text, _Int32)

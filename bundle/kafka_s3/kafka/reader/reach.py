@@ -25,11 +25,13 @@ def why_out_of_reach(bootstrap_servers: str, properties: Mapping[str, str], plac
     reason = why_not(properties)
     if reason is not None:
         return reason
+    from kafka_s3.kafka.iam import iam_login
     from kafka_s3.kafka.reader.consumer import Consumer
     from kafka_s3.kafka.reader.settings import reading_settings
 
     try:
-        consumer = Consumer(reading_settings(bootstrap_servers, properties, partitions=1))
+        login = iam_login(bootstrap_servers, properties)
+        consumer = Consumer(reading_settings(bootstrap_servers, properties, partitions=1), login)
         try:
             consumer.bounds(place, timeout_s=TIMEOUT_S)
         finally:

@@ -21,11 +21,13 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from kafka_s3.kafka.brokers import CHECK, REQUEST_SECONDS, TRANSIENT
+from kafka_s3.kafka.failures import lost, unanswered
+from kafka_s3.kafka.iam import iam_login
 from kafka_s3.kafka.reader import gather, library
 from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch
 from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
 from kafka_s3.kafka.reader.settings import reading_settings
-from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError
+from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import OffsetRange
 
 AT_A_TIME: Final = 32
@@ -57,7 +59,8 @@ class Reader:
         together = min(AT_A_TIME, len(ranges))
         waiting = iter(ranges)
         while wave := list(islice(waiting, together)):
-            yield from self._wave(kept_consumer(self._settings(together)), wave)
+            login = iam_login(self.bootstrap_servers, self.properties)
+            yield from self._wave(kept_consumer(self._settings(together), login), wave)
 
     def _settings(self, together: int) -> dict[str, str]:
         return reading_settings(self.bootstrap_servers, self.properties, partitions=1 if together == 1 else AT_A_TIME)
@@ -147,7 +150,7 @@ class _Reading:
             self._judge_short_log()
         if self._waited_s > self._patience_s:
             reason = self._complaint or self._queue.consumer.said() or self._refusal()
-            raise KafkaUnavailable(
+            raise unanswered(
                 f"Kafka at {self._queue.consumer.servers} sent no record of {self._wanted.topic_partition} from offset {self._position} "
                 f"on for {self._patience_s:.0f} s. {reason}".rstrip()
             )
@@ -165,9 +168,9 @@ class _Reading:
         place, until = self._wanted.topic_partition, self._wanted.until
         low, high = self._queue.consumer.bounds(place, timeout_s=self._patience_s)
         if high < until:
-            raise OffsetsLost(
-                f"{place}: wanted offsets up to {until - 1}, but Kafka's log now ends with {high - 1}, and begins with {low}: it was cut, "
-                "or the topic was created again. The next start says which."
+            raise lost(
+                f"{place} ends with offset {high - 1} now and begins with {low}, but offsets up to {until - 1} are wanted: it was cut, or "
+                "the topic was created again."
             )
         self._log_ended = False
 
@@ -199,9 +202,7 @@ class _Reading:
     def _take_error(self, code: int, text: str) -> None:
         place, name = self._wanted.topic_partition, library.err2name(code).decode()
         if code in LOST:
-            raise OffsetsLost(
-                f"{place}: Kafka does not have offset {self._position} ({text}). The next start says which are there."
-            )
+            raise lost(f"{place} does not have offset {self._position} ({text}).")
         if code not in TRANSIENT:
             reason = f"{text} ({name}). {CHECK}"
             raise SourceError(f"{place}: Kafka did not give the records from offset {self._position} on: {reason}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from kafka_s3.config.jaas import IAM_MECHANISM
 from kafka_s3.kafka.brokers import client_properties
 
 GROUP: Final = "kafka-s3-reader"
@@ -39,6 +40,7 @@ JAVA_ONLY: Final = (
 """Properties of the connection that steer Java's client and have no counterpart."""
 FEATURES: Final = {
     "PLAIN": "sasl_plain", "SCRAM-SHA-256": "sasl_scram", "SCRAM-SHA-512": "sasl_scram", "OAUTHBEARER": "oidc", "GSSAPI": "sasl_gssapi",
+    IAM_MECHANISM: "sasl_oauthbearer",
 }  # fmt: skip
 """What a build of librdkafka has to have for a login mechanism."""
 QUEUE_BYTES: Final = 32 << 20

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from datetime import UTC, timezone, tzinfo
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from kafka_s3.naming.joda.distinct import distinct, first_rows
 from kafka_s3.naming.joda.pattern import Pattern
-from kafka_s3.naming.joda.zones import Millis, offsets_ms, to_utc
+from kafka_s3.naming.joda.zones import offset_ms, to_utc
 
 KNOWN_NAMES = 65_536
+QUARTER_MS = 900_000
+Millis = npt.NDArray[np.int64]
 
 
 def bucket_start(epoch_ms: Millis, duration_ms: int, zone: tzinfo) -> Millis:
@@ -65,3 +68,22 @@ def _local_buckets(epoch_ms: Millis, duration_ms: int, zone: tzinfo) -> tuple[Mi
         numbers += (local < 0) & (numbers * duration_ms != local)
     found, codes = distinct(numbers)
     return found * duration_ms, codes
+
+
+def offsets_ms(where: tzinfo, epoch_ms: Millis) -> Millis:
+    """The offset at each instant. It is looked up once per quarter of an hour: no zone has changed at any other minute since 1972."""
+    if where is UTC or isinstance(where, timezone):
+        return np.full(len(epoch_ms), offset_ms(where, 0), np.int64)
+    quarters = epoch_ms // QUARTER_MS
+    found, codes = distinct(quarters)
+    offsets = np.array([offset_ms(where, int(quarter) * QUARTER_MS) for quarter in found], np.int64)
+    result: Millis = offsets[codes]
+    for quarter in (q for q in found if not _steady(where, int(q))):  # a transition inside the quarter: before 1972
+        for row in np.flatnonzero(quarters == quarter):
+            result[row] = offset_ms(where, int(epoch_ms[row]))
+    return result
+
+
+@lru_cache(maxsize=65_536)
+def _steady(where: tzinfo, quarter: int) -> bool:
+    return offset_ms(where, quarter * QUARTER_MS) == offset_ms(where, quarter * QUARTER_MS + QUARTER_MS - 1)

@@ -7,11 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import numpy as np
-import numpy.typing as npt
-
 from kafka_s3.naming.joda.calendar import DAY_MS
-from kafka_s3.naming.joda.distinct import distinct
 
 OFFSET = re.compile(
     r"([+-])([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]{1,3}))?)?|([0-9]{2})(?:([0-9]{2})([0-9]{1,3})?)?)?"
@@ -28,14 +24,12 @@ INSTEAD = {
     "CDT": "America/Chicago", "MDT": "America/Denver", "IST": "Asia/Kolkata", "JST": "Asia/Tokyo", "BST": "Europe/London",
     "CEST": "Europe/Paris", "utc": "UTC", "gmt": "GMT",
 }  # fmt: skip
-QUARTER_MS = 900_000
 CYCLE_MS = (
     146_097 * DAY_MS
 )  # the Gregorian calendar, and with it every rule of daylight saving, repeats after 400 years
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST_MS = -62_135_596_800_000 + DAY_MS
 LAST_MS = 253_402_300_799_999 - DAY_MS
-Millis = npt.NDArray[np.int64]
 
 
 @lru_cache(maxsize=256)
@@ -86,20 +80,6 @@ def offset_ms(where: tzinfo, epoch_ms: int) -> int:
     return offset // timedelta(milliseconds=1)
 
 
-def offsets_ms(where: tzinfo, epoch_ms: Millis) -> Millis:
-    """The offset at each instant. It is looked up once per quarter of an hour: no zone has changed at any other minute since 1972."""
-    if where is UTC or isinstance(where, timezone):
-        return np.full(len(epoch_ms), offset_ms(where, 0), np.int64)
-    quarters = epoch_ms // QUARTER_MS
-    found, codes = distinct(quarters)
-    offsets = np.array([offset_ms(where, int(quarter) * QUARTER_MS) for quarter in found], np.int64)
-    result: Millis = offsets[codes]
-    for quarter in (q for q in found if not _steady(where, int(q))):  # a transition inside the quarter: before 1972
-        for row in np.flatnonzero(quarters == quarter):
-            result[row] = offset_ms(where, int(epoch_ms[row]))
-    return result
-
-
 def to_local(where: tzinfo, epoch_ms: int) -> int:
     """The local time at an instant, as milliseconds since the local 1970-01-01T00:00."""
     return epoch_ms + offset_ms(where, epoch_ms)
@@ -122,8 +102,3 @@ def to_earliest_utc(where: tzinfo, local_ms: int) -> int:
     near = (local_ms - DAY_MS, local_ms + DAY_MS, local_ms - offset_ms(where, local_ms))
     fitting = [offset for at in near if offset_ms(where, local_ms - (offset := offset_ms(where, at))) == offset]
     return local_ms - (max(fitting) if fitting else offset_ms(where, local_ms - DAY_MS))
-
-
-@lru_cache(maxsize=65_536)
-def _steady(where: tzinfo, quarter: int) -> bool:
-    return offset_ms(where, quarter * QUARTER_MS) == offset_ms(where, quarter * QUARTER_MS + QUARTER_MS - 1)

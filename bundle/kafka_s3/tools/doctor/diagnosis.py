@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import CheckedConfig
+from kafka_s3.model.errors import SourceError
 from kafka_s3.storage.bucket import BucketFacts
 from kafka_s3.storage.options import StoreOptions, store_options
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.doctor.bucket import check_answer, check_rules
 from kafka_s3.tools.doctor.configuration import check_configuration
 from kafka_s3.tools.doctor.finding import CheckResult
-from kafka_s3.tools.doctor.kafka import KafkaView, check_kafka
+from kafka_s3.tools.doctor.kafka import AREA, KafkaView, check_kafka
 from kafka_s3.tools.doctor.reader import Reach, check_reader
 from kafka_s3.tools.doctor.registry import check_registry
 from kafka_s3.tools.doctor.rights import Probe, Wanted
@@ -37,11 +38,19 @@ def diagnose(checked: CheckedConfig, services: ClientFactories) -> Iterator[Chec
     yield from findings
     if settings is None:
         return
-    brokers = services.brokers(settings)
-    yield from check_kafka(settings, brokers)
-    yield from check_reader(settings, brokers, services.reach)
+    yield from _kafka(settings, services)
     yield from check_registry(settings)
     yield from _storage(settings, services)
+
+
+def _kafka(settings: Settings, services: ClientFactories) -> Iterator[CheckResult]:
+    try:
+        brokers = services.brokers(settings)
+    except SourceError as error:  # certificates that cannot be read, no credentials to sign with
+        yield AREA.failed("brokers", str(error))
+        return
+    yield from check_kafka(settings, brokers)
+    yield from check_reader(settings, brokers, services.reach)
 
 
 def _storage(settings: Settings, services: ClientFactories) -> Iterator[CheckResult]:
@@ -57,5 +66,6 @@ def _storage(settings: Settings, services: ClientFactories) -> Iterator[CheckRes
         acl=options.acl,
         tags=settings.flag("s3.object.tagging"),
         data_prefix=prefixes[0] if prefixes else None,
+        open_states=paths.open_states() if settings.flag("tail.state.enable") else None,
     )
     yield from Probe(services.store(options), facts, f"{paths.root}doctor/", wanted).findings()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from kafka_s3.config.jaas import IAM_MECHANISM
+from kafka_s3.config.options.client import CONSUMER
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
@@ -14,6 +16,11 @@ from kafka_s3.tools.doctor.kafka import KafkaView, wanted_topics
 AREA: Final = Area("kafka")
 TRIED: Final = "reader"
 BY_SPARK: Final = "Spark's own Kafka source reads"
+NEEDS: Final = {
+    IAM_MECHANISM: "needs software.amazon.msk:aws-msk-iam-auth on the class path of Spark's JVMs (--packages); Databricks has it.",
+    "OAUTHBEARER": "of Kafka 4 and later needs {url} in -Dorg.apache.kafka.sasl.oauthbearer.allowed.urls of Spark's JVMs.",
+}
+"""What Java's client wants beyond the configuration, by mechanism."""
 Reach = Callable[[Settings, TopicPartition], str | None]
 """Why this process cannot read a topic-partition with librdkafka; None: it can."""
 
@@ -27,6 +34,18 @@ def check_reader(settings: Settings, brokers: KafkaView, reach: Reach) -> Iterat
         yield AREA.ok(TRIED, f"{BY_SPARK}, as kafka.reader=spark says.")
     elif (place := _any_place(settings, brokers)) is not None:
         yield _tried(configured, place, reach(settings, place))
+    if configured != "tasks":
+        yield from _login_of_spark(settings)
+
+
+def _login_of_spark(settings: Settings) -> Iterator[CheckResult]:
+    """Java's client cannot be tried without Spark: what is known to keep it out is said."""
+    mechanism = settings.text(f"{CONSUMER}sasl.mechanism")
+    if settings.text(f"{CONSUMER}security.protocol").startswith("SASL_") and mechanism in NEEDS:
+        url = settings.text(f"{CONSUMER}sasl.oauthbearer.token.endpoint.url")
+        yield AREA.ok(
+            f"login of Spark's own source, {mechanism}", f"not tried here: it {NEEDS[mechanism].format(url=url)}"
+        )
 
 
 def _tried(configured: str, place: TopicPartition, reason: str | None) -> CheckResult:

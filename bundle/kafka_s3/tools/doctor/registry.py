@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 from kafka_s3.config.classes import REGISTRY_CONVERTERS
-from kafka_s3.config.registry import registry_options
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.tools.doctor.finding import Area, CheckResult
 from kafka_s3.wiring.conversion import reads_envelopes
 from kafka_s3.wiring.pipeline import is_block_gzip
+from kafka_s3.wiring.registries import registry_of
 
 AREA: Final = Area("registry")
 TIMEOUT_S: Final = 10.0
 RETRIES: Final = 1
+LARGEST_ID: Final = 2**31 - 1
+NO_SUCH_GUID: Final = "ffffffff-ffff-4fff-bfff-ffffffffffff"
 
 
 def check_registry(settings: Settings) -> Iterator[CheckResult]:
@@ -32,21 +33,23 @@ def _converters(settings: Settings) -> Iterator[str]:
 
 
 def _answers(settings: Settings, converter: str) -> CheckResult:
-    from kafka_s3.registry.client import LARGEST_ID, RegistryClient  # half a second: for those who have a registry
-
     try:
         # a check that takes minutes tells no more than one that takes seconds
-        options = replace(registry_options(settings, converter), timeout_s=TIMEOUT_S, retries=RETRIES)
-        tried = f"{converter} at {options.shown_urls}"
-    except ValueError as error:
-        return AREA.failed(converter, str(error), f"Correct {converter}.schema.registry.url and its credentials.")
+        registry, address = registry_of(settings, converter, timeout_s=TIMEOUT_S, retries=RETRIES)
+    except (ValueError, RegistryError) as error:
+        return AREA.failed(converter, str(error), f"Correct the settings below {converter}.")
+    tried = f"{converter} at {address}"
     try:
-        with RegistryClient(options) as client:
-            client.by_id(LARGEST_ID)
+        if settings.text(converter) == "glue_avro":
+            registry.by_guid(NO_SUCH_GUID)
+        else:
+            registry.by_id(LARGEST_ID)
     except UnknownSchema:
         return AREA.ok(tried, "answers, and lets this client read schemas")
     except RegistryUnavailable as error:
-        return AREA.failed(tried, str(error), f"Check {converter}.schema.registry.url and the network.")
+        return AREA.failed(tried, str(error), "Check the registry's address and the network.")
     except RegistryError as error:
         return AREA.failed(tried, str(error))
+    finally:
+        registry.close()
     return AREA.ok(tried, "answers, and lets this client read schemas")

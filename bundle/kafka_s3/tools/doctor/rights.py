@@ -23,11 +23,12 @@ EXACTLY_ONCE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What beyond the ordinary the sink will ask: a canned ACL, tags, uploads below a folder of data."""
+    """What beyond the ordinary the sink will ask: a canned ACL, tags, uploads below a folder of data, a folder whose objects it removes."""
 
     acl: str | None = None
     tags: bool = False
     data_prefix: str | None = None
+    open_states: str | None = None
 
 
 @dataclass
@@ -53,6 +54,8 @@ class Probe:
             yield from self._multipart()
             if self.wanted.data_prefix is not None:
                 yield self._data_upload(f"{self.wanted.data_prefix}kafka-s3-doctor-{self.name}")
+            if self.wanted.open_states is not None:
+                yield self._open_states_deleted(self.wanted.open_states)
         finally:
             leftovers = self._removed()
         yield leftovers
@@ -146,6 +149,16 @@ class Probe:
             return AREA.failed(tried, begun.detail, begun.remedy)
         return _tried(tried, "s3:AbortMultipartUpload", self._aborted)
 
+    def _open_states_deleted(self, folder: str) -> CheckResult:
+        """Deletes what is not there: without the right the sink runs, but reads records of open files again and again."""
+        tried = f"DeleteObject below {folder}"
+        try:
+            self.store.delete(f"{folder}{self.name}")
+        except StorageError as error:
+            detail = f"{error} Open files are not kept between tasks, and each look reads their records again."
+            return AREA.warning(tried, detail, f"Grant s3:DeleteObject on {folder}*, or set tail.state.enable=false.")
+        return AREA.ok(tried, "states of open files can be removed")
+
     def _removed(self) -> CheckResult:
         tried, left = "DeleteObject (for this check only)", []
         for key, upload_id in self._uploads:
@@ -159,7 +172,7 @@ class Probe:
             left.append(self.key)
             detail = f"{error} Left behind: {', '.join(left)}."
             return AREA.warning(
-                tried, detail, "The sink itself never deletes; remove it by hand, or grant s3:DeleteObject there."
+                tried, detail, "The sink does not delete there; remove it by hand, or grant s3:DeleteObject."
             )
         if left:
             return AREA.warning(

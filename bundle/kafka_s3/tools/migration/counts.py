@@ -23,7 +23,7 @@ Count = Callable[[ObjectStore, ObjectInfo], int | None]
 def record_count(store: ObjectStore, info: ObjectInfo, *, form: str) -> int | None:
     """The records of an object of the format `json`, `parquet`, `avro` or `lines`; None for other formats, damaged and very large objects.
 
-    JSON has a line per record, Parquet says it in its footer, Avro at the head of every block.
+    JSON has a line per record, the last one perhaps without an end; Parquet says it in its footer, Avro at the head of every block.
     """
     counter = COUNTERS.get(form)
     if counter is None:
@@ -43,8 +43,11 @@ def _lines(store: ObjectStore, info: ObjectInfo) -> int | None:
     stream: io.BufferedIOBase = io.BytesIO(data)
     if info.key.endswith(".gz"):
         stream = gzip.GzipFile(fileobj=stream)
+    lines, last = 0, b"\n"
     with stream:
-        return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(1 << 20), b""))
+        while chunk := stream.read(1 << 20):
+            lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+    return lines + (last != b"\n")
 
 
 def _parquet(store: ObjectStore, info: ObjectInfo) -> int | None:

@@ -193,7 +193,7 @@ def _ahead(evidence: PartitionSurvey, committed: int, split: Split) -> TakeoverD
         why = f"{begun}, but each is the first of its directory, whose name is written over."
         return TakeoverDecision(evidence, TakeoverVerdict.OVERWRITE, committed, why)
     why = f"{begun}, and where they end cannot be told"
-    return _undecided(evidence, f"{why}. Delete them (they are written again)" if in_kafka else why)
+    return _undecided(evidence, why, "Delete them (they are written again)" if in_kafka else "")
 
 
 def _inside(evidence: PartitionSurvey, until: int, split: Split) -> TakeoverDecision:
@@ -242,9 +242,11 @@ def _within_kafka(decision: TakeoverDecision) -> TakeoverDecision:
     return decision
 
 
-def _undecided(evidence: PartitionSurvey, why: str) -> TakeoverDecision:
-    option = f"--offset {evidence.topic_partition}=OFFSET"
-    return TakeoverDecision(evidence, TakeoverVerdict.UNDECIDED, None, f"{why.removesuffix('.')}, or give {option}.")
+def _undecided(evidence: PartitionSurvey, why: str, way: str = "") -> TakeoverDecision:
+    """`why` without a decision, and `way` to one beside an offset by hand."""
+    give = f"--offset {evidence.topic_partition}=OFFSET"
+    told = f"{way}, or give {give}." if way else f"Give {give}."
+    return TakeoverDecision(evidence, TakeoverVerdict.UNDECIDED, None, f"{why.removesuffix('.')}. {told}")
 
 
 def _objects(count: int) -> str:

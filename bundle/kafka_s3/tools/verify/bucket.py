@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_s3.model.errors import ObjectMissing
+from kafka_s3.model.errors import ObjectArchived, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
@@ -106,6 +106,10 @@ class Bucket:
     def _info(self, file: DataFile) -> ObjectInfo | None:
         return self._listing.get(file.key) or self.store.head(file.key)
 
+    def holds(self, file: DataFile) -> bool:
+        """Whether the object of a claim is there, of whatever size."""
+        return self._info(file) is not None
+
     def _exists(self, file: DataFile, version: int) -> bool:
         """Checks existence, size and ETag of a claim; whether there is something to read."""
         info = self._info(file)
@@ -132,9 +136,9 @@ class Bucket:
             if not self._exists(file, segment.version):
                 raise ObjectMissing(file.key)
             letters = read_letter_file(self.store.get(file.key))
-        except (Unreadable, ObjectMissing) as error:
+        except (Unreadable, ObjectMissing, ObjectArchived) as error:
             self.unread.setdefault(tp, []).append(file)
-            if isinstance(error, Unreadable):
+            if not isinstance(error, ObjectMissing):
                 self.findings.append(_unreadable(file, error))
             return
         self.findings += check_letters(file, letters)
@@ -170,7 +174,7 @@ class Bucket:
     def _read(self, file: DataFile) -> Reading | Finding:
         try:
             return read_object(file, self.store.get(file.key), self.form)
-        except Unreadable as error:
+        except (Unreadable, ObjectArchived) as error:
             return _unreadable(file, error)
         except ObjectMissing:
             return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {AGAIN}")
@@ -184,7 +188,13 @@ def _by_prefix(layout: ObjectLayout, topics: set[str]) -> dict[str, list[str]]:
     return found
 
 
-def _unreadable(file: DataFile, error: Unreadable) -> Finding:
+def _unreadable(file: DataFile, error: Unreadable | ObjectArchived) -> Finding:
+    if isinstance(error, ObjectArchived):
+        text = (
+            "It lies in an archive: existence, size and ETag were checked, its content cannot be. Restore it to have it read, or look at "
+            "later commits only (--since)."
+        )
+        return Finding(FindingKind.ARCHIVED, file.key, text)
     return Finding(
         FindingKind.UNREADABLE,
         file.key,

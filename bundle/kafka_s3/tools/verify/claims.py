@@ -137,7 +137,7 @@ class _Walk:
                 continue
             if self.claims.topic_ids.get(topic, new) != new:
                 for tp in [tp for tp in self.claims.segments if tp.topic == topic]:
-                    self._supersede(tp, -1)
+                    self._supersede(tp, -1, read_again=False)
                     self.claims.resets.append(Reset(tp, entry.version, 0, OffsetSet()))
             self.claims.topic_ids[topic] = new
 
@@ -191,13 +191,18 @@ class _Walk:
         if before is None or until == before:
             return
         if until < before:
-            self._supersede(tp, until)
+            self._supersede(tp, until, read_again=True)
         elif not any((gap.topic, gap.partition) == tp for gap in entry.gaps):
             self.claims.gaps.append(Gap(*tp, before, until - 1, "position"))
 
-    def _supersede(self, tp: TopicPartition, since: int) -> None:
+    def _supersede(self, tp: TopicPartition, since: int, *, read_again: bool) -> None:
         segments = self.claims.segments[tp]
-        segments[:] = [replace(s, superseded=True) if s.until > since else s for s in segments]
+        segments[:] = [
+            replace(s, superseded=True, read_again=read_again and (s.read_again or not s.superseded))
+            if s.until > since
+            else s
+            for s in segments
+        ]
 
     def _file(self, version: int, file: DataFile) -> None:
         earlier = self.claims.files.get(file.key)

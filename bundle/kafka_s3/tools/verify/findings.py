@@ -19,6 +19,7 @@ class FindingKind(StrEnum):
     WRONG_COUNT = "wrong count"
     WRONG_CONTENT = "wrong content"
     UNREADABLE = "unreadable object"
+    ARCHIVED = "archived object"
     ORPHAN = "orphan object"
     NOT_ACCOUNTED = "record not accounted"
     TWICE = "record twice"
@@ -41,7 +42,8 @@ class Tally:
 
     `kafka` are records found in Kafka (None: not asked); `without_record` offsets at which Kafka has none: transaction markers and what
     compaction removed; `retention` offsets before Kafka's log start, checked from log and objects alone; `gaps` offsets by the cause that
-    the log gives; `compared` records whose value was compared.
+    the log gives; `compared` records whose value was compared; `twice` records that were written, and written once more after the position
+    was set back, as far as the earlier objects are there.
     """
 
     topic_partition: TopicPartition
@@ -57,6 +59,7 @@ class Tally:
     objects: int = 0
     read: int = 0
     compared: int = 0
+    twice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +76,20 @@ class Report:
     def clean(self) -> bool:
         """Whether nothing was found."""
         return not self.findings
+
+    def verdict(self) -> str:
+        """What the report says, in a sentence."""
+        if self.findings:
+            return f"{len(self.findings)} findings"
+        if not self.tallies:
+            return "Nothing to verify: the log has no topic-partition that was asked for."
+        twice = sum(tally.twice for tally in self.tallies)
+        if not twice:
+            return "Nothing found: every record is accounted for exactly once."
+        return (
+            f"Nothing is lost, but {twice:,} records are in the bucket twice: the position was set back, and what was written before is "
+            "still there."
+        )
 
     def document(self) -> dict[str, Any]:
         """The report as JSON has it."""

@@ -42,8 +42,8 @@ class PartitionAudit:
         if not segments:
             return Tally(self._tp, begin, begin)
         current = [segment for segment in segments if not segment.superseded and segment.resolved is None]
-        self._check_superseded([segment for segment in segments if segment.superseded])
-        tally = self._opened(current or segments, begin)
+        twice = self._check_superseded([segment for segment in segments if segment.superseded])
+        tally = replace(self._opened(current or segments, begin), twice=twice)
         self._check_head(tally.until)
         for segment, evidence in with_evidence(
             current, self._kafka, bounds=self._bounds, form=self._form, tell=self._bucket.tell
@@ -56,17 +56,29 @@ class PartitionAudit:
 
     # ------------------------------------------------------------ the topic-partition
 
-    def _check_superseded(self, segments: Sequence[Segment]) -> None:
-        """What Kafka has at their offsets now are other records: their objects alone are checked."""
+    def _check_superseded(self, segments: Sequence[Segment]) -> int:
+        """What Kafka has at their offsets now comes with other segments: their objects alone are checked.
+
+        Gives how many of their records are in the bucket once more. Who removed such objects since has removed nothing but copies.
+        """
         if segments:
             text = (
                 "the log went back, or its topic was recreated. What was written before is checked by its objects alone"
             )
-            self._bucket.notes.append(
-                f"{self._tp}: {text}; where it was read again, its records may be in the bucket once more."
-            )
+            self._bucket.notes.append(f"{self._tp}: {text}.")
+        claimed = self._claims.segments[self._tp]
+        current = (
+            (s.start, s.until - 1) for s in claimed if not s.superseded and s.resolved is None and s.until > s.start
+        )
+        again, twice = OffsetSet().plus(OffsetSet(tuple(current))), 0
         for segment in segments:
-            self._bucket.objects(segment)
+            copied = {file.key: _copied(file, again) if segment.read_again else 0 for file in segment.data}
+            whole = [file for file in segment.files if copied.get(file.key) == file.records]
+            gone = {file.key for file in whole if not self._bucket.holds(file)}
+            kept = tuple(file for file in segment.files if file.key not in gone)
+            self._bucket.objects(replace(segment, files=kept))
+            twice += sum(copied.get(f.key, 0) for f in kept if self._claims.standing(f, segment.version))
+        return twice
 
     def _opened(self, span: Sequence[Segment], begin: int) -> Tally:
         """The tally of a span of offsets before anything in it was looked at; the log's first segment counts from its `begin`."""
@@ -150,6 +162,11 @@ class PartitionAudit:
 
     def _found(self, kind: FindingKind, place: str, text: str) -> None:
         self._bucket.findings.append(Finding(kind, place, text))
+
+
+def _copied(file: DataFile, again: OffsetSet) -> int:
+    """How many of an object's records were written once more, where these offsets were: the most that it can be, if it has gaps."""
+    return min(len(again.since(file.first_offset).before(file.last_offset + 1)), file.records)
 
 
 def _in_bucket(tally: Tally, segment: Segment, read: int) -> Tally:

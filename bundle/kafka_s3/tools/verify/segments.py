@@ -20,8 +20,9 @@ class Segment:
     """Offsets `[start, until)` of a topic-partition as commit entry `version` accounts for them.
 
     `sure` is False where an entry before it cannot be read, so that `start` is a guess. `superseded` says that the log went back behind
-    it, or that its topic was recreated: Kafka's records of these offsets are others now. With `resolved` the entry is a
-    replay: dead letters of earlier segments, now in its files or skipped.
+    it, or that its topic was recreated, and Kafka's records of these offsets are others now; `read_again` that the position was set back,
+    and they are the same, which come once more. With `resolved` the entry is a replay: dead letters of earlier segments, now in its
+    files or skipped.
     """
 
     topic_partition: TopicPartition
@@ -34,6 +35,7 @@ class Segment:
     skipped: int = 0
     sure: bool = True
     superseded: bool = False
+    read_again: bool = False
     resolved: OffsetSet | None = None
 
     @property

@@ -95,9 +95,35 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({"input__data__format": "AVRO"}, ["value.converter.schema.registry.url"]),
     ({"input__data__format": "JSON_SR"}, ["value.converter.schema.registry.url"]),
     ({"output__data__format": "PARQUET"}, ["input.data.format"]),
+    ({"output__data__format": "BYTES"}, ["output.data.format"]),
+    ({"output__data__format": "AVRO"}, ["output.data.format"]),
+    ({"input__data__format": "STRING", "output__data__format": "BYTES"}, ["output.data.format"]),
+    *(
+        (
+            {"input__data__format": given, "output__data__format": "BYTES"},
+            ["output.data.format", "value.converter.schema.registry.url"],
+        )
+        for given in ("AVRO", "JSON_SR", "PROTOBUF")
+    ),
+    ({"input__data__format": "STRING", "output__data__format": "PARQUET"}, ["input.data.format"]),
+    ({"input__key__format": "AVRO", "store__kafka__keys": "true"}, ["key.converter.schema.registry.url"]),
+    ({"output__headers__format": "BYTES", "store__kafka__headers": "true"}, ["output.headers.format"]),
+    ({"output__keys__format": "XML"}, ["output.keys.format"]),
+    ({"subject__name__strategy": "Own"}, ["subject.name.strategy"]),
+    ({"schema__context__name": "staging"}, ["schema.context.name"]),
+    ({"csfle__enabled": "true"}, ["csfle.enabled"]),
+    ({"partitioner__class": "com.example.Own"}, ["partitioner.class"]),
+    ({"authentication__method": "Roles"}, ["authentication.method"]),
+    ({"kafka__api__key": "<my-kafka-api-key>"}, ["kafka.api.key"]),
+    ({"s3__bucket__name": "<my-bucket-name>"}, ["s3.bucket.name"]),
+    ({"max__poll__records": "0"}, ["max.poll.records"]),
+    ({"kafka__endpoint": "pkc-1", "kafka__bootstrap__servers": None}, ["kafka.endpoint"]),
     ({"format__class": "json"}, ["format.class"]),
     ({"tasks__max": None}, ["tasks.max"]),
-    ({"kafka__auth__mode": "SERVICE_ACCOUNT"}, ["kafka.auth.mode"]),
+    (
+        {"kafka__auth__mode": "SERVICE_ACCOUNT", "kafka__api__key": None, "kafka__api__secret": None},
+        ["kafka.api.key", "kafka.api.secret"],
+    ),
     ({"kafka__bootstrap__servers": None}, ["kafka.bootstrap.servers"]),
     ({"timezone": "Mars/Olympus"}, ["timezone"]),
 ]
@@ -112,6 +138,123 @@ def test_a_problem_names_the_cloud_key(changes: dict[str, str | None], keys: lis
 
 def test_a_schedule_of_minus_one_is_off() -> None:
     assert settings(rotate__schedule__interval__ms="-1").number("rotate.schedule.interval.ms") == -1
+
+
+def test_a_daylight_abbreviation_stands_for_the_zone_it_means_with_a_warning() -> None:
+    found = checked(timezone="PST")
+    assert found.usable().text("timezone") == "America/Los_Angeles"
+    assert [(w.key, w.value, w.remedy) for w in found.warnings] == [("timezone", "PST", "Write America/Los_Angeles.")]
+    for given in ("EST", "WET", "UTC"):
+        assert checked(timezone=given).warnings == ()
+
+
+def test_the_dead_letter_topic_of_the_managed_connector_carries_the_connectors_name() -> None:
+    changes = {"errors__deadletterqueue__topic__name": "dlq-${connector}"}
+    assert settings(**changes).text("errors.deadletterqueue.topic.name") == "dlq-my-sink"
+
+
+def test_keys_and_headers_have_formats_of_their_own() -> None:
+    found = settings(
+        input__key__format="JSON", output__keys__format="JSON", output__headers__format="JSON",
+        store__kafka__keys="true", store__kafka__headers="true",
+    )  # fmt: skip
+    assert (found.text("key.converter"), found.flag("key.converter.schemas.enable")) == ("json", False)
+    assert (found.text("keys.format.class"), found.text("headers.format.class")) == ("json", "json")
+
+
+def test_strings_are_taken_as_they_are() -> None:
+    assert settings(input__data__format="STRING").text("value.converter") == "string"
+
+
+def test_a_partitioner_without_time_needs_no_interval() -> None:
+    found = settings(partitioner__class="FieldPartitioner", partition__field__name="region", time__interval=None)
+    assert (found.text("partitioner.class"), found.number("rotate.interval.ms")) == ("field", -1)
+    told = checked(partitioner__class="DefaultPartitioner")
+    assert [warning.key for warning in told.warnings] == ["time.interval"]
+
+
+def test_transforms_act() -> None:
+    from kafka_s3.config.transforms import configured_steps
+
+    found = settings(
+        transforms="at", transforms__at__type="org.apache.kafka.connect.transforms.InsertField$Value",
+        transforms__at__timestamp__field="ts",
+    )  # fmt: skip
+    assert len(configured_steps(found).steps) == 1
+
+
+def test_the_roles_of_the_managed_cloud_become_the_credentials_of_the_machine() -> None:
+    changes = {"aws__access__key__id": None, "aws__secret__access__key": None, "authentication__method": "IAM Roles"}
+    found = checked(**changes, provider__integration__id="cspi-1")
+    assert found.usable().text("s3.credentials.provider.class") == "default"
+    assert [warning.key for warning in found.warnings] == ["provider.integration.id", "authentication.method"]
+
+
+WORKER = {
+    "consumer.override.security.protocol": "SASL_SSL",
+    "consumer.override.sasl.mechanism": "PLAIN",
+    "consumer.override.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";'
+    ),
+    "value.converter.schema.registry.url": "https://registry:8081",
+    "value.converter.basic.auth.credentials.source": "USER_INFO",
+    "value.converter.basic.auth.user.info": "user:hunter2",
+}
+
+
+def with_worker(**changes: str | None) -> CheckedConfig:
+    merged = {**CLOUD, **{key.replace("__", "."): text for key, text in changes.items()}}
+    return validate({key: text for key, text in merged.items() if text is not None}, worker=WORKER)
+
+
+def test_a_service_account_has_the_workers_login() -> None:
+    found = with_worker(
+        kafka__auth__mode="SERVICE_ACCOUNT", kafka__service__account__id="sa-1", kafka__api__key=None,
+        kafka__api__secret=None,
+    )  # fmt: skip
+    login = found.usable().secret("consumer.override.sasl.jaas.config")
+    assert login is not None
+    assert 'username="u"' in login.reveal()
+    assert [warning.key for warning in found.warnings] == ["kafka.service.account.id"]
+
+
+def test_the_platforms_registry_is_the_workers_for_values_and_keys_with_a_warning() -> None:
+    found = with_worker(input__data__format="AVRO", input__key__format="AVRO", store__kafka__keys="true")
+    assert [warning.key for warning in found.warnings] == ["value.converter.schema.registry.url"]
+    for side in ("value", "key"):
+        assert found.usable().names(f"{side}.converter.schema.registry.url") == ("https://registry:8081",)
+        assert found.settings.secret(f"{side}.converter.basic.auth.user.info") == Secret("user:hunter2")
+    assert "hunter2" not in f"{found}"
+
+
+def test_without_a_worker_a_missing_registry_is_a_problem_that_says_how_to_give_it() -> None:
+    (problem,) = checked(input__data__format="AVRO").problems
+    assert "--set value.converter.schema.registry.url=" in problem.remedy
+    assert "--worker" in problem.remedy
+
+
+def test_the_platforms_endpoint_names_the_brokers() -> None:
+    found = settings(kafka__bootstrap__servers=None, kafka__endpoint="SASL_SSL://pkc-1.aws.confluent.cloud:9092")
+    assert found.text("kafka.bootstrap.servers") == "pkc-1.aws.confluent.cloud:9092"
+
+
+def test_what_the_platform_alone_knows_is_told_to_have_no_effect() -> None:
+    found = checked(cloud__provider="aws", sr__service__account__id="sa-1", schema__context__name="default")
+    assert [warning.key for warning in found.warnings] == ["sr.service.account.id", "cloud.provider"]
+    assert (found.problems, found.unknown) == ((), ())
+
+
+def test_poll_settings_go_to_the_client() -> None:
+    client = settings(max__poll__records="100", max__poll__interval__ms="600000").prefixed("consumer.override.")
+    assert (client["max.poll.records"], client["max.poll.interval.ms"]) == ("100", "600000")
+
+
+def test_one_strategy_of_subjects_is_that_of_values_and_keys() -> None:
+    url = {"value.converter.schema.registry.url": "https://registry:8081"}
+    changes = {"subject__name__strategy": "RecordNameStrategy", "key__subject__name__strategy": "TopicNameStrategy"}
+    found = settings(input__data__format="AVRO", input__key__format="AVRO", **changes, **url)
+    assert found.text("value.converter.value.subject.name.strategy") == "RecordNameStrategy"
+    assert found.text("key.converter.key.subject.name.strategy") == "TopicNameStrategy"
 
 
 def test_references_are_translated_once_they_are_resolved(monkeypatch: pytest.MonkeyPatch) -> None:

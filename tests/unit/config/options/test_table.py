@@ -9,9 +9,7 @@ import pytest
 from kafka_s3.config.docs import configuration_page
 from kafka_s3.config.option import Option, OptionStatus, default_of, parse, unsupported
 from kafka_s3.config.options.table import CLOUD_OPTIONS, OPTIONS, option_of
-from kafka_s3.config.read import read_config
-from kafka_s3.config.validate import validate
-from kafka_s3.config.worker import read_worker
+from kafka_s3.config.validate import check_file
 from tests.support.repository import ROOT
 
 EXAMPLES = sorted(
@@ -21,7 +19,7 @@ EXAMPLES = sorted(
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_is_valid_with_the_worker_file(path: Path) -> None:
-    checked = validate(read_config(path), worker=read_worker(ROOT / "examples" / "worker.properties"))
+    checked = check_file(path, worker_path=ROOT / "examples" / "worker.properties")
     assert checked.problems == ()
     # the old quick start names a class that later releases dropped
     assert {warning.key for warning in checked.warnings} <= {"schema.generator.class"}

@@ -1,0 +1,49 @@
+"""`kafka-s3 ddl CONFIG|NAME --engine ENGINE`: how does a query engine get to know the sink's topics?
+
+The statements go to standard output, ready to be run; what a table does not show is said in comments in front of it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from kafka_s3.cli.arguments import Output, OutputForm
+from kafka_s3.cli.composed import composed
+from kafka_s3.cli.sink_settings import sink_settings
+from kafka_s3.config.settings import Settings
+from kafka_s3.ddl.statements import Engine, script, statements
+from kafka_s3.ddl.table import ExternalTable
+
+
+@composed(settings=sink_settings)
+def ddl(
+    settings: Settings,
+    engine: Annotated[Engine, typer.Option("--engine", help="For which engine.")],
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once.")
+    ] = None,
+    output: Output = OutputForm.TABLE,
+) -> None:
+    """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
+    from kafka_s3.wiring.ddl import tables_of_sink
+    from kafka_s3.wiring.sink_folder import folder_of
+
+    tables = list(tables_of_sink(settings, folder_of(settings).store, topic or ()))
+    if output is OutputForm.JSON:
+        typer.echo(json.dumps({"tables": [document(engine, table) for table in tables]}, indent=2))
+        return
+    typer.echo("\n".join(script(engine, table) for table in tables), nl=False)
+
+
+def document(engine: Engine, table: ExternalTable) -> dict[str, Any]:
+    """A table for programs: Glue's table input is `statements`' only one, as text."""
+    return {
+        "topic": table.topic,
+        "name": table.name,
+        "engine": engine.value,
+        "statements": statements(engine, table),
+        "notes": list(table.notes),
+    }

@@ -1,0 +1,41 @@
+"""How does an engine get to know a topic's table? The one place that knows the engines: for the command line and for the dashboard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Final
+
+from kafka_s3.ddl import hive, sql
+from kafka_s3.ddl.table import ExternalTable
+
+
+class Engine(StrEnum):
+    """The engines that are known."""
+
+    ATHENA = "athena"
+    GLUE = "glue"
+    SPARK = "spark"
+    TRINO = "trino"
+    DUCKDB = "duckdb"
+
+
+_STATEMENTS: Final[Mapping[Engine, Callable[[ExternalTable], list[str]]]] = {
+    Engine.ATHENA: hive.athena,
+    Engine.SPARK: sql.spark,
+    Engine.TRINO: sql.trino,
+    Engine.DUCKDB: sql.duckdb,
+}
+
+
+def statements(engine: Engine, table: ExternalTable) -> list[str]:
+    """What is to be run, in order, without semicolons; Glue's is one JSON document."""
+    return [hive.glue(table)] if engine is Engine.GLUE else _STATEMENTS[engine](table)
+
+
+def script(engine: Engine, table: ExternalTable) -> str:
+    """The statements as text, with the table's notes as comments in front of them; Glue's JSON has none."""
+    if engine is Engine.GLUE:
+        return hive.glue(table) + "\n"
+    notes = [f"-- {note}\n" for note in table.notes]
+    return "".join([*notes, *(f"{statement};\n" for statement in statements(engine, table))])

@@ -1,0 +1,35 @@
+"""How old is what the page shows, and does the dashboard see its bucket at all? Told within seconds, whatever pace the reader chose."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from figures.text import ago, plain
+from kafka_s3.model.clock import now_ms
+from page import resources
+from page.controls import Chosen
+from reading.reader import SILENT_S
+
+EVERY_S = 2.0
+
+
+def render(variables: resources.Variables, chosen: Chosen) -> None:
+    """A line under the title, drawn again by itself; with refresh off it is drawn with the page."""
+    every = None if chosen.every_s is None else EVERY_S
+    st.fragment(lambda: _tell(variables, chosen.sink), run_every=every, key="freshness")()
+
+
+def _tell(variables: resources.Variables, sink: str) -> None:
+    history, waited = resources.history(variables, sink), resources.place(variables).reader.waiting_s
+    snapshot, sight = history.ask(), resources.watch(variables).ask(0)
+    seen = f"seen {ago(snapshot.looked_ms, now_ms())}" if snapshot.known is not None else "not seen yet"
+    trouble = snapshot.trouble or sight.trouble
+    if trouble or waited > SILENT_S:
+        why = plain(trouble) if trouble else f"it has not answered for {waited:.0f} s."
+        st.warning(
+            f"**The dashboard does not see the bucket:** {why} This says nothing of the sink: what is shown is as it was {seen}.",
+            icon=":material/visibility_off:",
+        )
+    else:
+        at = resources.place(variables).place
+        st.caption(f"In {plain(at)}, {seen}")

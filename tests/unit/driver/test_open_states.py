@@ -1,0 +1,202 @@
+"""Open files that cannot go on are dropped with one line that says why; nothing of them is left, and no record is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from kafka_s3.model.errors import Fenced, StorageError
+from kafka_s3.model.files import Reason
+from kafka_s3.storage.faults import Fault, Moment, raising
+from kafka_s3.task.open_state import MAGIC
+from kafka_s3.wiring.pipeline import make_pipeline
+from tests.support.configurations import STATE
+from tests.support.deaths import Died, strikes
+from tests.support.memory_world import World, settings_of
+from tests.support.observers import Warnings
+
+OPEN = f"{STATE}orders/open/"
+HINT = f"{STATE}orders/open-files.json"
+CONFIG = {"flush.size": "100", "tail.read.records": "1"}
+
+
+def world_with_open_files() -> World:
+    """Four records in an open file, two parts of which are sent."""
+    world = World(CONFIG)
+    world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=16)
+    world.start()
+    world.add(range(4))
+    world.sink.cycle()
+    assert len(states(world)) == 1
+    assert world.store.uploads
+    return world
+
+
+def states(world: World) -> list[str]:
+    return [key for key in world.store.objects if key.startswith(OPEN)]
+
+
+def damaged(world: World) -> None:
+    (key,) = states(world)
+    content = world.store.get(key)
+    world.store.put(key, content[:60] + bytes([content[60] ^ 1]) + content[61:])
+
+
+def of_another_form(world: World) -> None:
+    (key,) = states(world)
+    world.store.put(key, world.store.get(key).replace(MAGIC, b"KS3OPEN0"))
+
+
+def missing(world: World) -> None:
+    (key,) = states(world)
+    world.store.delete(key)
+
+
+def without_its_upload(world: World) -> None:
+    for number, upload in world.store.uploads.items():
+        world.store.abort_upload(upload.key, number)
+
+
+def of_another_configuration(world: World) -> None:
+    world.settings = settings_of({**CONFIG, "s3.part.size": "6000000"})
+
+
+def of_another_epoch(world: World) -> None:
+    """The hint names a state as one of another driver than the state itself does."""
+    noted = json.loads(world.store.get(HINT))
+    noted["open"][0]["state"]["epoch"] += 1
+    world.store.put(HINT, json.dumps(noted).encode())
+
+
+def of_another_topic(world: World) -> None:
+    noted = json.loads(world.store.get(HINT))
+    noted["open"][0]["topic_id"] = "another"
+    world.store.put(HINT, json.dumps(noted).encode())
+
+
+def overtaken(world: World) -> None:
+    """Another driver, whose hint was lost, has written what was open."""
+    hint, open_files = world.store.get(HINT), {key: world.store.get(key) for key in states(world)}
+    world.settings = settings_of({**CONFIG, "tail.state.enable": "false"})
+    world.start().poll()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    world.settings = settings_of(CONFIG)
+    for key, content in {HINT: hint, **open_files}.items():
+        world.store.put(key, content)
+
+
+WHY: dict[Callable[[World], None], str] = {
+    damaged: "it is damaged",
+    of_another_form: "it is no state of open files, or one of another version",
+    missing: "it is gone",
+    without_its_upload: "the upload of topics/orders/partition=0/orders+0+0000000000.json is gone",
+    of_another_configuration: "they are of another configuration or version",
+    of_another_epoch: "it is of another epoch",
+    of_another_topic: "they are of another topic of that name",
+    overtaken: "they begin at offset 0, and the sink stands at 4",
+}
+
+
+@pytest.mark.parametrize("happened", WHY, ids=lambda happened: happened.__name__)
+def test_a_new_driver_drops_open_files_that_do_not_hold_and_says_why(happened: Callable[[World], None]) -> None:
+    world = world_with_open_files()
+    happened(world)
+    told = Warnings()
+    world.start(observer=told)
+    world.add(range(4, 9))
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+
+    assert told.texts == [
+        f"orders-0: open files of an earlier task are not continued, because {WHY[happened]}; read again."
+    ]
+    assert sorted(number for found in world.numbers().values() for number in found) == list(range(9))
+    assert not states(world)
+    if happened not in {damaged, of_another_form, missing}:  # of what cannot be read the uploads are swept
+        assert not world.store.uploads
+
+
+def test_a_driver_that_was_not_stopped_goes_on_where_the_last_task_stopped() -> None:
+    world = world_with_open_files()
+    told = Warnings()
+    world.start(observer=told)
+    world.add(range(4, 9))
+    world.sink.cycle()
+
+    assert world.sink.partition_states[next(iter(world.sink.partition_states))].tail.records == 9
+    assert not told.texts
+
+
+def test_without_the_right_to_delete_nothing_is_kept_and_nothing_is_lost() -> None:
+    world, told = World(CONFIG), Warnings()
+    denied = StorageError("Deleting it failed with AccessDenied (403).")
+    world.start([Fault("delete", raising(denied), nth=None)], told)
+    for first in (0, 4, 8):
+        world.add(range(first, first + 4))
+        world.now += 60_000
+        world.sink.cycle()
+
+    assert told.texts == [
+        "Open files are not kept, and each look reads their records again: Deleting it failed with AccessDenied (403). "
+        f"Grant s3:DeleteObject on {OPEN}*, or set tail.state.enable=false."
+    ]
+    assert not states(world)
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert list(world.numbers().values()) == [list(range(12))]
+
+
+def test_a_position_that_is_moved_by_retention_leaves_nothing_of_open_files() -> None:
+    world = World({**CONFIG, "behavior.on.lost.offsets": "gap"})
+    world.start()
+    world.add(range(4))
+    world.sink.cycle()
+    (tp,) = world.kafka.records
+    world.kafka.begins[tp] = 3
+    del world.kafka.records[tp][:3]
+    world.add(range(4, 6))
+    world.sink.cycle()
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+
+    assert sorted(number for found in world.numbers().values() for number in found) == [3, 4, 5]
+    assert not states(world)
+    assert not world.store.uploads
+
+
+@pytest.mark.parametrize("moment", list(Moment))
+def test_a_driver_that_dies_when_it_notes_open_files_leaves_them_to_the_next(moment: Moment) -> None:
+    world = world_with_open_files()
+    world.start([strikes("put", "open-files.json", moment)])
+    world.add(range(4, 9))
+    with pytest.raises(Died):
+        world.sink.cycle()
+    assert len(states(world)) == 2
+    told = Warnings()
+    world.start(observer=told)
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+
+    assert not told.texts
+    assert list(world.numbers().values()) == [list(range(9))]
+    assert not states(world)
+    assert not world.store.uploads
+
+
+def test_a_driver_that_was_overtaken_learns_it_with_its_next_open_files_and_harms_nothing() -> None:
+    world = world_with_open_files()
+    overtaken, told = world.sink, Warnings()
+    world.start(observer=told)
+    world.add(range(4, 9))
+    before = dict(world.store.objects)
+    with pytest.raises(Fenced, match="written by another driver"):
+        overtaken.cycle()
+    assert world.store.objects == before
+
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert not told.texts
+    assert list(world.numbers().values()) == [list(range(9))]
+    assert not world.store.uploads

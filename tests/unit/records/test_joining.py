@@ -1,0 +1,25 @@
+"""Values become one text: all bytes in order, a separator behind each, and nothing of what lies around a slice."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_s3.records.joining import joined
+
+
+@given(st.lists(st.binary(max_size=9), max_size=12), st.binary(max_size=3), st.data())
+def test_any_slice_is_joined_as_python_does_it(values: list[bytes], separator: bytes, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(values)))
+    stop = data.draw(st.integers(start, len(values)))
+    text = joined(pa.array(values, pa.binary()).slice(start, stop - start), separator)
+    assert bytes(text) == b"".join(value + separator for value in values[start:stop])
+
+
+@pytest.mark.parametrize("separator", [b"", b"\n"])
+def test_strings_are_joined_as_their_utf_8(separator: bytes) -> None:
+    assert bytes(joined(pa.array(["ä", "", "z"]), separator)) == b"".join(
+        t.encode() + separator for t in ("ä", "", "z")
+    )

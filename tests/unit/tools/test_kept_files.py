@@ -1,0 +1,84 @@
+"""A sweep leaves alone what a sink goes on with, and removes what nobody goes on with, uploads and all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka_s3.model.files import Reason
+from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.tools.kept_files import KeptFiles
+from kafka_s3.tools.sweep import UploadState, sweeper_of
+from kafka_s3.wiring.pipeline import make_pipeline, state_paths
+from tests.support.memory_world import World
+from tests.support.pending_uploads import DAY_MS, Listing
+
+CONFIG = {"flush.size": "100", "tail.read.records": "1"}
+
+
+def world_with_open_files() -> World:
+    """Four records in an open file, whose first parts are sent."""
+    world = World(CONFIG)
+    world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=16)
+    world.start()
+    world.add(range(4))
+    world.sink.cycle()
+    return world
+
+
+def test_a_sweep_of_any_age_leaves_what_the_sink_goes_on_with() -> None:
+    world = world_with_open_files()
+    world.now += 30 * DAY_MS
+    swept = sweeper_of(world.settings, Listing(world.store), world.store, clock_ms=lambda: world.now)
+    judged = swept.judged(older_than_ms=0)
+
+    assert [one.verdict for one in judged] == [UploadState.OPEN]
+    assert (swept.abort(judged), swept.remove_overtaken(older_than_ms=0)) == (0, 0)
+    world.add(range(4, 6))
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert list(world.numbers().values()) == [list(range(6))]
+
+
+def test_a_state_that_is_noted_nowhere_is_kept_while_it_is_young_and_removed_with_its_uploads_later() -> None:
+    world = world_with_open_files()
+    paths: StatePaths = state_paths(world.settings)
+    world.store.delete(paths.open_files())
+    kept = KeptFiles(world.store, paths)
+    (upload_id,) = world.store.uploads
+    young, old = world.now + DAY_MS - 1, world.now + DAY_MS
+
+    assert {number for _, number in kept.uploads(younger_than_ms=DAY_MS, now_ms=young)} == {upload_id}
+    assert kept.remove(older_than_ms=DAY_MS, now_ms=young) == 0
+    assert kept.uploads(younger_than_ms=DAY_MS, now_ms=old) == set()
+    assert kept.remove(older_than_ms=DAY_MS, now_ms=old) == 1
+    assert world.store.uploads == {}
+    assert not list(world.store.list(paths.open_states()))
+
+
+def test_a_sink_that_is_deleted_with_its_log_leaves_nothing_of_its_open_files() -> None:
+    world = world_with_open_files()
+    paths = state_paths(world.settings)
+
+    assert KeptFiles(world.store, paths).remove_all() == 1
+    assert world.store.uploads == {}
+    assert not list(world.store.list(paths.open_states()))
+
+
+def test_uploads_that_a_younger_state_goes_on_with_are_spared() -> None:
+    world = world_with_open_files()
+    paths = state_paths(world.settings)
+    (first,) = list(world.store.list(paths.open_states()))
+    left = world.store.get(first.key)
+    world.now += DAY_MS
+    world.add(range(4, 8))
+    world.sink.cycle()
+    world.store.put(f"{first.key}-left", left)  # by a driver that died before it could remove it
+    world.now += DAY_MS
+    kept = KeptFiles(world.store, paths)
+
+    assert kept.remove(older_than_ms=DAY_MS, now_ms=world.now) == 1
+    world.add(range(8, 10))
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert list(world.numbers().values()) == [list(range(10))]
+    assert [entry.totals.read for entry in world.entries() if entry.totals.read] == [10]
