@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from kafka_s3.converters.header_text import header_text
-from kafka_s3.converters.json_values import parse_document
+from kafka_s3.converters.json_documents import parse_document
 from kafka_s3.converters.plain import NUMBERS
 from kafka_s3.schemas.connect import SchemaType
 from kafka_s3.schemas.json_form import dumps

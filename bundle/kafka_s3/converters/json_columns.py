@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.converters.converter import KafkaBatch, merged, without_tombstones
+from kafka_s3.converters.json_documents import bad_json, check_for_columns, parse_document
 from kafka_s3.converters.json_members import Members
-from kafka_s3.converters.json_values import ONE_BY_ONE, bad_json, check_for_columns, parse_document, read_known
+from kafka_s3.converters.json_values import ONE_BY_ONE, read_known
 from kafka_s3.model.failures import Failure
 from kafka_s3.records.runs import Decoded
 from kafka_s3.records.values import StructColumns

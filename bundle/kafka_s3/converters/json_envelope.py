@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.converters.converter import KafkaBatch, without_tombstones
-from kafka_s3.converters.json_values import bad_json, parse_document
+from kafka_s3.converters.json_documents import bad_json, parse_document
 from kafka_s3.records.runs import Decoded, Run
 from kafka_s3.records.values import JsonText, Objects
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError, read_schema

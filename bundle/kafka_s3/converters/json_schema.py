@@ -14,7 +14,7 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
-from kafka_s3.converters.json_values import SPACE, parse_document
+from kafka_s3.converters.json_documents import SPACE, parse_document
 from kafka_s3.converters.payload import Payloads
 from kafka_s3.records.values import Objects
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError

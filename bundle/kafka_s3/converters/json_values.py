@@ -9,9 +9,9 @@ ignored, the last of two members of one name wins, `null` and empty bytes are nu
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,27 +21,20 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from kafka_s3.converters.converter import KafkaBatch, merged, without_tombstones
+from kafka_s3.converters.json_documents import DEEP, MOST_DIGITS, Judged, depth, judge
 from kafka_s3.converters.json_members import Members
-from kafka_s3.model.failures import Failure, Stage
 from kafka_s3.records.joining import joined
 from kafka_s3.records.runs import Decoded
-from kafka_s3.records.values import JsonText
+from kafka_s3.records.values import JsonText, Longs
 from kafka_s3.schemas.inference import infer_table, plain_strings
 
 ONE_BY_ONE = 64
-DEEP = 200
-DEPTH_STEPS = np.zeros(256, np.int8)
-DEPTH_STEPS[[ord("{"), ord("[")]], DEPTH_STEPS[[ord("}"), ord("]")]] = 1, -1
 NEWLINE, RETURN = b"\n\r"
 TOP_LEVEL_NULL = re.compile(rb"\}[ \t]*null")
 INFINITY = re.compile(rb"[:,\[][ \t]*-?Inf")
-MOST_DIGITS = 4300
 ENDLESS = re.compile(rb"[0-9]{%d}" % (MOST_DIGITS + 1))
 GUESSES = (pa.int64(), pa.string(), pa.float64())
 FRACTIONS = 2
-SPACE = " \t\r\n"
-STRING_OR_SPACE = re.compile(r'("(?:[^"\\]|\\.)*+")|[ \t\r\n]+')
-JAVA_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 Parse = Callable[[pa.Buffer], pa.Table]
 
 
@@ -64,11 +57,14 @@ class JsonValues:
         found = Members(batch.values, self._names)
         if not found.refused:
             return Decoded([batch.run(JsonText(batch.values, self._table(batch.values, found)), None)], nulls=nulls)
-        judged = _one_by_one(batch.take(np.flatnonzero(~found.passed)), None)
-        good = batch.take(np.flatnonzero(found.passed))
-        passed = self.decode(good).runs if len(good) else []
-        runs = sorted([*passed, *judged.runs], key=lambda run: int(run.offsets[0]))
-        return Decoded(runs, judged.failures, sorted(nulls + judged.nulls))
+        judged = judge(batch, np.flatnonzero(~found.passed))
+        batch = _with_texts(batch, judged, np.flatnonzero(found.passed))
+        nulls = sorted(nulls + judged.nulls)
+        if not len(batch):
+            return Decoded([], judged.failures, nulls)
+        again = Members(batch.values, self._names)
+        table = None if again.refused else self._table(batch.values, again)
+        return Decoded([batch.run(JsonText(batch.values, table), None)], judged.failures, nulls)
 
     def _table(self, documents: pa.Array, found: Members) -> pa.Table | None:
         """The wanted fields of documents that have all passed; None where there are none, or where they are of several types."""
@@ -130,6 +126,14 @@ class JsonTables:
         return table
 
 
+def _with_texts(batch: KafkaBatch, judged: Judged, passed: Longs) -> KafkaBatch:
+    """The records that passed and those that were judged to be documents, in their order; the latter with the text that is written."""
+    places = np.arange(len(batch))
+    places[judged.rows] = len(batch) + np.arange(len(judged.rows))
+    texts = pa.concat_arrays([batch.values, judged.texts]).take(pa.array(places))
+    return replace(batch, values=texts).take(np.union1d(passed, judged.rows))
+
+
 def read_known(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
     """The fields of a schema of every document; None where a document is malformed or does not fit."""
     text = _lines(values)
@@ -188,12 +192,6 @@ def _has_endless_number(values: pa.Array) -> bool:
     return any(ENDLESS.search(text) is not None for text in suspects)
 
 
-def depth(text: bytes) -> int:
-    """How deeply brackets are nested; those inside strings count, too."""
-    steps = DEPTH_STEPS[np.frombuffer(text, np.uint8)]
-    return int(np.cumsum(steps, dtype=np.int64).max(initial=0))
-
-
 def _unsafe(codes: npt.NDArray[np.uint8]) -> bool:
     """Whether Arrow's reader would crash (a top-level null, seen with pyarrow 26) or take what is no JSON (NaN, Infinity).
 
@@ -218,74 +216,12 @@ def _read(text: pa.Buffer, schema: pa.Schema, *, others: str) -> pa.Table:
     return pj.read_json(pa.BufferReader(text), read_options=options, parse_options=parsing)
 
 
-def _one_by_one(batch: KafkaBatch, objects: Callable[[list[Any]], pa.Table] | None) -> Decoded:
-    rows: list[int] = []
-    texts: list[bytes] = []
-    items: list[Any] = []
-    failures: list[Failure] = []
-    nulls: list[int] = []
-    for row, raw in enumerate(batch.values.to_pylist()):
-        offset = int(batch.offsets[row])
-        try:
-            value, text = parse_document(raw)
-            if objects:
-                check_for_columns(value, text)
-        except (ValueError, RecursionError) as error:
-            failures.append(bad_json(offset, error))
-            continue
-        if value is None:
-            nulls.append(offset)
-        else:
-            rows.append(row)
-            items.append(value)
-            texts.append(text)
-    if not rows:
-        return Decoded([], failures, nulls)
-    values = JsonText(pa.array(texts, pa.binary()), objects(items) if objects else None)
-    return Decoded([batch.take(np.array(rows)).run(values, None)], failures, nulls)
-
-
-def parse_document(raw: bytes) -> tuple[Any, bytes]:
-    """The first JSON document in the bytes and its text on one line; None for empty bytes. Raises ValueError with the place."""
-    text = raw.decode("utf-8-sig").strip(SPACE)
-    if not text:
-        return None, b""
-    value, end = DECODER.raw_decode(text)
-    if text[end - 1] not in '}]"' and text[end : end + 1].strip(SPACE):
-        raise ValueError(f"{text[end]!r} after the document, at char {end}")
-    document = text[:end]
-    if "\n" in document or "\r" in document:
-        document = STRING_OR_SPACE.sub(lambda found: found[1] or "", document)
-    return value, document.encode()
-
-
-def check_for_columns(value: Any, text: bytes) -> None:
-    """Raises ValueError where Arrow cannot hold the value: half a surrogate pair, or nesting beyond all reason."""
-    if b"\\u" in text:
-        json.dumps(value, ensure_ascii=False).encode()
-    if depth(text) >= DEEP:
-        raise ValueError(f"nested more than {DEEP - 1} levels deep")
-
-
-def bad_json(offset: int, error: Exception) -> Failure:
-    """The failure of a value that is no JSON."""
-    message = f"Converting byte[] to Kafka Connect data failed due to serialization error: {error}"
-    exception = "org.apache.kafka.connect.errors.DataException"
-    return Failure(offset, Stage.VALUE_CONVERTER, JAVA_CONVERTER, exception, message)
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON value")
-
-
-def _whole(digits: str) -> int:
-    """Whole numbers have a limit, as in the original's parser: beyond it reading them takes time that grows with the square."""
-    if len(digits) > MOST_DIGITS:
-        raise ValueError(f"a whole number of {len(digits)} digits, of which {MOST_DIGITS} are read at most")
-    return int(digits)
-
-
-DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_whole)
+def _one_by_one(batch: KafkaBatch, objects: Callable[[list[Any]], pa.Table]) -> Decoded:
+    judged = judge(batch, for_columns=True)
+    if not len(judged.rows):
+        return Decoded([], judged.failures, judged.nulls)
+    values = JsonText(judged.texts, objects(judged.values))
+    return Decoded([batch.take(judged.rows).run(values, None)], judged.failures, judged.nulls)
 
 
 def _has_whole(table: pa.Table, path: tuple[str, ...]) -> bool:
