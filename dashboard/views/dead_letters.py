@@ -10,8 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, data, letter_tables
-from figures.rotations import size_text
 from figures.text import plain
+from figures.units import size_text
 from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection, LetterState
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.failures import Stage

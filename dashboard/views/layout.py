@@ -8,8 +8,8 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, partitions
-from figures.rotations import duration_text, size_text
 from figures.text import plain
+from figures.units import duration_text, size_text
 from kafka_s3.ddl.statements import Engine, script
 from kafka_s3.ddl.table import ExternalTable
 from kafka_s3.model.errors import SinkError
@@ -64,7 +64,7 @@ def _tree(scene: Scene, found: pd.DataFrame) -> None:
     )
     columns = {
         "name": st.column_config.Column("Directory", width="medium"), "directories": parts.number_column("Leaves"),
-        "files": parts.number_column("Files"), "records": parts.number_column("Records"), "bytes": parts.size_column("Bytes"),
+        "files": parts.number_column("Files"), "records": parts.number_column("Records"), "bytes": parts.Size("Bytes"),
         "first": parts.time_column("First record", scene.zone), "last": parts.time_column("Last record", scene.zone),
         "last_commit": parts.time_column("Last commit", scene.zone),
     }  # fmt: skip
@@ -118,7 +118,7 @@ def _shares(scene: Scene) -> None:
     columns = {
         "topic": "Topic", "partition": parts.number_column("Partition"), "records": parts.number_column("Records"),
         "share": st.column_config.ProgressColumn("Share of the topic's records", format="percent", min_value=0, max_value=1),
-        "bytes": parts.size_column("Bytes"), "files": parts.number_column("Files"),
+        "bytes": parts.Size("Bytes"), "files": parts.number_column("Files"),
     }  # fmt: skip
     parts.table(
         found.head(parts.SHOWN_ROWS), columns, name="Kafka partitions with their share of records", key="shares"

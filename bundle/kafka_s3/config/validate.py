@@ -35,6 +35,7 @@ from kafka_s3.config.rules import delivery as rules_delivery
 from kafka_s3.config.rules import delta as rules_delta
 from kafka_s3.config.rules import forms as rules_forms
 from kafka_s3.config.rules import keys as rules_keys
+from kafka_s3.config.rules import names as rules_names
 from kafka_s3.config.rules import objects as rules_objects
 from kafka_s3.config.rules import partitioners as rules_partitioners
 from kafka_s3.config.rules import records as rules_records
@@ -49,6 +50,7 @@ from kafka_s3.model.secret import MASK
 PROBLEMS: Final = (
     *rules_delivery.PROBLEMS,
     *rules_objects.PROBLEMS,
+    *rules_names.PROBLEMS,
     *rules_partitioners.PROBLEMS,
     *rules_timestamps.PROBLEMS,
     *rules_records.PROBLEMS,

@@ -76,7 +76,8 @@ class PartitionState:
     `examined` is the offset up to which the tail was read, at `examined_ms` (None: never); `tail` what was pending then; `more` whether
     the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of the next task at most, `least_limit`
     what that is at first; `waiting_ms` when the first of the records arrived that no task has looked at (None: there are none).
-    `open_state` is where the files of the tail are kept open, `record_bytes` the size of a record as last seen.
+    `open_state` is where the files of the tail are kept open, `record_bytes` the size of a record as last seen. `leader_epoch` is
+    that of the log when it reached to the head (None: not known).
     """
 
     topic_partition: TopicPartition
@@ -94,6 +95,7 @@ class PartitionState:
     waiting_ms: int | None = None
     open_state: OpenState | None = None
     record_bytes: float = 0.0
+    leader_epoch: int | None = None
 
     @property
     def head(self) -> int:

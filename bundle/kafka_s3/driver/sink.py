@@ -154,6 +154,7 @@ class Sink:
                 return False
             started = self.clock_ms()
             reports = self._read([replace(one, max_files=self.behaviour.max_files, keep=self._keep) for one in turn])
+            reports = self.topics.without_damage(reports)
             self._check(reports)
             self._commit(reports, started)
         self._mirror()
@@ -170,7 +171,7 @@ class Sink:
         left = list(portions(reports, max_files=self.behaviour.max_files))
         try:
             while left:
-                entry = entry_of(left[0], self.log)
+                entry = entry_of(left[0], self.log, self.topics.leader_epochs)
                 portion = left.pop(0)
                 if entry is not None:
                     self.committer.commit(entry, partial(self._advance, portion))

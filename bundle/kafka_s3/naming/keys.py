@@ -8,6 +8,20 @@ from typing import Protocol
 from kafka_s3.model.offsets import TopicPartition
 
 
+class FolderNames(Protocol):
+    """Names whose folder may be that of another topic than the file's."""
+
+    def within(
+        self, folder: str, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str
+    ) -> str:
+        """The key of the file whose first record has that offset."""
+        ...
+
+    def at(self, now_ms: int) -> FolderNames:
+        """The names of files that are uploaded at that time (epoch ms)."""
+        ...
+
+
 class ObjectNames(Protocol):
     """Gives the objects of a sink their keys."""
 
@@ -55,7 +69,7 @@ class OfTopic:
     that its offset belongs to, for two of them have the same offsets.
     """
 
-    inner: Naming
+    inner: FolderNames
     topic: str
     keeps_source: bool
 
@@ -66,8 +80,8 @@ class OfTopic:
         return self.inner.within(target.topic, name, encoded_partition, offset=offset, extension=extension)
 
     def at(self, now_ms: int) -> ObjectNames:
-        """The same names at any time."""
-        return self
+        """The names of files that are uploaded at that time."""
+        return OfTopic(self.inner.at(now_ms), self.topic, self.keeps_source)
 
     def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
         """None: the layout has no such object."""
@@ -98,7 +112,7 @@ class Naming:
         folders = [self.topics_dir] if self.topics_dir.strip() else []
         return self.directory_delim.join((*folders, folder, encoded_partition, name))
 
-    def at(self, now_ms: int) -> ObjectNames:
+    def at(self, now_ms: int) -> Naming:
         """The same names at any time."""
         return self
 

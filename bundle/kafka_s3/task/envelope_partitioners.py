@@ -11,16 +11,8 @@ from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import Longs, Nulls
-from kafka_s3.task.partitioners import (
-    Directories,
-    Encoded,
-    FieldPartitioner,
-    Schemaless,
-    TimePartitioner,
-    ValueDirectories,
-    distinct,
-    unplaced,
-)
+from kafka_s3.task.field_partitioner import Directories, FieldPartitioner, Schemaless, ValueDirectories, unplaced
+from kafka_s3.task.partitioners import Encoded, TimePartitioner, distinct
 
 WHOLE_KEY = "key"
 

@@ -30,10 +30,11 @@ from kafka_s3.naming.block_gzip import (
 )
 from kafka_s3.naming.keys import Naming
 from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.naming.templates import TemplateNames
 from kafka_s3.storage.bucket import ListedUpload, UploadsListing
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.kept_files import KeptFiles
-from kafka_s3.wiring.pipeline import block_names, connect_names, is_block_gzip, state_paths
+from kafka_s3.wiring.pipeline import block_names, connect_names, is_block_gzip, state_paths, template_names
 
 LISTING_RIGHT: Final = "s3:ListBucketMultipartUploads"
 UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -94,6 +95,21 @@ class PartitionedKeys:
         # an extension never holds a folder: what follows one is another object's name
         name = rf"{folder}{re.escape(topic)}{file}[0-9]+{file}[0-9]{{{max(naming.pad_width, 1)},}}(?:[^0-9](?:(?!{folder}).)*)?$"
         return re.search(name, key[start:]) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateKeys:
+    """Keys as `naming.templates.TemplateNames` makes them."""
+
+    names: TemplateNames
+
+    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """What the keys of each topic begin with; several may share a folder."""
+        return tuple(dict.fromkeys(self.names.prefix(topic) for topic in sorted(topics)))
+
+    def is_of(self, key: str, topics: Iterable[str]) -> bool:
+        """Whether the key can be read as one of a topic's."""
+        return any(self.names.read(key, topic) is not None for topic in topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +224,8 @@ def data_keys_of(settings: Settings) -> DataKeys:
     """How a configuration's sink names its data objects."""
     if is_block_gzip(settings):
         return BlockKeys(block_names(settings))
-    return PartitionedKeys(connect_names(settings))
+    names = template_names(settings)
+    return PartitionedKeys(connect_names(settings)) if names is None else TemplateKeys(names)
 
 
 def sweeper_of(

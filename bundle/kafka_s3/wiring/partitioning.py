@@ -15,15 +15,8 @@ from kafka_s3.naming.joda import Pattern, zone
 from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.task.directories import Affix, SchemaDirectory, TombstoneDirectory
 from kafka_s3.task.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
-from kafka_s3.task.partitioners import (
-    DefaultPartitioner,
-    Directories,
-    FieldPartitioner,
-    Partitioner,
-    Schemaless,
-    TimePartitioner,
-    custom,
-)
+from kafka_s3.task.field_partitioner import Directories, FieldPartitioner, Schemaless
+from kafka_s3.task.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
 from kafka_s3.task.plausible_times import Plausible
 from kafka_s3.task.rotation import OFF
 from kafka_s3.task.time_units import TimeUnit

@@ -12,6 +12,7 @@ from functools import partial
 
 from kafka_s3 import __version__
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS
+from kafka_s3.config.rules.names import connect_name
 from kafka_s3.config.rules.rule import rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transforms import routes
@@ -22,6 +23,7 @@ from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
 from kafka_s3.naming.joda import zone
 from kafka_s3.naming.keys import Naming, ObjectNames, OfTopic
 from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.naming.templates import CONNECT_DIRECTORY, TemplateNames
 from kafka_s3.schemas.compatibility import Compatibility
 from kafka_s3.task.directories import InsideOnly
 from kafka_s3.task.error_policy import ErrorPolicy
@@ -40,7 +42,9 @@ def make_pipeline(settings: Settings) -> Pipeline:
     naming, formats = _naming(settings), formats_of(settings)
     routed = None
     if routes(settings):
-        routed = partial(OfTopic, connect_names(settings), keeps_source=not has_targets_apart(settings))
+        routed = partial(
+            OfTopic, template_names(settings) or connect_names(settings), keeps_source=not has_targets_apart(settings)
+        )
     extension = max((form.extension for form in formats.values()), key=len)
     return Pipeline(
         converter=record_converters(settings, fields=fields(settings)),
@@ -80,7 +84,7 @@ def _naming(settings: Settings) -> ObjectNames:
     if is_block_gzip(settings):
         zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
         return UploadNames(block_names(settings), zone)
-    return connect_names(settings)
+    return template_names(settings) or connect_names(settings)
 
 
 def connect_names(settings: Settings) -> Naming:
@@ -89,6 +93,19 @@ def connect_names(settings: Settings) -> Naming:
         settings.text("topics.dir"),
         settings.text("directory.delim"),
         settings.text("file.delim"),
+        settings.number("filename.offset.zero.pad.width"),
+    )
+
+
+def template_names(settings: Settings) -> TemplateNames | None:
+    """How objects are called where the names are not Connect's."""
+    name, folder = settings.text("object.name.template"), settings.text("directory.template")
+    if not name and not folder:
+        return None
+    return TemplateNames(
+        settings.text("topics.dir"),
+        folder or CONNECT_DIRECTORY,
+        name or connect_name(settings.text("file.delim")),
         settings.number("filename.offset.zero.pad.width"),
     )
 

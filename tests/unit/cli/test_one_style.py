@@ -22,12 +22,14 @@ from kafka_s3.cli.main import COMMANDS, app
 
 FILES_ONLY = {"validate", "create"}
 """They are about a file: its faults, and storing it."""
-WITHOUT_A_SINK = {"demo", "list", "seek", "dashboard"}
+WITHOUT_A_SINK = {"demo", "list", "seek", "dashboard", "watch"}
 SAY_ONE_SENTENCE = {
-    "run", "demo", "create", "pause", "resume", "flush", "delete", "seek", "dashboard", "position set", "position seek-to-time",
+    "run", "demo", "create", "pause", "resume", "flush", "delete", "seek", "dashboard", "watch", "position set", "position seek-to-time",
     "dead-letters export", "dead-letters replay", "dead-letters resolve", "delta rebuild", "delta maintain",
 }  # fmt: skip
 """What they do is told in a line or two; there is nothing to tabulate."""
+PRINT_A_DOCUMENT = {"iam", "lifecycle"}
+"""What AWS takes is JSON, for people too."""
 
 
 def leaves() -> Iterator[tuple[str, Any]]:
@@ -55,7 +57,7 @@ def test_a_sink_is_given_by_its_file_or_by_its_name_and_bucket(name: str) -> Non
     options = options_of(LEAVES[name])
     if name in FILES_ONLY or name == "demo":
         assert "--bucket" not in options
-    elif name == "seek":
+    elif name in ("seek", "watch"):  # about a bucket, whoever wrote it
         assert {"--store-url", "--region"} <= options
     else:
         assert {"--bucket", "--store-url", "--region", "--state-prefix", "--worker", "--set"} <= options
@@ -67,7 +69,7 @@ def test_a_sink_is_given_by_its_file_or_by_its_name_and_bucket(name: str) -> Non
 @pytest.mark.parametrize("name", LEAVES)
 def test_what_is_shown_is_shown_as_json_too(name: str) -> None:
     options = options_of(LEAVES[name])
-    assert ("--output" in options) is (name not in SAY_ONE_SENTENCE)
+    assert ("--output" in options) is (name not in SAY_ONE_SENTENCE | PRINT_A_DOCUMENT)
     assert "--json" not in options
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures import data, partitions, rotations
+from figures import data, partitions, rotations, units
 from figures.charts import (
     BOX_COLOURS,
     IEC,
@@ -489,8 +489,8 @@ def test_no_text_becomes_markup_or_a_formula(text: str) -> None:
 
 
 def test_sizes_and_durations_read_well() -> None:
-    assert [rotations.size_text(size) for size in (0, 1023, 1536, 5 << 20)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]
-    assert [rotations.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1.5 min", "10 h"]
+    assert [units.size_text(size) for size in (0, 1023, 1536, 5 << 20)] == ["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]
+    assert [units.duration_text(ms) for ms in (5, 1500, 90_000, 36_000_000)] == ["5 ms", "1.5 s", "1.5 min", "10 h"]
 
 
 def test_a_part_knows_its_length() -> None:

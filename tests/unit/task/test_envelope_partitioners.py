@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from kafka_s3.model.files import Role
-from kafka_s3.naming.joda import BucketNames, Pattern, zone
+from kafka_s3.naming.joda import Pattern, zone
+from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import Nulls, Objects
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.task.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
-from kafka_s3.task.partitioners import Directories, FieldPartitioner, Schemaless, TimePartitioner
+from kafka_s3.task.field_partitioner import Directories, FieldPartitioner, Schemaless
+from kafka_s3.task.partitioners import TimePartitioner
 from tests.support.runs import run_of
 from tests.unit.task.test_partitioners import directories
 

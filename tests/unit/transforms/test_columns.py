@@ -226,3 +226,17 @@ def test_fields_spliced_into_json_text_are_those_of_its_records(
     transform = InsertField(Part.VALUE, tuple(insertions), 'x"y', defaults=True)
     quick, plain = (Chain((Step("t", way),)) for way in (transform, OneByOne(transform)))
     assert outcome(quick, run) == outcome(plain, run)
+
+
+@pytest.mark.parametrize("name", ["a", "ab", "abc", "abcdef", "\u00e9"])
+@pytest.mark.parametrize("shift", range(5))
+def test_a_field_that_a_document_has_already_is_put_in_its_place_wherever_it_stands(name: str, shift: int) -> None:
+    import pyarrow as pa
+
+    transform = InsertField(Part.VALUE, (Insertion("static", name, optional=True),), "new", defaults=True)
+    for own in (name, f"{name}x", f"x{name}"):
+        document = {"z" * shift: 0, own: 1}
+        texts = pa.array([dumps(document).encode(), b'{"z":0}'], pa.binary())
+        run = Run(np.arange(1), np.arange(1), JsonText(texts.slice(0, 1), None), None)
+        found = Chain((Step("t", transform),)).through([run], ORDERS).runs[0].values.objects()
+        assert found == [document | {name: "new"}]

@@ -6,6 +6,8 @@ import pytest
 
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.tools.sweep import data_keys_of
+from kafka_s3.tools.verify.layout import object_layout
 from tests.support.memory_world import ORDERS, START_MS, World
 
 STORAGE = "io.confluent.connect.storage.partitioner."
@@ -81,3 +83,22 @@ def test_an_interval_of_record_time_closes_files_of_values_where_an_extractor_is
     world = enveloped({"rotate.interval.ms": "2000", "timestamp.extractor": "Record", **config})
     assert sorted(map(tuple, world.numbers().values())) == [(0,), (1,)]
     assert world.frontier() == 2
+
+
+def test_several_topics_go_into_one_folder_and_are_verified_and_swept_there() -> None:
+    topics = [TopicPartition("orders", 0), TopicPartition("refunds", 0)]
+    names = {
+        "directory.template": "raw/${directory}",
+        "object.name.template": "${time}-${topic}-${partition}-${offset}",
+    }
+    world = World({"flush.size": "2", "topics": "orders,refunds", **names}, topics=topics)
+    for tp in topics:
+        world.add(range(3), tp=tp)
+    world.start().cycle()
+    found = [f"topics/raw/partition=0/20240115T100000Z-{tp.topic}-0-0000000000.json" for tp in topics]
+    assert world.numbers() == {key: [0, 1] for key in found}
+    layout, swept = object_layout(world.settings), data_keys_of(world.settings)
+    assert [layout.named(key, tp.topic) for key, tp in zip(found, topics, strict=True)] == [(tp, 0) for tp in topics]
+    assert layout.foreign(found[0], "refunds")
+    assert swept.prefixes(["orders", "refunds"]) == ("topics/raw/",)
+    assert [swept.is_of(key, ["orders"]) for key in found] == [True, False]

@@ -15,7 +15,7 @@ PARQUET_CODECS: Final = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_
 
 ROTATION: Final = (
     Option("flush.size", _INT, None, "Records per Kafka partition after which all its open files are closed; 0 and negatives act "
-           "like 1. Required, unless another rotation rule is set.", OptionGroup.ROTATION),
+           "like 1. Required, unless another rotation rule is set.", OptionGroup.ROTATION, example="1000"),
     Option("rotate.interval.ms", _LONG, "-1", "Record time, from the first record since the last commit, after which the next "
            "record starts new files; 0 and less is off. Acts with time partitioners, and, of ours, with those by field, header or "
            "key where timestamp.extractor is set.", OptionGroup.ROTATION),
@@ -30,6 +30,12 @@ ROTATION: Final = (
     Option("file.delim", _TEXT, "+", "Text between topic, partition and offset in an object's name.", OptionGroup.ROTATION),
     Option("filename.offset.zero.pad.width", _INT, "10", "Least number of digits of the start offset in an object's name. The "
            "original also takes 0, and fails at its first file.", OptionGroup.ROTATION, valid=Range(1, 2**31 - 1)),
+    Option("object.name.template", _TEXT, "", "Name of an object without its extension, of `${topic}`, `${partition}`, `${offset}` (of "
+           "the first record), `${time}` (of the upload, UTC, as 20240115T100000Z) and fixed text; blank is Connect's. "
+           "Refused where two files could get one name. For example `${time}-${topic}-${partition}-${offset}`.", OptionGroup.ROTATION),
+    Option("directory.template", _TEXT, "", "Folder of objects below topics.dir, of `${topic}`, `${directory}` (the partitioner's) and "
+           "fixed text; blank is Connect's `${topic}/${directory}`. For example `raw/${directory}`: all topics in one folder.",
+           OptionGroup.ROTATION),
     Option("schema.compatibility", _TEXT, "NONE", "What happens when the schema of the records changes: NONE closes the files; "
            "BACKWARD and FULL project older records to the file's schema, FORWARD newer ones. The original takes any other text as "
            "NONE; here that is an error, under compatibility.strict a warning.",

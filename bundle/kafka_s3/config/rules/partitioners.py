@@ -17,9 +17,12 @@ _OWN_KEYS: Final = {
 
 
 def _headers_are_named(settings: Settings) -> Iterator[Problem]:
-    if settings.text("partitioner.class") == "header" and not settings.names("partition.header.name"):
+    names = settings.names("partition.header.name")
+    if settings.text("partitioner.class") == "header" and not (names and all(names)):
         yield problem(
-            "partition.header.name", "must be set for partitioner.class=header.", "For example: tenant,region."
+            "partition.header.name",
+            "must be set, without blank names, for partitioner.class=header.",
+            "For example: tenant,region.",
         )
 
 

@@ -10,6 +10,8 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import INDEX_EXTENSION, normal_prefix, parse_data_key
 from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.naming.templates import TemplateNames
+from kafka_s3.wiring.pipeline import template_names
 
 
 class Named(NamedTuple):
@@ -80,6 +82,26 @@ class Tabled:
 
 
 @dataclass(frozen=True, slots=True)
+class Templated:
+    """Keys by templates, where topics may share a folder."""
+
+    names: TemplateNames
+
+    def prefix(self, topic: str) -> str:
+        """What the topic's keys begin with."""
+        return self.names.prefix(topic)
+
+    def named(self, key: str, topic: str) -> Named | None:
+        """What the key says."""
+        found = self.names.read(key, topic)
+        return None if found is None else Named(TopicPartition(topic, found[0]), found[1])
+
+    def foreign(self, key: str, topic: str) -> bool:
+        """Whatever cannot be read as one of the topic's."""
+        return self.named(key, topic) is None
+
+
+@dataclass(frozen=True, slots=True)
 class Blocks:
     """The keys of the Block-GZIP sink, whose layouts by date mix topics."""
 
@@ -125,5 +147,8 @@ def object_layout(settings: Settings) -> ObjectLayout:
     """The layout of a sink's data objects."""
     if settings.text("format.class") == "block_gzip":
         return Blocks(settings.text("block.gzip.prefix"))
+    templates = template_names(settings)
+    if templates is not None:
+        return Templated(templates)
     found = Directories(settings.text("topics.dir"), settings.text("directory.delim"), settings.text("file.delim"))
     return Tabled(found) if settings.flag("delta.enable") else found
