@@ -39,7 +39,7 @@ def test_a_driver_that_wakes_up_after_a_takeover_changes_nothing_and_ends_as_fen
         first.signal(signal.SIGCONT)
         assert first.wait() == 1, first.output()
     assert "Fenced" in first.output()
-    assert "owned by another driver" in first.output()
+    assert "was written by another driver" in first.output()
     assert "Traceback" not in first.output()
     assert here.bucket.listing() == after
 
