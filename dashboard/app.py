@@ -60,7 +60,7 @@ def main() -> None:
 
 def _links(pages: list[Any]) -> None:
     """The pages, as links that keep what was chosen, also in another tab."""
-    with st.sidebar.container(gap=None):
+    with st.sidebar.container(gap="xxsmall"):
         for page in pages:
             st.page_link(page, query_params=[(name, value) for name in KEPT for value in st.query_params.get_all(name)])
 

@@ -39,7 +39,7 @@ IEC: Final = (
     "datum.value < 1024 ? format(datum.value, '~r') + ' B' : datum.value < 1048576 ? format(datum.value / 1024, '.3~r') + ' KiB' : "
     "datum.value < 1073741824 ? format(datum.value / 1048576, '.3~r') + ' MiB' : format(datum.value / 1073741824, '.3~r') + ' GiB'"
 )
-"""How axes tell bytes."""
+"""How logarithmic axes tell bytes."""
 DURATIONS: Final = (
     "datum.value < 1000 ? format(datum.value, '.2~r') + ' ms' : datum.value < 60000 ? format(datum.value / 1000, '.2~r') + ' s' : "
     "datum.value < 3600000 ? format(datum.value / 60000, '.2~r') + ' min' : datum.value < 86400000 ? "
@@ -71,19 +71,18 @@ def bars_over_time(
 ) -> Chart:
     """Stacked bars: `at` (wall clock), `value`, coloured by `by`; `domain` fixes the order of the colours, the first one at the bottom.
 
-    A bar leaves a tenth of its width free. Amounts of bytes are told in IEC's units.
+    A bar leaves a tenth of its width free.
     """
     rank = {name: place for place, name in enumerate(domain)}
     rows = frame[["at", by, value]].assign(
         end=frame["at"] + pd.Timedelta(milliseconds=axis.step_ms * 9 // 10), rank=frame[by].map(rank)
     )
-    drawn = {"labelExpr": IEC} if value == "bytes" else SHORT
     bars = {
-        "mark": "bar", "data": {"name": ROWS},
+        "mark": {"type": "bar", "orient": "vertical"}, "data": {"name": ROWS},
         "encoding": {
-            "x": _time("at", axis), "x2": {"field": "end"}, "y": _amount(value, titles[0], axis=drawn, stack="zero"),
+            "x": _time("at", axis), "x2": {"field": "end"}, "y": _amount(value, titles[0], axis=SHORT, stack="zero"),
             "color": _colour(by, titles[1], domain), "order": {"field": "rank"},
-            "tooltip": [_when("at"), _named(by, titles[1]), _amount(value, titles[0], format=",")],
+            "tooltip": [_when("at"), _named(by, titles[1]), _amount(value, titles[0], format=",.2~f")],
         },
     }  # fmt: skip
     # a domain for a bar's two sides is refused by Vega-Lite with a warning, so points that nobody sees stretch the axis
@@ -130,16 +129,6 @@ def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: st
     }  # fmt: skip
     mark = {"type": "rect", "color": PALETTE[0], "stroke": "white", "strokeWidth": 0.5}
     return {**_bars(frame.assign(text=list(texts)), encoding, height=HEIGHT), "mark": mark}
-
-
-def ranked(frame: pd.DataFrame, value: str, *, by: str, titles: tuple[str, str]) -> Chart:
-    """Horizontal bars, largest first."""
-    encoding = {
-        "y": {**_named(by, None), "sort": "-x", "axis": {"labelLimit": 220}},
-        "x": _amount(value, titles[0], axis={**SHORT, "tickMinStep": 1}),
-        "tooltip": [_named(by, titles[1]), _amount(value, titles[0], format=",")],
-    }
-    return _bars(frame[[by, value]], encoding, height=max(22 * len(frame) + 40, 90))
 
 
 def boxes(frame: pd.DataFrame, value: str) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import Final
 import pandas as pd
 
 from figures.data import HOUR_MS
-from figures.rotations import duration_text
+from figures.units import duration_text
 from kafka_s3.control.status import SinkSnapshot, SinkState, health
 from reading.frames import NO_TIME
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from figures.data import DAY_MS, Window
+from figures.units import duration_text, size_text
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.files import Reason
 from reading.frames import NO_TIME, data_files
@@ -274,28 +275,3 @@ def _round(value: float) -> int:
     """Two leading digits are as much as an estimate knows."""
     digits: int = 10 ** max(len(str(int(value))) - 2, 0)
     return max(round(value / digits) * digits, 1)
-
-
-UNITS: Final = (("d", DAY_MS), ("h", DAY_MS / 24), ("min", DAY_MS / 1440), ("s", 1000))
-
-
-def size_text(size: float) -> str:
-    """A size for people."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(size) < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
-def unit_of(ms: float) -> tuple[float, str]:
-    """The unit (its ms, and its name) in which durations up to this one read well."""
-    return next(((length, unit) for unit, length in UNITS if ms >= 2 * length), (1, "ms"))
-
-
-def duration_text(ms: float) -> str:
-    """A duration for people: two digits and the fitting unit."""
-    for unit, length in UNITS:
-        if ms >= length:
-            return f"{ms / length:.0f} {unit}" if ms >= 10 * length or ms % length == 0 else f"{ms / length:.1f} {unit}"
-    return f"{ms:.0f} ms"

@@ -10,16 +10,25 @@ from page import resources
 from page.controls import Chosen
 from reading.reader import SILENT_S
 
-EVERY_S = 2.0
+EVERY_S = 1.0
 
 
 def render(variables: resources.Variables, chosen: Chosen) -> None:
-    """A line under the title, drawn again by itself; with refresh off it is drawn with the page."""
-    every = None if chosen.every_s is None else EVERY_S
-    st.fragment(lambda: _tell(variables, chosen.sink), run_every=every, key="freshness")()
+    """A line under the title, drawn again by itself; with refresh off it is drawn with the page, once there is anything to draw."""
+    blank = not _arrived(variables, chosen.sink)
+    every = EVERY_S if blank or chosen.every_s is not None else None
+    st.fragment(lambda: _tell(variables, chosen.sink, blank), run_every=every, key="freshness")()
 
 
-def _tell(variables: resources.Variables, sink: str) -> None:
+def _arrived(variables: resources.Variables, sink: str) -> bool:
+    return resources.history(variables, sink).snapshot.known is not None and bool(
+        resources.watch(variables).sight.sinks
+    )
+
+
+def _tell(variables: resources.Variables, sink: str, blank: bool) -> None:
+    if blank and _arrived(variables, sink):
+        st.rerun()  # the page was drawn before anything had come
     history, waited = resources.history(variables, sink), resources.place(variables).reader.waiting_s
     snapshot, sight = history.ask(), resources.watch(variables).ask(0)
     seen = f"seen {ago(snapshot.looked_ms, now_ms())}" if snapshot.known is not None else "not seen yet"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pandas as pd
@@ -11,6 +12,7 @@ import streamlit as st
 from figures import data
 from figures.charts import Chart
 from figures.text import cells
+from figures.units import size_unit
 
 SHOWN_ROWS: Final = 1000
 TIME: Final = "YYYY-MM-DD HH:mm:ss"
@@ -20,10 +22,15 @@ PAINTED: Final = {"embedOptions": {"renderer": "canvas"}}
 
 def table(frame: pd.DataFrame, columns: Mapping[str, Any], *, name: str, key: str, **more: Any) -> Any:
     """The columns of a frame as a table, in this order, under these titles (or column settings); texts are made harmless."""
-    shown = cells(frame[list(columns)])
-    settings = {
-        column: st.column_config.Column(title) if isinstance(title, str) else title for column, title in columns.items()
-    }
+    shown, settings = cells(frame[list(columns)]), {}
+    for column, title in columns.items():
+        settings[column] = st.column_config.Column(title) if isinstance(title, str) else title
+        if isinstance(title, Size):
+            unit, word = size_unit(float(shown[column].max() or 0) if len(shown) else 0.0)
+            shown = shown.assign(**{column: shown[column] / unit})
+            settings[column] = st.column_config.NumberColumn(
+                f"{title.title}, {word}", format="%.0f" if word == "B" else "%.1f"
+            )
     return st.dataframe(
         shown,
         column_config=settings,
@@ -51,9 +58,11 @@ def number_column(title: str, help_text: str | None = None) -> Any:
     return st.column_config.NumberColumn(title, format="localized", help=help_text)
 
 
-def size_column(title: str) -> Any:
-    """A column of sizes."""
-    return st.column_config.NumberColumn(title, format="bytes")
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A column of bytes, shown in the one of IEC's units that fits its largest value."""
+
+    title: str
 
 
 def chart(drawn: Chart, *, name: str, key: str) -> None:

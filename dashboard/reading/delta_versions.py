@@ -75,8 +75,7 @@ class TableLogs:
         Only the first answer is waited for, and not for long; later ones come with the next call.
         """
         held = [self._asked(folder) for folder in folders]
-        until = time.monotonic() + PATIENCE_S
-        return [_answer(one, until - time.monotonic()) for one in held]
+        return [_answer(one, one.asked_s + PATIENCE_S - self._clock_s()) for one in held]
 
     def close(self) -> None:
         """Ends the threads."""

@@ -22,7 +22,7 @@ CONNECT_S: Final = 2.0
 READ_S: Final = 4.0
 ATTEMPTS: Final = 2
 MOST_BYTES: Final = 64 << 20
-SILENT_S: Final = 3.0
+SILENT_S: Final = 1.5
 """A request that takes longer is told: the bucket does not answer."""
 
 

@@ -76,7 +76,7 @@ def _columns(scene: Scene, *, with_delta: bool) -> dict[str, object]:
         "version": parts.number_column("Entry"), "at": parts.time_column("Committed", scene.zone), "kind": "Kind",
         "epoch": parts.number_column("Epoch"), "written": parts.number_column("Written"),
         "dead_letters": parts.number_column("Dead letters"),
-        "skipped": parts.number_column("Skipped"), "files": parts.number_column("Files"), "bytes": parts.size_column("Bytes"),
+        "skipped": parts.number_column("Skipped"), "files": parts.number_column("Files"), "bytes": parts.Size("Bytes"),
         "reasons": "Why files closed", "offsets": st.column_config.Column("Offsets", width="medium"),
         "schemas": "Schemas", **(delta if with_delta else {}), "driver": "Driver",
     }  # fmt: skip
@@ -153,7 +153,7 @@ def _files(scene: Scene, entry: CommitEntry) -> None:
     ).astype({"min_ms": "Int64", "max_ms": "Int64"})  # fmt: skip
     columns = {
         "key": st.column_config.Column("Object", width="large"), "first": parts.number_column("First offset"),
-        "last": parts.number_column("Last offset"), "records": parts.number_column("Records"), "bytes": parts.size_column("Bytes"),
+        "last": parts.number_column("Last offset"), "records": parts.number_column("Records"), "bytes": parts.Size("Bytes"),
         "reason": "Why closed", "schema": "Schema", "role": "Holds", "min": parts.time_column("First record", scene.zone),
         "max": parts.time_column("Last record", scene.zone),
     }  # fmt: skip

@@ -9,8 +9,8 @@ import streamlit as st
 
 from figures import charts, data
 from figures.delays import delays
-from figures.rotations import duration_text, size_text, unit_of
 from figures.text import ago, plain
+from figures.units import duration_text, size_text, size_unit, unit_of
 from kafka_s3.control.status import Lag, SinkSnapshot, SinkState
 from page import fleet, parts, states
 from page.fleet import COLOURS
@@ -121,8 +121,10 @@ def _throughput(scene: Scene) -> None:
             key="records-chart",
         )
     with right:
+        size, unit = size_unit(float(found.groupby("at")["bytes"].sum().max()))
+        sizes = found.assign(bytes=found["bytes"] / size)
         drawn = charts.bars_over_time(
-            found, "bytes", by="topic", axis=scene.axis, titles=(f"bytes per {step}", "topic"), domain=domain
+            sizes, "bytes", by="topic", axis=scene.axis, titles=(f"{unit} per {step}", "topic"), domain=domain
         )
         parts.chart(
             drawn,

@@ -10,8 +10,9 @@ import streamlit as st
 
 from figures import charts, data, rotations
 from figures.data import DAY_MS
-from figures.rotations import MIB, Prices, Summary, duration_text, size_text
+from figures.rotations import MIB, Prices, Summary
 from figures.text import plain
+from figures.units import duration_text, size_text
 from kafka_s3.model.files import Reason
 from page import parts, states
 from page.scene import Scene
@@ -44,7 +45,7 @@ def render(scene: Scene) -> None:
     _histograms(found)
     if scene.at_work.until_ms - scene.at_work.since_ms < DAY_MS:
         st.subheader("Small files, and what they cost", anchor=False)
-        states.nothing("Less than a day of commits is no ground for advice or for a month's price.")
+        st.caption("Less than a day of commits is no ground for advice or for a month's price.")
         return
     _advice(scene)
     _cost(scene)
@@ -63,8 +64,8 @@ def _over_time(scene: Scene, found: Summary) -> None:
     columns = {
         "reason": st.column_config.Column("Reason", help="The rule that closed the file, by the key that sets it."),
         "files": parts.number_column("Files"), "share": st.column_config.NumberColumn("Share", format="percent"),
-        "median_bytes": parts.size_column("Median size"), "median_records": parts.number_column("Median records"),
-        "records": parts.number_column("Records"), "bytes": parts.size_column("Bytes"),
+        "median_bytes": parts.Size("Median size"), "median_records": parts.number_column("Median records"),
+        "records": parts.number_column("Records"), "bytes": parts.Size("Bytes"),
     }  # fmt: skip
     parts.table(found.reasons, columns, name="Rotation reasons with their files", key="reasons")
 

@@ -21,20 +21,24 @@ class Cost:
 
 
 def cost_of(work: Callable[[], object]) -> Cost:
-    """Runs the work and counts this process, everything below it (Spark's JVM, its Python workers) and what of that has ended."""
-    cpu, wall = tree_cpu_seconds(), time.monotonic()
+    """Runs the work and counts this process and everything below it: Spark's JVM, its Python workers.
+
+    A process that ends meanwhile counts nothing: Spark ends workers that were idle for a minute.
+    """
+    before, wall = tree_cpu_seconds(), time.monotonic()
     work()
-    return Cost(tree_cpu_seconds() - cpu, time.monotonic() - wall)
+    spent = sum(seconds - before.get(process, 0.0) for process, seconds in tree_cpu_seconds().items())
+    return Cost(spent, time.monotonic() - wall)
 
 
-def tree_cpu_seconds() -> float:
-    """CPU-seconds so far of this process and its descendants."""
+def tree_cpu_seconds() -> dict[psutil.Process, float]:
+    """CPU-seconds so far of this process and of each of its descendants."""
     me = psutil.Process()
-    total = 0.0
+    found = {}
     for process in [me, *me.children(recursive=True)]:
         with contextlib.suppress(psutil.NoSuchProcess):
-            total += sum(process.cpu_times()[:4])  # user, system, and both of ended children
-    return total
+            found[process] = sum(process.cpu_times()[:2])
+    return found
 
 
 class PeakMemory:
@@ -64,7 +68,10 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._stop.wait(0.05):
-            for process in self._top.children(recursive=True):
+            children: list[psutil.Process] = []
+            with contextlib.suppress(psutil.NoSuchProcess):  # one that ends while they are listed
+                children = self._top.children(recursive=True)
+            for process in children:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     kind = "java" if "java" in process.name() else "python"
                     self._bytes[kind] = max(self._bytes[kind], process.memory_info().rss)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+
+BATCH_HEAD = 12
+"""A batch's first offset and its length, which counts what follows."""
 
 
 @dataclass(frozen=True)
@@ -62,3 +67,16 @@ def group_offsets(servers: str, group: str, topic: str, partitions: int) -> dict
     committed = consumer.committed([TopicPartition(topic, partition) for partition in range(partitions)], timeout=10)
     consumer.close()
     return {place.partition: place.offset for place in committed}
+
+
+def cut_segment(folder: Path, offset: int) -> None:
+    """Cuts a stopped broker's log before the batch that begins at this offset, as on a replica that never had the rest."""
+    (segment,) = folder.glob("*.log")
+    content, at = segment.read_bytes(), 0
+    while (begins := struct.unpack_from(">qi", content, at))[0] < offset:
+        at += BATCH_HEAD + begins[1]
+    assert begins[0] == offset
+    segment.write_bytes(content[:at])
+    for other in folder.iterdir():  # the broker makes these again
+        if other.suffix in (".index", ".timeindex", ".snapshot"):
+            other.unlink()

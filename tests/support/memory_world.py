@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka_s3.commit.entry import CommitEntry
@@ -37,18 +37,21 @@ BASE = {
 }
 
 
-def settings_of(config: dict[str, str]) -> Settings:
-    """A blank value takes a key of the base away."""
-    return resolved(
-        validate({key: text for key, text in {**BASE, **config}.items() if text or key not in BASE}).usable()
-    )
+def settings_of(config: Mapping[str, str | None]) -> Settings:
+    """None takes a key of the base away."""
+    merged = {key: text for key, text in {**BASE, **config}.items() if text is not None}
+    return resolved(validate(merged).usable())
 
 
 class World:
     """`sink` is the driver at work; `start` makes the next one, as after a crash."""
 
     def __init__(
-        self, config: dict[str, str], *, batch_size: int = 10_000, topics: Sequence[TopicPartition] = (ORDERS,)
+        self,
+        config: Mapping[str, str | None],
+        *,
+        batch_size: int = 10_000,
+        topics: Sequence[TopicPartition] = (ORDERS,),
     ):
         self.now = START_MS
         self.settings = settings_of(config)

@@ -16,12 +16,23 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_s3.cli.arguments import AsJson, ConfigPath, Overrides, Timeout, Where, WorkerPath, Yes, settings_of
+from kafka_s3.cli.arguments import (
+    ConfigPath,
+    Output,
+    OutputFormat,
+    Overrides,
+    Timeout,
+    Where,
+    WorkerPath,
+    Yes,
+    settings_of,
+)
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, named_target, place_words, target_of
 from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
-from kafka_s3.cli.position import confirm, console
+from kafka_s3.cli.display import console, show_table
+from kafka_s3.cli.position import confirm
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
@@ -60,29 +71,32 @@ def list_(
     config: Annotated[Path | None, typer.Argument(help="A configuration that names the bucket.")] = None,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    as_json: AsJson = False,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
     place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
     found = all_known(place.store, place.prefix, seen_ms=now_ms())
-    if as_json:
+    if output is OutputFormat.JSON:
         print(json.dumps({"sinks": [row_document(one, place.bucket) for one in found]}, indent=2))
     elif found:
-        console().print(sinks_table(found, place.bucket))
+        show_table(console(), sinks_table(found, place.bucket))
     else:
         console().print(f"No sink has state below {place}", highlight=False, soft_wrap=True)
 
 
 @composed(target=target_of)
-def status(target: Target, as_json: AsJson = False) -> None:
+def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
     """Show how one sink is, with every topic-partition."""
     known = known_of(target.store, target.paths, seen_ms=now_ms())
-    if as_json:
+    if output is OutputFormat.JSON:
         print(json.dumps(detail_document(known, target.place.bucket), indent=2))
         return
     out = console()
     for part in detail(known, target.place.bucket):
-        out.print(part, highlight=False, soft_wrap=isinstance(part, str))
+        if isinstance(part, str):
+            out.print(part, highlight=False, soft_wrap=True)
+        else:
+            show_table(out, part)
 
 
 # ------------------------------------------------------------ commands that ask
@@ -121,7 +135,9 @@ def pause(target: Target, timeout: Timeout = 60) -> None:
 @composed(target=target_of)
 def resume(target: Target, timeout: Timeout = 60) -> None:
     """Let a paused sink go on where it stands."""
+    check_not_overtaken(target)
     _set(target, ask_resume, timeout, phase=Phase.RUNNING)
+    check_not_overtaken(target)
 
 
 @composed(target=target_of)
@@ -200,6 +216,17 @@ def _set(
         replaced=lambda now: now.request != asked.id,
     )
     say(f"Sink {target.name} is {word}.")
+
+
+def check_not_overtaken(target: Target) -> None:
+    """Raises NotAnswered where the process that beats is not the one that may write: it ends as fenced when it goes on."""
+    beat, log = target.heartbeat(), CommitLog(target.store, target.paths, clock_ms=now_ms)
+    if beat is None or not beat.alive(now_ms()) or not 0 < beat.epoch < log.load().epoch:
+        return
+    raise NotAnswered(
+        f"Sink {target.name}: {process_of(beat)}, has been overtaken, and ends as fenced when it goes on (its epoch is {beat.epoch}, the "
+        f"log's {log.state.epoch}). Start the sink anew: kafka-s3 run."
+    )
 
 
 def _log_keys(target: Target) -> list[str]:

@@ -12,7 +12,7 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.read import CONFIGURATIONS, pairs
 from kafka_s3.config.settings import REGION, Settings
-from kafka_s3.config.validate import validate
+from kafka_s3.config.validate import CheckedConfig, check_file, resolved, validate
 from kafka_s3.control.commands import read_stored_config
 from kafka_s3.control.heartbeat import Heartbeat, read_heartbeat
 from kafka_s3.model.errors import ConfigError, Problem
@@ -22,6 +22,7 @@ from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.wiring.sink_folder import SinkFolder, folder_of
 
+STORED_WORKER: Final = "A stored configuration has its worker's settings with it; --set changes single keys."
 NOT_STORED: Final = "is masked in the stored configuration, so the secret is not there."
 
 
@@ -70,8 +71,24 @@ def target_of(target: Target) -> Target:
     return target
 
 
-def stored_settings(target: Target, overrides: list[str] | None) -> Settings:
-    """The checked settings of a sink's stored configuration, references unresolved. `overrides` win over it.
+@composed(where=Where)
+def sink_settings(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:
+    """The checked settings of a file, or of the configuration that is stored by a name; references resolved. Raises ConfigError."""
+    checked = sink_config(sink, where, worker, overrides)
+    return resolved(checked.usable())
+
+
+def sink_config(sink: str, where: Where, worker: Path | None, overrides: list[str] | None) -> CheckedConfig:
+    """What a file says, or the configuration that is stored by a name, with what is wrong with it. Raises ConfigError without either."""
+    if is_file(sink):
+        return check_file(Path(sink), worker_path=worker, overrides=pairs(overrides))
+    if worker is not None:
+        raise ConfigError([Problem("--worker", str(worker), "goes with a configuration file.", STORED_WORKER)])
+    return stored_config_of(Target(where.folder(), sink), overrides)
+
+
+def stored_config_of(target: Target, overrides: list[str] | None) -> CheckedConfig:
+    """A sink's stored configuration, references unresolved. `overrides` win over it.
 
     Raises ConfigError where it has none, where a secret in it is only a mask, and where it belongs to another sink or bucket.
     """
@@ -85,16 +102,21 @@ def stored_settings(target: Target, overrides: list[str] | None) -> Settings:
     ]
     if masked:
         raise ConfigError(masked)
-    settings = validate(config, worker=stored.worker).usable()
+    checked = validate(config, worker=stored.worker)
+    settings = checked.settings
     for key, meant in (
-        ("name", target.name),
-        ("s3.bucket.name", target.place.bucket),
-        ("state.prefix", target.place.prefix),
+        ()
+        if checked.problems
+        else (
+            ("name", target.name),
+            ("s3.bucket.name", target.place.bucket),
+            ("state.prefix", target.place.prefix),
+        )
     ):
         if settings.text(key).strip("/") != meant.strip("/"):
             rule = f"is not that of the stored configuration's own place, {target.place}{target.name}/."
             raise ConfigError([Problem(key, settings.text(key), rule, "Store it again with kafka-s3 create CONFIG.")])
-    return settings
+    return checked
 
 
 def place_words(place: SinkFolder, options: StoreOptions) -> str:

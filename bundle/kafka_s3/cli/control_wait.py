@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kafka_s3.cli.control_target import Target
-from kafka_s3.cli.position import console
+from kafka_s3.cli.display import console
 from kafka_s3.control.commands import Control, read_control
 from kafka_s3.control.heartbeat import Heartbeat
 from kafka_s3.control.status import Lag, SinkSnapshot

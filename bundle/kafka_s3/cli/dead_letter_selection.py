@@ -135,9 +135,9 @@ def target(output: Path | None) -> Iterator[TextIO]:
     try:
         file = output.open("x", encoding="utf-8", newline="")
     except FileExistsError:
-        raise ConfigError([Problem("--output", str(output), "exists already.", "Name another file.")]) from None
+        raise ConfigError([Problem("--to", str(output), "exists already.", "Name another file.")]) from None
     except OSError as error:
-        raise ConfigError([Problem("--output", str(output), f"cannot be written ({error.strerror}).")]) from None
+        raise ConfigError([Problem("--to", str(output), f"cannot be written ({error.strerror}).")]) from None
     try:
         with file:
             yield file

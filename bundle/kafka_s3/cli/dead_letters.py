@@ -1,22 +1,25 @@
-"""`kafka-s3 dead-letters list|show|export|replay|resolve CONFIG`: which records were not written, why, and write them after all."""
+"""`kafka-s3 dead-letters list|show|export|replay|resolve CONFIG|NAME`: which records were not written, why, and write them after all."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Force, PartitionNumber, TopicName, Yes, settings_of
+from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, PartitionNumber, TopicName, Yes
 from kafka_s3.cli.composed import composed
+from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.dead_letter_selection import (
+    DeadLetterStore,
     Limit,
     Which,
     WhichOnly,
@@ -26,8 +29,8 @@ from kafka_s3.cli.dead_letter_selection import (
     selection,
     target,
 )
-from kafka_s3.cli.display import size_text
-from kafka_s3.cli.position import confirm, console
+from kafka_s3.cli.display import console, show_table, size_text
+from kafka_s3.cli.position import confirm
 from kafka_s3.commit.dead_letters import FiledLetter, LetterGroup, LetterSelection, LetterState, grouped
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.dead_letters import DeadLetter
@@ -52,14 +55,23 @@ class ExportFormat(StrEnum):
 
 
 @dead_letters.command(name="list")
-@composed(settings=settings_of, chosen=selection)
-def list_(settings: Settings, chosen: LetterSelection, which: WhichOnly = Which.ALL, limit: Limit = None) -> None:
+@composed(settings=sink_settings, chosen=selection)
+def list_(
+    settings: Settings,
+    chosen: LetterSelection,
+    which: WhichOnly = Which.ALL,
+    limit: Limit = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
     """Count dead letters by stage, exception class, topic-partition and what became of them."""
     with dead_letter_store(settings) as at:
         groups = grouped(at.found(replace(chosen, states=which.states)))
     out, shown = console(), groups[:limit]
+    if output is OutputFormat.JSON:
+        print(json.dumps(document(shown), indent=2))
+        return
     if shown:
-        out.print(table(shown))
+        show_table(out, table(shown))
     counts = Counter[LetterState]()
     for group in groups:
         counts[group.state] += group.count
@@ -71,12 +83,13 @@ def list_(settings: Settings, chosen: LetterSelection, which: WhichOnly = Which.
 
 
 @dead_letters.command()
-@composed(settings=settings_of)
+@composed(settings=sink_settings)
 def show(
     settings: Settings,
     topic: TopicName,
     partition: PartitionNumber,
     offset: Annotated[int, typer.Argument(min=0, help="The offset.")],
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show everything of one dead letter; nothing of its content reaches the terminal as a control character."""
     wanted = LetterSelection(topic=topic, partition=partition, offset=offset)
@@ -90,19 +103,22 @@ def show(
         )
         raise typer.Exit(1)
     out = console()
+    if output is OutputFormat.JSON:
+        print(json.dumps([dict(details(filed)) for filed in found], indent=2))
+        return
     for filed in found:
         for name, text in details(filed):
             out.print(f"[bold]{name:<18}[/] {escape(text)}", highlight=False, soft_wrap=True)
 
 
 @dead_letters.command()
-@composed(settings=settings_of, chosen=selection)
+@composed(settings=sink_settings, chosen=selection)
 def export(
     settings: Settings,
     chosen: LetterSelection,
-    output: Annotated[
+    to: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file, which must not exist yet. Default: standard output."),
+        typer.Option("--to", metavar="FILE", help="A file that does not exist yet. Default: standard output."),
     ] = None,
     form: Annotated[
         ExportFormat, typer.Option("--format", help="JSON lines, or CSV for a spreadsheet.")
@@ -112,25 +128,26 @@ def export(
 ) -> None:
     """Write dead letters to a file or to standard output, one by one: keys, values and headers as base64."""
     written = 0
-    with dead_letter_store(settings) as at, target(output) as file:
+    with dead_letter_store(settings) as at, target(to) as file:
         found = limited(at.found(replace(chosen, states=which.states)), limit)
         for line in csv_rows(found) if form is ExportFormat.CSV else json_lines(found):
             file.write(line)
             written += 1
     written -= form is ExportFormat.CSV  # its header
-    print_line(Console(stderr=True), f"{written:,} dead letters written to {output or 'standard output'}")
+    print_line(Console(stderr=True), f"{written:,} dead letters written to {to or 'standard output'}")
 
 
 @dead_letters.command()
-@composed(settings=settings_of, chosen=selection)
+@composed(settings=sink_settings, chosen=selection)
 def replay(
     settings: Settings,
     chosen: LetterSelection,
     dry_run: DryRun = False,
+    yes: Yes = False,
     force: Force = False,
     limit: Limit = None,
 ) -> None:
-    """Write open dead letters to objects, as this configuration reads them. Pause the sink first: a running one is fenced."""
+    """Write open dead letters to objects, as this configuration reads them. Stop the sink first: a running one is fenced."""
     out = console()
     with dead_letter_store(settings) as at:
         check_replayable(at.settings)
@@ -139,6 +156,7 @@ def replay(
             outcome = work.dry_run(chosen, limit=limit)
         else:
             check_paused(work, forced=force)
+            _ask(at, chosen, out, limit=limit, yes=yes)
             outcome, committed = work.run(chosen, limit=limit)
         at.missing.extend(outcome.missing)
     print_dry_run(out, outcome)
@@ -152,7 +170,7 @@ def replay(
 
 
 @dead_letters.command()
-@composed(settings=settings_of, chosen=selection)
+@composed(settings=sink_settings, chosen=selection)
 def resolve(
     settings: Settings,
     chosen: LetterSelection,
@@ -160,7 +178,7 @@ def resolve(
     yes: Yes = False,
     force: Force = False,
 ) -> None:
-    """Mark open dead letters as resolved without writing them. Pause the sink first: a running one is fenced."""
+    """Mark open dead letters as resolved without writing them. Stop the sink first: a running one is fenced."""
     if not reason.strip():
         raise ConfigError([Problem("--reason", reason, "is blank.", "Say why the records need not be written.")])
     out = console()
@@ -169,7 +187,7 @@ def resolve(
         if not groups:
             print_line(out, "There are no such open dead letters.")
             return
-        out.print(table(groups))
+        show_table(out, table(groups))
         work = at.replay()
         check_paused(work, forced=force)
         count = sum(group.count for group in groups)
@@ -180,12 +198,40 @@ def resolve(
     print_line(out, f"{done:,} dead letters resolved without writing them{told}")
 
 
+def _ask(at: DeadLetterStore, chosen: LetterSelection, out: Console, *, limit: int | None, yes: bool) -> None:
+    """Shows what would be replayed, and asks, unless `yes` or there is nothing."""
+    groups = [] if yes else grouped(limited(at.found(replace(chosen, states=Which.OPEN.states)), limit))
+    if groups:
+        show_table(out, table(groups))
+        count = sum(group.count for group in groups)
+        confirm(f"Write {count:,} dead letters to objects, as far as this configuration can read them?")
+
+
 def limited(found: Iterator[FiledLetter], limit: int | None) -> Iterator[FiledLetter]:
     """The first `limit` of them."""
     for number, filed in enumerate(found):
         if limit is not None and number >= limit:
             return
         yield filed
+
+
+def document(groups: Sequence[LetterGroup]) -> dict[str, Any]:
+    """Groups of dead letters for programs."""
+    return {
+        "groups": [
+            {
+                "stage": group.stage,
+                "exception": group.exception,
+                "topic": group.topic_partition.topic,
+                "partition": group.topic_partition.partition,
+                "first_ms": group.first_ms,
+                "last_ms": group.last_ms,
+                "state": group.state.value,
+                "letters": group.count,
+            }
+            for group in groups
+        ]
+    }
 
 
 def table(groups: Sequence[LetterGroup]) -> Table:

@@ -1,4 +1,4 @@
-"""`kafka-s3 delta check|rebuild|maintain CONFIG`: do the Delta tables hold what the log says; let them hold it again; keep them in order.
+"""`kafka-s3 delta check|rebuild|maintain CONFIG|NAME`: do the Delta tables hold what the log says; let them hold it again; keep order.
 
 Exit codes: 0 nothing found, 1 findings (or the bucket cannot be asked), 2 the configuration or the call is wrong.
 """
@@ -14,8 +14,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.arguments import settings_of
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
+from kafka_s3.cli.control_target import sink_settings
+from kafka_s3.cli.display import console
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
@@ -35,11 +37,11 @@ Only = Annotated[
 
 
 @delta.command()
-@composed(settings=settings_of)
+@composed(settings=sink_settings)
 def check(
     settings: Settings,
     topics: Only = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
     from kafka_s3.wiring.delta import written_by_spark
@@ -47,16 +49,16 @@ def check(
     here = _opened(settings)
     checked = _checked_copies if written_by_spark(here.settings) else _checked_tables
     found = checked(here, here.topics(topics))
-    if as_json:
+    if output is OutputFormat.JSON:
         print(json.dumps([asdict(one) for one in found], indent=2))
     else:
-        print_checks(found, Console())
+        print_checks(found, console())
     if any(one.findings for one in found):
         raise typer.Exit(1)
 
 
 @delta.command()
-@composed(settings=settings_of)
+@composed(settings=sink_settings)
 def rebuild(
     settings: Settings,
     topics: Only = None,
@@ -86,7 +88,7 @@ def rebuild(
         check_idle(here.log, now_ms=now_ms(), within_ms=RECENT_MINUTES * MINUTE_MS)
     if fresh and not yes:
         typer.confirm(f"Delete the history of {len(chosen)} tables ({', '.join(chosen)})?", abort=True)
-    table, intake, out = tables_of(here.settings, here.store), intake_of(here.settings, here.store), Console()
+    table, intake, out = tables_of(here.settings, here.store), intake_of(here.settings, here.store), console()
     for topic in chosen:
         if fresh:
             forget(here.store, table_layout(here.settings).folder(topic))
@@ -98,7 +100,7 @@ def rebuild(
 
 
 @delta.command()
-@composed(settings=settings_of)
+@composed(settings=sink_settings)
 def maintain(
     settings: Settings,
     topics: Only = None,
@@ -127,7 +129,7 @@ def maintain(
     from kafka_s3.wiring.delta import written_by_spark
 
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
-    out = Console()
+    out = console()
     if not settings.flag("delta.enable"):
         out.print(f"{settings.name} keeps no Delta tables (delta.enable=false).", markup=False, highlight=False)
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from kafka_s3.cli.display import size_text
+from kafka_s3.cli.display import show_table, size_text
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, TableError
@@ -69,7 +69,7 @@ def print_maintenance(done: Maintained, out: Console, *, dry: bool) -> None:
     before, after = _lines(done.before), _lines(done.after)
     for name, value in before.items():
         text.add_row(name, value) if dry else text.add_row(name, value, after[name])
-    out.print(text)
+    show_table(out, text)
     if dry:
         for key in done.deletable:
             out.print(f"  would delete {key}", markup=False, highlight=False, soft_wrap=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.tree import Tree
@@ -16,6 +19,28 @@ from kafka_s3.model.observer import Round, Start
 from kafka_s3.storage.store import ObjectInfo
 
 SHOWN_PER_FOLDER = 4
+PIPE_WIDTH: Final = 200
+UNBOUND: Final = 100_000
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Standard output, or the other one; wide where it is no terminal, so that no cell is cut."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(width=None if stream.isatty() else PIPE_WIDTH, stderr=stderr)
+
+
+def show_table(out: Console, table: Table) -> None:
+    """The table where no word of it has to be broken for the terminal, else a block of lines for each row."""
+    if Measurement.get(out, out.options.update(max_width=UNBOUND), table).minimum <= out.width:
+        out.print(table)
+        return
+    if table.title:
+        out.print(table.title, style="italic", highlight=False, soft_wrap=True)
+    names = [str(column.header) for column in table.columns]
+    wide = max(map(len, names))
+    for row in zip(*(column.cells for column in table.columns), strict=True):
+        for at, (name, cell) in enumerate(zip(names, row, strict=True)):
+            out.print(f"{'' if at == 0 else '  '}[dim]{name:<{wide}}[/]  {cell}", highlight=False, soft_wrap=True)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""`kafka-s3 doctor CONFIG`: would this sink run here? Tries all that it will need, and says what to do where it is missing."""
+"""`kafka-s3 doctor CONFIG|NAME`: would this sink run here? Tries all that it will need, and says what to do where it is missing."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath
-from kafka_s3.config.read import pairs
-from kafka_s3.config.validate import check_file
+from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, SinkName, Where, WorkerPath
+from kafka_s3.cli.composed import composed
+from kafka_s3.cli.control_target import sink_config
+from kafka_s3.cli.display import console
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
@@ -26,18 +27,20 @@ from kafka_s3.wiring.clients import brokers_of, why_tasks_cannot_read
 COLOURS: Final = {CheckStatus.OK: "green", CheckStatus.WARNING: "yellow", CheckStatus.FAILED: "red"}
 
 
+@composed(where=Where)
 def doctor(
-    config: ConfigPath,
+    sink: SinkName,
+    where: Where,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of lines.")] = False,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."""
-    checked = check_file(config, worker_path=worker, overrides=pairs(overrides))
+    checked = sink_config(sink, where, worker, overrides)
     with ExitStack() as open_clients:
         findings = diagnose(checked, services(open_clients))
-        shown = list(findings) if as_json else print_results(Console(), findings)
-    if as_json:
+        shown = list(findings) if output is OutputFormat.JSON else print_results(console(), findings)
+    if output is OutputFormat.JSON:
         print(document(shown))
     if worst(shown) is CheckStatus.FAILED:
         raise typer.Exit(1)

@@ -20,6 +20,8 @@ COMMANDS: Final = tuple(
         ("run", "run:run", "Run a sink until it is told to stop (SIGTERM or Ctrl-C ends it cleanly after the current commit)."),
         ("validate", "validate:validate_command",
          "Report everything that is wrong with a configuration, and nothing else: no broker and no bucket is asked."),
+        ("new", "new:new", "Write a checked configuration of the managed connector's kind: asks in a terminal what no flag answers."),
+        ("catalog", "catalog:catalog", "The connectors whose configurations are taken, and their keys."),
         ("demo", "demo:demo",
          "Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."),
         ("list", "control:list_", "List the sinks that keep their state in a bucket, with status, lag and last commit."),
@@ -49,6 +51,8 @@ COMMANDS: Final = tuple(
         ("dashboard", "dashboard:dashboard",
          "Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."),
         ("ddl", "ddl:ddl", "Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."),
+        ("iam", "policies:iam", "Print the least policy with which a sink runs on AWS."),
+        ("lifecycle", "policies:lifecycle", "Print lifecycle rules for a sink's objects, which leave its commit log alone."),
         ("delta", "delta:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
     )
 )  # fmt: skip
@@ -57,6 +61,7 @@ app = lazy_app(
     name="kafka-s3",
     help="Kafka topics to S3 objects on Spark: a Kafka Connect S3 sink configuration in, the same objects out, exactly once.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

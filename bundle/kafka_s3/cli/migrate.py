@@ -1,22 +1,25 @@
-"""`kafka-s3 migrate CONFIG`: take a bucket over from a Connect sink, behind the last record it wrote.
+"""`kafka-s3 migrate CONFIG|NAME`: take a bucket over from a Connect sink, behind the last record it wrote.
 
 Nothing is written without `--apply`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kafka_s3.cli.arguments import settings_of
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.position import MINUTE_MS, Recent, clients_of, console, log_of, mirror
+from kafka_s3.cli.control_target import sink_settings
+from kafka_s3.cli.display import console, show_table
+from kafka_s3.cli.position import MINUTE_MS, Recent, clients_of, log_of, mirror
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
@@ -33,7 +36,7 @@ COLOURS: Final = {
 }
 
 
-@composed(settings=settings_of)
+@composed(settings=sink_settings)
 def migrate(
     settings: Settings,
     group: Annotated[
@@ -50,6 +53,7 @@ def migrate(
         bool, typer.Option("--force", help="Also where the group has live members or a driver committed lately.")
     ] = False,
     recent: Recent = 10,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Compare the connector's group offsets with its objects and take over where it stopped."""
     by_hand = offsets_given(offsets or [])
@@ -57,8 +61,11 @@ def migrate(
     log = log_of(settings, store)
     check_log_empty(log)
     found = survey(settings, brokers, store=store, group=group or group_of(settings))
-    plan, out = takeover(found, by_hand), console()
-    show_plan(out, plan)
+    plan, out = takeover(found, by_hand), console(stderr=output is OutputFormat.JSON)
+    if output is OutputFormat.JSON:
+        print(json.dumps(plan_document(plan), indent=2))
+    else:
+        show_plan(out, plan)
     check_decided(plan)
     if not force:
         check_stopped(found)
@@ -91,7 +98,7 @@ def offsets_given(texts: Iterable[str]) -> dict[TopicPartition, int]:
 def show_plan(out: Console, plan: Takeover) -> None:
     """The table, and below it what to know about the whole."""
     found = plan.survey
-    out.print(plan_table(plan))
+    show_table(out, plan_table(plan))
     if found.evidence and not found.objects:
         _warn(
             out,
@@ -104,6 +111,28 @@ def show_plan(out: Console, plan: Takeover) -> None:
             out,
             f"The connector runs ({len(found.members)} members of {found.group}): what is shown here is out of date soon.",
         )
+
+
+def plan_document(plan: Takeover) -> dict[str, Any]:
+    """The plan for programs."""
+    return {
+        "group": plan.survey.group,
+        "partitions": [
+            {
+                "topic": decision.evidence.topic_partition.topic,
+                "partition": decision.evidence.topic_partition.partition,
+                "committed": decision.evidence.committed,
+                "objects": decision.evidence.total,
+                "objects_end": decision.evidence.until,
+                "kafka_from": decision.evidence.kafka_start,
+                "head": decision.evidence.head,
+                "found": decision.verdict.value,
+                "go_on_at": decision.offset,
+                "why": decision.why,
+            }
+            for decision in plan.decisions
+        ],
+    }
 
 
 def plan_table(plan: Takeover) -> Table:

@@ -1,17 +1,20 @@
-"""`kafka-s3 position show|set|seek-to-time CONFIG`: where does a sink stand, and let it go on elsewhere."""
+"""`kafka-s3 position show|set|seek-to-time CONFIG|NAME`: where does a sink stand, and let it go on elsewhere."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Force, Yes, settings_of
+from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, Yes
 from kafka_s3.cli.composed import composed
+from kafka_s3.cli.control_target import sink_settings
+from kafka_s3.cli.display import console, show_table
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.group_offsets import GroupOffsets
@@ -39,7 +42,6 @@ from kafka_s3.tools.positions import (
 from kafka_s3.wiring.clients import brokers_of
 from kafka_s3.wiring.pipeline import state_paths
 
-PIPE_WIDTH: Final = 200
 MINUTE_MS: Final = 60_000
 position = typer.Typer(help="Show where a sink stands, or move it.", no_args_is_help=True, add_completion=False)
 
@@ -50,19 +52,22 @@ Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which 
 
 
 @position.command()
-@composed(settings=settings_of)
-def show(settings: Settings) -> None:
+@composed(settings=sink_settings)
+def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     """Show frontier, Kafka's offsets, lag and mirrored group offset of every topic-partition."""
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
     rows = places(log.load(), brokers, topics=topics_of(settings, brokers), group=group_of(settings))
+    if output is OutputFormat.JSON:
+        print(json.dumps(places_document(settings.name, log, rows.values()), indent=2))
+        return
     out = console()
     out.print(standing_text(settings.name, log), highlight=False, soft_wrap=True)
-    out.print(places_table(rows.values(), group=group_of(settings)))
+    show_table(out, places_table(rows.values(), group=group_of(settings)))
 
 
 @position.command(name="set")
-@composed(settings=settings_of)
+@composed(settings=sink_settings)
 def set_(
     settings: Settings,
     topic: Annotated[str | None, typer.Argument(help="The topic.")] = None,
@@ -97,7 +102,7 @@ def set_(
 
 
 @position.command(name="seek-to-time")
-@composed(settings=settings_of)
+@composed(settings=sink_settings)
 def seek_to_time(
     settings: Settings,
     moment: Annotated[
@@ -129,11 +134,6 @@ def log_of(settings: Settings, store: ObjectStore) -> CommitLog:
     return CommitLog(store, state_paths(settings), clock_ms=now_ms)
 
 
-def console() -> Console:
-    """Standard output; wide where it is no terminal, so that no cell is cut."""
-    return Console(width=None if sys.stdout.isatty() else PIPE_WIDTH)
-
-
 def chosen(known: Iterable[PartitionPosition], topics: Sequence[str] | None) -> list[PartitionPosition]:
     """The places of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
     alive = [place for place in known if place.head is not None]
@@ -153,6 +153,29 @@ def standing_text(sink: str, log: CommitLog) -> str:
         return f"Sink {sink} has no commit log yet."
     state = log.state
     return f"Sink {sink}: entry {state.version}, epoch {state.epoch}, {last.kind} at {last.committed_at} by {last.driver or 'unknown'}"
+
+
+def places_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]) -> dict[str, Any]:
+    """The places for programs; None is what is not known."""
+    return {
+        "sink": sink,
+        "entry": None if log.last is None else log.state.version,
+        "partitions": [
+            {
+                "topic": row.topic_partition.topic,
+                "partition": row.topic_partition.partition,
+                "frontier": row.progress.frontier if row.progress else None,
+                "written": row.progress.written if row.progress else None,
+                "dead_letters_ahead": len(row.progress.recorded) if row.progress else None,
+                "kafka_from": row.start,
+                "head": row.head,
+                "lag": row.lag,
+                "group": row.group,
+                "remark": row.remark,
+            }
+            for row in rows
+        ],
+    }
 
 
 def places_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from threading import Event
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of
+from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath
 from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import Target, is_file, stored_settings
+from kafka_s3.cli.control_target import sink_config
 from kafka_s3.cli.display import ProgressObserver
 from kafka_s3.config.masking import masking
 from kafka_s3.config.settings import Settings
@@ -23,8 +22,6 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
-
-STORED_WORKER: Final = "A stored configuration has its worker's settings with it; --set changes single keys."
 
 
 @composed(where=Where)
@@ -62,12 +59,7 @@ def run(
             [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
         )
     log_to_stderr(log_format, verbosity=verbose)
-    if is_file(sink):
-        settings = settings_of(Path(sink), worker, overrides)
-    else:
-        if worker is not None:
-            raise ConfigError([Problem("--worker", str(worker), "goes with a configuration file.", STORED_WORKER)])
-        settings = resolved(stored_settings(Target(where.folder(), sink), overrides))
+    settings = resolved(sink_config(sink, where, worker, overrides).usable())
     mask_logs(masking(settings))
     if progress if progress is not None else sys.stderr.isatty() and not verbose:
         with ProgressObserver(Console(stderr=True)) as bar:

@@ -46,7 +46,10 @@ def seek(
     include_keys: Annotated[
         bool, typer.Option("--include-keys", help="With binary: the sink wrote keys, too (format.include.keys).")
     ] = False,
-    endpoint_url: Annotated[str | None, typer.Option("--endpoint-url", help="Address of another S3 service.")] = None,
+    store_url: Annotated[
+        str | None,
+        typer.Option("--store-url", envvar="KAFKA_S3_STORE_URL", help="Address of an S3-compatible service."),
+    ] = None,
     region: Annotated[
         str, typer.Option(envvar=["AWS_REGION", "AWS_DEFAULT_REGION"], help="The bucket's region.")
     ] = "us-west-2",
@@ -57,7 +60,7 @@ def seek(
     """Print the records of a Block-GZIP sink from an offset on, fetching only the blocks they are in."""
     bucket, prefix = _split(place)
     framing = _framing(record_format, delimiter, keys=include_keys)
-    options = StoreOptions(bucket, region, _address(endpoint_url), path_style)
+    options = StoreOptions(bucket, region, _address(store_url), path_style)
     store = S3Store(options)
     show(store, prefix, topic_partition=TopicPartition(topic, partition), offset=offset, count=count, framing=framing)
 

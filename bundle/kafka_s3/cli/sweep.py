@@ -1,16 +1,19 @@
-"""`kafka-s3 sweep CONFIG`: what is left of uploads that nobody will complete? Shows and aborts it."""
+"""`kafka-s3 sweep CONFIG|NAME`: what is left of uploads that nobody will complete? Shows and aborts it."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import settings_of
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
+from kafka_s3.cli.control_target import sink_settings
+from kafka_s3.cli.display import console
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
 from kafka_s3.storage.bucket import S3Bucket
@@ -19,13 +22,14 @@ from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.sweep import JudgedUpload, UploadState, age_text, duration_ms, summary, sweeper_of
 
 
-@composed(settings=settings_of)
+@composed(settings=sink_settings)
 def sweep(
     settings: Settings,
     older_than: Annotated[
         str, typer.Option("--older-than", metavar="AGE", help="Keep uploads younger than this: 30m, 24h, 7d.")
     ] = "24h",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be aborted.")] = False,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."""
     age_ms = duration_ms(older_than)
@@ -34,8 +38,10 @@ def sweep(
     try:
         sweeper = sweeper_of(settings, bucket, store, clock_ms=now_ms)
         judged = sweeper.judged(older_than_ms=age_ms)
-        out = Console()
-        if judged:
+        out = console(stderr=output is OutputFormat.JSON)
+        if output is OutputFormat.JSON:
+            print(json.dumps(uploads_document(judged), indent=2))
+        elif judged:
             print_uploads(out, judged, now_ms=now_ms())
         aborted = 0 if dry_run else sweeper.abort(judged)
         states = sweeper.overtaken(older_than_ms=age_ms) if dry_run else sweeper.remove_overtaken(older_than_ms=age_ms)
@@ -46,6 +52,21 @@ def sweep(
     if states:
         done = "would be removed (--dry-run)" if dry_run else "removed"
         out.print(f"{states} states of open files that nobody goes on with: {done}", soft_wrap=True)
+
+
+def uploads_document(judged: Sequence[JudgedUpload]) -> dict[str, Any]:
+    """The uploads for programs."""
+    return {
+        "uploads": [
+            {
+                "key": one.upload.key,
+                "id": one.upload.id,
+                "started_ms": one.upload.started_ms,
+                "verdict": one.verdict.value,
+            }
+            for one in judged
+        ]
+    }
 
 
 def print_uploads(out: Console, judged: Sequence[JudgedUpload], *, now_ms: int) -> None:

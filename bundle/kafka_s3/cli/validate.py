@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Annotated
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.arguments import ConfigPath, Overrides, WorkerPath
+from kafka_s3.cli.arguments import ConfigPath, Output, OutputFormat, Overrides, WorkerPath
 from kafka_s3.config.read import pairs
-from kafka_s3.config.validate import check_file
+from kafka_s3.config.validate import CheckedConfig, check_file
 from kafka_s3.model.errors import Problem
 
 
@@ -24,17 +26,37 @@ def validate_command(
         bool, typer.Option("--effective", help="Also show every setting in effect, secrets masked.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Unknown keys are errors, not warnings.")] = False,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Report everything that is wrong with a configuration, and nothing else: no broker and no bucket is asked."""
     checked = check_file(config, worker_path=worker, overrides=pairs(overrides))
     if strict:
         rest = tuple(warning for warning in checked.warnings if warning not in checked.unknown)
         checked = replace(checked, problems=(*checked.problems, *checked.unknown), warnings=rest)
+    if output is OutputFormat.JSON:
+        print(json.dumps(_document(checked, effective=effective), indent=2))
+    else:
+        _print(config, checked, effective=effective)
+    if checked.problems:
+        raise typer.Exit(2)
+
+
+def _document(checked: CheckedConfig, *, effective: bool) -> dict[str, Any]:
+    shown = {"settings": checked.settings.masked()} if effective and not checked.problems else {}
+    return {
+        "valid": not checked.problems,
+        "problems": [asdict(problem) for problem in checked.problems],
+        "warnings": [asdict(warning) for warning in checked.warnings],
+        **shown,
+    }
+
+
+def _print(config: Path, checked: CheckedConfig, *, effective: bool) -> None:
     out = Console(stderr=bool(checked.problems))
     _show(out, checked.problems, title=f"{config}: {len(checked.problems)} to correct", colour="red")
     _show(out, checked.warnings, title=f"{config}: {len(checked.warnings)} to look at", colour="yellow")
     if checked.problems:
-        raise typer.Exit(2)
+        return
     if effective:
         for key, value in checked.settings.masked().items():
             out.print(f"{key} = {value}", markup=False, highlight=False, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""`kafka-s3 verify CONFIG`: is every record exactly once where the log says? An independent check of log, objects and Kafka.
+"""`kafka-s3 verify CONFIG|NAME`: is every record exactly once where the log says? An independent check of log, objects and Kafka.
 
 Exit codes: 0 nothing found, 1 findings (or Kafka or the bucket cannot be asked), 2 the configuration or the call is wrong.
 """
@@ -17,8 +17,10 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from kafka_s3.cli.arguments import settings_of
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
+from kafka_s3.cli.control_target import sink_settings
+from kafka_s3.cli.display import console, show_table
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.tools.verify.findings import Report, Tally
@@ -30,7 +32,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@composed(settings=settings_of)
+@composed(settings=sink_settings)
 def verify(
     settings: Settings,
     topic: Annotated[str | None, typer.Option(help="Only this topic.")] = None,
@@ -51,7 +53,7 @@ def verify(
     sample: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Read only N objects, spread evenly; default: all.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    output: Output = OutputFormat.TABLE,
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="A progress bar; default: on a terminal.")
     ] = None,
@@ -63,10 +65,10 @@ def verify(
         if bar is not None:
             audit.tell = bar.tell
         report = audit.run()
-    if as_json:
+    if output is OutputFormat.JSON:
         print(json.dumps(report.document(), indent=2))
     else:
-        print_report(report, Console())
+        print_report(report, console())
     if not report.clean:
         raise typer.Exit(1)
 
@@ -79,7 +81,7 @@ def print_report(report: Report, out: Console) -> None:
         table.add_column(name, justify="right")
     for tally in report.tallies:
         table.add_row(escape(str(tally.topic_partition)), *_cells(tally))
-    out.print(table)
+    show_table(out, table)
     for note in report.notes:
         out.print(f"[dim]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
     for finding in report.findings:

@@ -31,12 +31,14 @@ class Progress:
     """Where a topic-partition stands after an entry.
 
     `frontier` is the next offset to write; `written` one past the last record in an object (None: none yet), which is what the original
-    would commit to its group; `recorded` the dead letters at or after the frontier.
+    would commit to its group; `recorded` the dead letters at or after the frontier. `leader_epoch` is one that the log had when it reached
+    to the frontier or beyond (None: not known): if it was cut since and has grown again, that tells.
     """
 
     frontier: int
     written: int | None = None
     recorded: OffsetSet = field(default_factory=OffsetSet)
+    leader_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,9 @@ class CommitEntry:
             "frontier": _by_topic({tp: p.frontier for tp, p in self.progress.items()}),
             "written": _by_topic({tp: p.written for tp, p in self.progress.items() if p.written is not None}),
             "recorded": _by_topic({tp: p.recorded.ranges for tp, p in self.progress.items() if p.recorded.ranges}),
+            "leader_epochs": _by_topic(
+                {tp: p.leader_epoch for tp, p in self.progress.items() if p.leader_epoch is not None}
+            ),
             "files": [dataclasses.asdict(file) for file in self.files],
             "dead_letters": {str(tp): dataclasses.asdict(count) for tp, count in self.dead_letters.items()},
             "skipped": {str(tp): count for tp, count in self.skipped.items()},
@@ -117,8 +122,9 @@ def read_entry(content: bytes, *, key: str) -> CommitEntry:
 
 def _entry(document: dict[str, Any]) -> CommitEntry:
     written, recorded = _flat(document["written"]), _flat(document["recorded"])
+    epochs = _flat(document.get("leader_epochs", {}))
     progress = {
-        tp: Progress(frontier, written.get(tp), _offsets(recorded.get(tp, ())))
+        tp: Progress(frontier, written.get(tp), _offsets(recorded.get(tp, ())), epochs.get(tp))
         for tp, frontier in _flat(document["frontier"]).items()
     }
     return CommitEntry(

@@ -96,6 +96,17 @@ class Anything:
 
 
 @dataclass(frozen=True, slots=True)
+class Distinct:
+    """A list whose blank and repeated parts do not count."""
+
+    text: str = ""
+
+    def accept(self, value: Value) -> Value:
+        """Each part once."""
+        return tuple(dict.fromkeys(part for part in value if part)) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """Integers from `low` to `high`, both included."""
 
@@ -170,7 +181,8 @@ class KnownClass:
         """Our name of the class."""
         given = str(value)
         ours = [*self._ours(), *self.registered()]
-        simple = {java.rpartition(".")[2]: name for java, name in self.names.items()}
+        # of two classes with one simple name the first has it
+        simple = {java.rpartition(".")[2]: name for java, name in reversed(list(self.names.items()))}
         if given in self.names or given in simple or given in ours:
             return self.names.get(given) or simple.get(given, given)
         known = list(dict.fromkeys((*self.names, *ours)))
@@ -181,7 +193,8 @@ class KnownClass:
 class Option:
     """One key. A key that ends in `.*` stands for all keys below it.
 
-    `default` is the text a user would write, None where the original's default is null. `not_yet` are canonical values that the
+    `default` is the text a user would write, None where the original's default is null; `example` is a value
+    that shows more than that. `not_yet` are canonical values that the
     original takes and this version does not; `note` says why a key has no effect, or what to do instead.
     """
 
@@ -197,6 +210,7 @@ class Option:
     not_yet: tuple[str, ...] = ()
     required: bool = False
     trimmed: bool = True
+    example: str = ""
 
     @property
     def family(self) -> bool:

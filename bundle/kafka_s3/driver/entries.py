@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.model.errors import CommitError, RecordError
 from kafka_s3.model.files import DeadLetterCount, Totals, counted
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport
 
 _log = logging.getLogger(__name__)
@@ -40,15 +42,24 @@ def portions(reports: Sequence[TaskReport], *, max_files: int) -> Iterator[list[
         yield portion
 
 
-def entry_of(reports: Sequence[TaskReport], log: CommitLog) -> CommitEntry | None:
+def entry_of(
+    reports: Sequence[TaskReport], log: CommitLog, epochs: Mapping[TopicPartition, int | None]
+) -> CommitEntry | None:
     """The next entry of the log for reports of different topic-partitions, None where they change nothing.
+
+    `epochs` are the leader epochs of the logs when they were last looked at.
 
     Raises CommitError where the records of a report do not add up.
     """
     changed = [r for r in reports if r.frontier != r.start or r.files]
     if not changed:
         return None
-    progress = {r.topic_partition: _progress(r, log.state.progress[r.topic_partition]) for r in changed}
+    progress = {
+        r.topic_partition: replace(
+            _progress(r, log.state.progress[r.topic_partition]), leader_epoch=epochs.get(r.topic_partition)
+        )
+        for r in changed
+    }
     files = tuple(file for report in changed for file in report.files)
     values = counted(files)
     written, dead = sum(file.records for file in values), sum(len(r.dead) for r in changed)

@@ -120,8 +120,7 @@ class Sink:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
         now = self.clock_ms()
         self.topics.poll(now)
-        if self.open_states is not None:
-            self.open_states.advanced(self.partition_states, (), self.log)
+        self._note_open_files()
         self.looked_ms = now
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
@@ -155,6 +154,7 @@ class Sink:
                 return False
             started = self.clock_ms()
             reports = self._read([replace(one, max_files=self.behaviour.max_files, keep=self._keep) for one in turn])
+            reports = self.topics.without_damage(reports)
             self._check(reports)
             self._commit(reports, started)
         self._mirror()
@@ -171,12 +171,13 @@ class Sink:
         left = list(portions(reports, max_files=self.behaviour.max_files))
         try:
             while left:
-                entry = entry_of(left[0], self.log)
+                entry = entry_of(left[0], self.log, self.topics.leader_epochs)
                 portion = left.pop(0)
                 if entry is not None:
                     self.committer.commit(entry, partial(self._advance, portion))
                 else:
                     self._advance(portion)
+                self._note_open_files()
                 self._notify(started, portion, entry)
         except Fenced:
             if self.open_states is not None:
@@ -251,7 +252,11 @@ class Sink:
             partition_state = self.partition_states[report.topic_partition]
             self.partition_states[report.topic_partition] = committed(partition_state, report, self.clock_ms())
         if self.open_states is not None:
-            self.open_states.advanced(self.partition_states, reports, self.log)
+            self.open_states.reported(reports)
+
+    def _note_open_files(self) -> None:
+        if self.open_states is not None:
+            self.open_states.note(self.partition_states, self.log)
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
         """Makes files again whose uploads are gone; under `behavior.on.lost.offsets=gap` what cannot be made is lost."""

@@ -19,9 +19,9 @@ from kafka_s3.driver.committer import nothing_more
 from kafka_s3.driver.planner import PartitionState, cut_off, delivered
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model.observer import Observer
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
-from kafka_s3.model.tasks import Assignment
+from kafka_s3.model.tasks import Assignment, TaskReport
 
 _log = logging.getLogger(__name__)
 Resume: TypeAlias = Callable[[TopicPartition], int | None]
@@ -47,12 +47,14 @@ class Topics:
     resume: Resume = _nowhere
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _refreshed_ms: int | None = None
+    _damaged: dict[TopicPartition, int] = field(default_factory=dict)
     silent: frozenset[TopicPartition] = frozenset()
     missing: tuple[str, ...] = ()
 
     def refresh(self, now: int) -> None:
         """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
         names = self._topic_names()
+        self._damaged = {}  # perhaps it is mended
         topics = self.brokers.describe(names)
         self._note_missing(names, topics)
         self._look_for_recreated(topics.values())
@@ -75,6 +77,7 @@ class Topics:
                     rules.next_rotation(now),
                     progress.recorded,
                     grown_ms=now,
+                    leader_epoch=progress.leader_epoch,
                     limit=most,
                     least_limit=most,
                 )
@@ -84,25 +87,55 @@ class Topics:
         """One delivery: notes the heads of all topic-partitions. Those that nobody leads are left out until someone does."""
         if self._refreshed_ms is None or not 0 <= now - self._refreshed_ms < self.behaviour.refresh_ms:
             self.refresh(now)
-        heads = self.brokers.heads(self.partition_states)
+        ends = self.brokers.ends(self.partition_states)
+        heads = {tp: min(end.offset, self._damaged.get(tp, end.offset)) for tp, end in ends.items()}
         self._note_silent(self.partition_states.keys() - heads.keys())
         short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
         again = self._look_for_recreated(self.brokers.describe(sorted(short)).values())
+        cut = self.brokers.cut_before(self._of_another_epoch(ends, again))
         for tp, head in heads.items():
             if tp not in self.partition_states:
                 continue
-            state = self.partition_states[tp]
-            if tp.topic not in again and head < state.frontier:
-                self._beyond_head(tp, state.frontier, head)
-            elif head < state.seen:
-                self._truncated(state, head)
-            self.partition_states[tp] = delivered(self.partition_states[tp], now, head, self.behaviour.readiness)
+            state, same = self.partition_states[tp], min(head, cut.get(tp, head))
+            if tp.topic not in again and same < state.frontier:
+                self._cut_below(tp, state.frontier, same, head)
+            elif same < state.seen:
+                self._truncated(state, same)
+            known = replace(self.partition_states[tp], leader_epoch=ends[tp].epoch)
+            self.partition_states[tp] = delivered(known, now, head, self.behaviour.readiness)
+
+    def _of_another_epoch(self, ends: Mapping[TopicPartition, LogEnd], again: Set[str]) -> dict[TopicPartition, LogEnd]:
+        """What was known of the logs that have another leader epoch now: a new leader may not have all of it."""
+        known = {tp: LogEnd(state.seen, state.leader_epoch) for tp, state in self.partition_states.items()}
+        return {
+            tp: known[tp]
+            for tp, end in ends.items()
+            if tp in known and tp.topic not in again and known[tp].epoch not in (None, end.epoch)
+        }
+
+    def without_damage(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
+        """The reports of what could be read. A topic-partition with damage is read up to there, until topics are looked up again."""
+        for report in reports:
+            if report.damaged is not None:
+                tp = report.topic_partition
+                self.observer.warned(f"{report.damage} Until then {tp} is read up to there, and the others go on.")
+                self._damaged[tp] = report.damaged
+                self.partition_states[tp] = cut_off(self.partition_states[tp], report.damaged)
+        return [report for report in reports if report.damaged is None]
+
+    @property
+    def leader_epochs(self) -> dict[TopicPartition, int | None]:
+        """The leader epochs of the logs when they were last looked at."""
+        return {tp: state.leader_epoch for tp, state in self.partition_states.items()}
 
     @property
     def standing(self) -> tuple[str, ...]:
         """What is the matter with topics and topic-partitions, as long as it lasts."""
         silent = ", ".join(map(str, sorted(self.silent)))
-        return (*self.missing, *([f"no broker answers for {silent}"] if silent else []))
+        damage = [
+            f"what Kafka holds of {tp} from offset {offset} on is damaged" for tp, offset in self._damaged.items()
+        ]
+        return (*self.missing, *damage, *([f"no broker answers for {silent}"] if silent else []))
 
     def _note_missing(self, names: Sequence[str], topics: Mapping[str, Topic]) -> None:
         """Warns once of topics that are to be read and never were there; they are looked for at each refresh."""
@@ -212,13 +245,21 @@ class Topics:
         self._jump(lost, cause="retention")
         return [a for a in due if a.topic_partition not in lost]
 
-    def _beyond_head(self, tp: TopicPartition, wanted: int, head: int) -> None:
+    def _cut_below(self, tp: TopicPartition, wanted: int, same: int, head: int) -> None:
+        """The log is what it was only up to an offset before the frontier, whether it has grown again since or not."""
+        if self.behaviour.lost == "fail" and same < head:
+            raise OffsetsLost(
+                f"Sink {self.behaviour.sink}: {tp} was truncated at {same}, before {wanted}, which is wanted next, and has grown again to "
+                f"{head}: the records from {same} on are others than those that were written. Set behavior.on.lost.offsets=gap to write "
+                "them, too (objects of the same names are overwritten), or use a new sink name."
+            )
         if self.behaviour.lost == "fail":
             raise OffsetsLost(
                 f"Sink {self.behaviour.sink}: {tp} ends at {head}, but {wanted} is wanted next: the partition was truncated or its "
                 "topic recreated. Set behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
             )
-        self._jump({tp: head}, cause="truncated")
+        self.observer.warned(f"{tp} was truncated at {same}, before {wanted}: the sink goes on at {same}.")
+        self._jump({tp: same}, cause="truncated")
 
     def _look_for_recreated(self, topics: Iterable[Topic]) -> set[str]:
         """The names of the topics that are not those that the log knows; the sink stops for them, or begins them anew."""

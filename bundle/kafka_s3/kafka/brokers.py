@@ -24,15 +24,19 @@ from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from kafka_s3.config import librdkafka
+from kafka_s3.kafka import epochs
 from kafka_s3.kafka.failures import unanswered
 from kafka_s3.kafka.iam import confluent_login
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
-from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Message, Topic
+from kafka_s3.model.offsets import LogEnd, TopicPartition
+from kafka_s3.model.protocols import Message, Refusal, Topic
 
 REQUEST_SECONDS = 30.0
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """What Kafka's consumers leave out of a pattern (`exclude.internal.topics`); other names may begin with `__`."""
+BATCH_MESSAGES = 10_000
+LARGEST_MESSAGE = 1_000_000_000
+"""The client's own limit, its highest: the topic's is the one that counts."""
 CHECK = "Check the client's rights and security settings (consumer.override.*)."
 
 
@@ -111,7 +115,21 @@ class KafkaBrokers:
 
     def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Per topic-partition the offset after the last readable record (the last stable offset under `read_committed`)."""
-        return self._offsets({tp: OffsetSpec.latest() for tp in partitions}, "read the end offsets")
+        return {tp: end.offset for tp, end in self.ends(partitions).items()}
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
+        """The same with the leader epoch that the log has there."""
+        return self._ends({tp: OffsetSpec.latest() for tp in partitions}, "read the end offsets")
+
+    def cut_before(self, positions: Mapping[TopicPartition, LogEnd]) -> dict[TopicPartition, int]:
+        """Which logs were cut before a position that was known once, and up to which offset they are what they were."""
+        if not positions:
+            return {}
+        consumer = self.consumer(epochs.GROUP)
+        try:
+            return epochs.cut_logs(consumer, positions, timeout_s=self._seconds)
+        finally:
+            consumer.close()
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Per topic-partition the first offset that Kafka still has."""
@@ -191,33 +209,52 @@ class KafkaBrokers:
         (future,) = self._admin.delete_topics([name], request_timeout=self._seconds).values()
         self._answer(future, f"delete topic {name}")
 
-    def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> None:
-        """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged."""
+    def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> list[Refusal]:
+        """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged or refused."""
         if topic not in self.describe([topic]):
             self.create_topic(topic, replication=replication)
-        with self.sending() as send:
+        refused: list[Refusal] = []
+        with self.sending(refused) as send:
             for message in messages:
                 send(topic, message)
+        if not refused:
+            return []
+        alone: list[Refusal] = []  # brokers refuse whole batches for one record of theirs
+        with self.sending(alone, batch=1) as send:
+            for one in refused:
+                send(topic, one.message)
+        return alone
 
     @contextmanager
-    def sending(self) -> Iterator[Send]:
-        """A function that sends messages; leaving the block waits until all are acknowledged. Raises KafkaUnavailable."""
-        failed: list[KafkaError] = []
-        producer = self.producer()
+    def sending(self, refused: list[Refusal] | None = None, *, batch: int = BATCH_MESSAGES) -> Iterator[Send]:
+        """A function that sends messages, at most so many in a batch; leaving the block waits until all are acknowledged.
 
-        def done(error: KafkaError | None, _: Any) -> None:
-            if error is not None:
+        `refused` takes those whose batch the topic never takes, for something in it; without it they are an error, too. Raises
+        KafkaUnavailable.
+        """
+        failed: list[KafkaError] = []
+        producer = self.producer(batch)
+
+        def done(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                return
+            if refused is None or error.code() not in REFUSED:
                 failed.append(error)
+            else:
+                refused.append(Refusal(message, error.str()))
 
         def send(topic: str, message: Message, *, partition: int = -1) -> None:
             while True:
                 try:
                     producer.produce(
-                        topic, message.value, message.key, partition=partition, headers=list(message.headers), on_delivery=done,
-                        timestamp=max(message.timestamp or 0, 0),
+                        topic, message.value, message.key, partition=partition, headers=list(message.headers),
+                        on_delivery=lambda error, _: done(error, message), timestamp=max(message.timestamp or 0, 0),
                     )  # fmt: skip
                 except BufferError:
                     producer.poll(0.1)  # the queue is full: let deliveries make room
+                except KafkaException as error:  # larger than the client can send
+                    done(error.args[0], message)
+                    return
                 else:
                     producer.poll(0)
                     return
@@ -227,9 +264,12 @@ class KafkaBrokers:
             reason = failed[0].str() if failed else "no acknowledgement in time"
             raise KafkaUnavailable(f"Kafka at {self.bootstrap_servers} did not take records: {reason}.")
 
-    def producer(self) -> Producer:
-        """An idempotent producer with acknowledgement by all replicas."""
-        settings: dict[str, Any] = {**self._client, "enable.idempotence": True, "linger.ms": 20, "log_level": 0}
+    def producer(self, batch: int = BATCH_MESSAGES) -> Producer:
+        """An idempotent producer with acknowledgement by all replicas, of at most so many messages in a batch."""
+        settings: dict[str, Any] = {
+            **self._client, "enable.idempotence": True, "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE, "batch.num.messages": batch,
+            "log_level": 0,
+        }  # fmt: skip
         return Producer(settings, logger=_silent())
 
     def consumer(self, group: str) -> Consumer:
@@ -242,6 +282,9 @@ class KafkaBrokers:
         return Consumer(settings, logger=_silent())
 
     def _offsets(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
+        return {tp: end.offset for tp, end in self._ends(specs, doing).items()}
+
+    def _ends(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, LogEnd]:
         """The answers by topic-partition, without those that are not there or that nobody leads.
 
         librdkafka waits in vain for leaders, for all at once: so who has none is looked up where it failed, and left out from then on.
@@ -257,15 +300,17 @@ class KafkaBrokers:
             self._leaderless |= found
         return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
 
-    def _asked(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
+    def _asked(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, LogEnd]:
         if not specs:
             return {}
         request = {ClientTopicPartition(tp.topic, tp.partition): spec for tp, spec in specs.items()}
         futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=self._seconds)
-        found: dict[TopicPartition, int] = {}
+        found: dict[TopicPartition, LogEnd] = {}
         for tp, future in futures.items():
             try:
-                found[TopicPartition(tp.topic, tp.partition)] = int(future.result().offset)
+                answer = future.result()
+                epoch = None if answer.leader_epoch is None or answer.leader_epoch < 0 else int(answer.leader_epoch)
+                found[TopicPartition(tp.topic, tp.partition)] = LogEnd(int(answer.offset), epoch)
             except KafkaException as error:
                 if error.args[0].code() not in GONE:
                     raise self._error(error, doing) from error
@@ -318,6 +363,11 @@ class KafkaBrokers:
             return KafkaUnavailable(f"{text} {complaint} {CHECK}") if complaint else unanswered(text)
         return SourceError(f"{text} {CHECK}")
 
+
+# What brokers say of a batch that they never take, for a record in it.
+REFUSED = frozenset({
+    KafkaError.INVALID_TIMESTAMP, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError._INVALID_DIFFERENT_RECORD,
+})  # fmt: skip
 
 LOGIN_FAILED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 

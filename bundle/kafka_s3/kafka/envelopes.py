@@ -14,15 +14,14 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Messa
 from confluent_kafka import TopicPartition as Place
 
 from kafka_s3.kafka.brokers import REQUEST_SECONDS, TRANSIENT, KafkaBrokers
-from kafka_s3.kafka.failures import lost, unanswered
-from kafka_s3.model.errors import SourceError, UnreadableRecord
+from kafka_s3.kafka.failures import DAMAGED, damaged, lost, unanswered
+from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 
 GROUP: Final = "kafka-s3-envelopes"
 POLL_SECONDS: Final = 0.5
 BATCH_ROWS: Final = 10_000
 BATCH_BYTES: Final = 16 << 20
-DAMAGED: Final = frozenset({KafkaError._BAD_MSG, KafkaError._BAD_COMPRESSION, KafkaError.INVALID_MSG})
 HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 ENVELOPE: Final = pa.schema([
     ("offset", pa.int64()), ("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(HEADER)),
@@ -41,13 +40,13 @@ def envelopes(
     consumer = brokers.consumer(GROUP)
     try:
         consumer.assign([Place(*topic_partition, start)])
-        for messages in _by_size(_messages(consumer, topic_partition, until)):
+        for messages in _by_size(_messages(consumer, topic_partition, start, until=until)):
             yield pa.RecordBatch.from_pylist([_row(message) for message in messages], schema=ENVELOPE)
     finally:
         consumer.close()
 
 
-def _messages(consumer: Consumer, topic_partition: TopicPartition, until: int) -> Iterator[Message]:
+def _messages(consumer: Consumer, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[Message]:
     """The messages before `until`; the end of the partition ends them only if it lies there."""
     quiet_since = time.monotonic()
     while True:
@@ -58,13 +57,14 @@ def _messages(consumer: Consumer, topic_partition: TopicPartition, until: int) -
             continue
         error = message.error()
         if error is not None and error.code() != KafkaError._PARTITION_EOF:
-            raise _failure(error, topic_partition, message.offset())
+            raise _failure(error, topic_partition, start)
         offset = message.offset()
         if offset is not None and offset >= until:
             return
         if error is None:
             quiet_since = time.monotonic()
             yield message
+            start = (offset or 0) + 1
 
 
 def _by_size(messages: Iterable[Message]) -> Iterator[list[Message]]:
@@ -89,16 +89,12 @@ def _row(message: Message) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _failure(error: KafkaError, topic_partition: TopicPartition, offset: int | None) -> SourceError:
+def _failure(error: KafkaError, topic_partition: TopicPartition, offset: int) -> SourceError:
     text = f"{error.str()} ({error.name()})"
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         return lost(f"{topic_partition} does not have offset {offset} ({text}).")
     if error.code() in DAMAGED:
-        topic, partition = topic_partition
-        return UnreadableRecord(
-            f"What Kafka holds of {topic_partition} near offset {offset} is damaged: {text}. Restore it from another cluster, or pass over "
-            f"it: kafka-s3 position set CONFIG {topic} {partition} OFFSET, with the first offset behind the damage."
-        )
+        return damaged(topic_partition, offset, text)
     if error.retriable() or error.code() in TRANSIENT:
         return unanswered(f"Kafka did not give the records of {topic_partition}: {text}.")
     return SourceError(

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Message, Topic
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.offsets import LogEnd, TopicPartition
+from kafka_s3.model.protocols import Message, Refusal, Topic
+from kafka_s3.model.tasks import Assignment, TaskReport, damage_report
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.worker import Pipeline
 
@@ -33,6 +33,11 @@ class MemoryRecord:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+def takes_all(message: Message) -> str:
+    """No reason against any message."""
+    return ""
+
+
 @dataclass
 class MemoryKafka:
     """A cluster of topics in memory, and the engine that reads them. `batch_size` bounds the Arrow batches a task sees."""
@@ -47,6 +52,9 @@ class MemoryKafka:
     begins: dict[TopicPartition, int] = field(default_factory=dict)
     members: dict[str, list[str]] = field(default_factory=dict)
     leaderless: set[TopicPartition] = field(default_factory=set)
+    cuts: dict[TopicPartition, list[int]] = field(default_factory=dict)
+    damaged: dict[TopicPartition, int] = field(default_factory=dict)
+    refuses: Callable[[Message], str] = takes_all
 
     def create(self, topic_partition: TopicPartition, *, start: int = 0) -> None:
         """Makes an empty partition whose first record will have offset `start`."""
@@ -82,9 +90,25 @@ class MemoryKafka:
 
     def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """One past the last record."""
-        return {
-            tp: self.records[tp][-1].offset + 1 if self.records[tp] else self.begins[tp] for tp in self._led(partitions)
-        }
+        return {tp: end.offset for tp, end in self.ends(partitions).items()}
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
+        """The same with the leader epoch: how often the log was cut."""
+        found = {}
+        for tp in self._led(partitions):
+            head = self.records[tp][-1].offset + 1 if self.records[tp] else self.begins[tp]
+            found[tp] = LogEnd(head, len(self.cuts.get(tp, ())))
+        return found
+
+    def cut(self, topic_partition: TopicPartition, *, at: int) -> None:
+        """Drops the records from `at` on, as a leader does that never had them."""
+        self.cuts.setdefault(topic_partition, []).append(at)
+        self.records[topic_partition] = [r for r in self.records[topic_partition] if r.offset < at]
+
+    def cut_before(self, positions: Mapping[TopicPartition, LogEnd]) -> dict[TopicPartition, int]:
+        """The earliest cut since each epoch, where it is before the position."""
+        cuts = {tp: min(self.cuts.get(tp, [])[end.epoch or 0 :], default=end.offset) for tp, end in positions.items()}
+        return {tp: at for tp, at in cuts.items() if at < positions[tp].offset}
 
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The log start, which compaction does not move."""
@@ -110,13 +134,22 @@ class MemoryKafka:
         """Notes the offsets."""
         self.groups.setdefault(group, {}).update(offsets)
 
-    def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> None:
-        """Notes the messages."""
-        self.produced.setdefault(topic, []).extend(messages)
+    def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> list[Refusal]:
+        """Notes the messages, but for those that `refuses` has a reason against."""
+        refused = [Refusal(message, reason) for message in messages if (reason := self.refuses(message))]
+        left = [refusal.message for refusal in refused]
+        self.produced.setdefault(topic, []).extend(message for message in messages if message not in left)
+        return refused
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
         """Runs each assignment through the pipeline, one after the other."""
-        return [self.pipeline().process(a, self._batches(a), self.store) for a in assignments]
+        return [self._report(wanted) for wanted in assignments]
+
+    def _report(self, wanted: Assignment) -> TaskReport:
+        at = self.damaged.get(wanted.topic_partition)
+        if at is not None and wanted.first_unread <= at < wanted.until:
+            return damage_report(wanted, at, f"{wanted.topic_partition} is damaged at {at}.")
+        return self.pipeline().process(wanted, self._batches(wanted), self.store)
 
     def _led(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         return [tp for tp in partitions if tp in self.records and tp not in self.leaderless]

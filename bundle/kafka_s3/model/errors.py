@@ -86,7 +86,14 @@ class EngineDied(SourceError):
 
 
 class UnreadableRecord(SourceError):
-    """A client of Kafka has no form for a record, or the record is damaged: no outage, and another attempt meets it again."""
+    """A client of Kafka has no form for a record, or the record is damaged: no outage, and another attempt meets it again.
+
+    `offset` is the first that could not be read, None where the client does not say.
+    """
+
+    def __init__(self, text: str, offset: int | None = None) -> None:
+        super().__init__(text)
+        self.offset = offset
 
 
 class KafkaUnavailable(SourceError):

@@ -44,3 +44,11 @@ class Gap:
 
 Frontier = Mapping[TopicPartition, int]
 """Per topic-partition the next offset to write: everything below is in objects, dead letters, skips or gaps."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """An offset of a topic-partition's log and the leader epoch that it had when it reached there; None: not known."""
+
+    offset: int
+    epoch: int | None = None

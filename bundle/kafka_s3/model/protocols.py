@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
 
 
@@ -31,6 +31,14 @@ class Message:
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: int | None
     origin: tuple[str, int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A message that a topic does not take, whatever becomes of the others, and the brokers' reason."""
+
+    message: Message
+    reason: str
 
 
 class Brokers(Protocol):
@@ -55,6 +63,14 @@ class Brokers(Protocol):
         """Per topic-partition the offset after the last readable record."""
         ...
 
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
+        """The same with the leader epoch that the log has there."""
+        ...
+
+    def cut_before(self, positions: Mapping[TopicPartition, LogEnd]) -> dict[TopicPartition, int]:
+        """Which logs were cut before a position that was known once, and up to which offset they are what they were."""
+        ...
+
     def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Per topic-partition the first offset that is still there."""
         ...
@@ -75,8 +91,8 @@ class Brokers(Protocol):
         """Sets the committed offsets of a consumer group."""
         ...
 
-    def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> None:
-        """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged."""
+    def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> Sequence[Refusal]:
+        """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged or refused."""
         ...
 
 

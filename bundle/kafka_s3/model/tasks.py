@@ -83,7 +83,8 @@ class TaskReport:
     `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
     `excess` says that the task stopped because its dead letters are too many; `commonest` is their commonest reason, with an example.
     `read_bytes` is the size of the records read, `state` where the open files are kept. `dropped` says why the state of the assignment
-    could not be used: then nothing was done, and the tail has to be read from the frontier.
+    could not be used: then nothing was done, and the tail has to be read from the frontier. `damaged` is the first offset at
+    which Kafka holds something else than records, `damage` says what: nothing was done then, either.
     """
 
     topic_partition: TopicPartition
@@ -107,3 +108,19 @@ class TaskReport:
     read_bytes: int = 0
     state: OpenState | None = None
     dropped: str = ""
+    damaged: int | None = None
+    damage: str = ""
+
+
+def damage_report(wanted: Assignment, offset: int, damage: str) -> TaskReport:
+    """The report of a task that met something in Kafka that is no record: nothing was done."""
+    return TaskReport(
+        wanted.topic_partition,
+        wanted.start,
+        wanted.start,
+        wanted.start,
+        next_rotation_ms=wanted.next_rotation_ms,
+        state=wanted.state,
+        damaged=offset,
+        damage=damage,
+    )

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kafka_s3.commit.report_form import report_text
-from kafka_s3.model.errors import SinkError
+from kafka_s3.model.errors import SinkError, UnreadableRecord
 from kafka_s3.model.offsets import OffsetRange
-from kafka_s3.model.tasks import Assignment
+from kafka_s3.model.tasks import Assignment, TaskReport, damage_report
 from kafka_s3.spark.failures import failure_text
 from kafka_s3.spark.task import Task, forget_archives, report_row, tools
 
 if TYPE_CHECKING:
     from kafka_s3.kafka.reader.batches import Part
+    from kafka_s3.storage.store import ObjectStore
+    from kafka_s3.task.worker import Pipeline
 
 NUMBER = "id"
 """The column of `spark.range` that tells a task which of the shares is its own."""
@@ -49,7 +51,7 @@ class ReadingTask:
         try:
             with closing(reader.read(ranges)) as readings:
                 for wanted, (_, batches) in zip(share, readings, strict=True):
-                    yield report_text(pipeline.process(wanted, batches, store))
+                    yield report_text(_report(pipeline, wanted, batches, store))
         except SinkError as error:
             yield failure_text(error, wanted.topic_partition)
 
@@ -59,3 +61,15 @@ class ReadingTask:
         if self.task.keeps_envelopes:
             return Part.ENVELOPES
         return Part.SCHEMA_NAMES if self.task.keeps_schema_names else Part.VALUES
+
+
+def _report(
+    pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore
+) -> TaskReport:
+    """The report of one range; what is damaged in Kafka ends it, and no other. Raises SinkError."""
+    try:
+        return pipeline.process(wanted, batches, store)
+    except UnreadableRecord as error:
+        if error.offset is None:
+            raise
+        return damage_report(wanted, error.offset, str(error))

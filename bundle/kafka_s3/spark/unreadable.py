@@ -19,7 +19,7 @@ from kafka_s3.kafka.envelopes import envelopes
 from kafka_s3.model.errors import UnreadableRecord
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Source
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.tasks import Assignment, TaskReport, damage_report
 from kafka_s3.spark.task import Task
 
 LATEST_MS: Final = (2**63 - 1) // 1000
@@ -57,7 +57,12 @@ class ReadHereInstead:
     def _read(self, wanted: Assignment) -> TaskReport:
         brokers = KafkaBrokers(self._settings.text("kafka.bootstrap.servers"), properties=self._properties)
         seen = _Seen(envelopes(brokers, wanted.topic_partition, start=wanted.first_unread, until=wanted.until))
-        report = Task(self._settings, (wanted,)).here(wanted, seen)
+        try:
+            report = Task(self._settings, (wanted,)).here(wanted, seen)
+        except UnreadableRecord as error:
+            if error.offset is None:
+                raise
+            return damage_report(wanted, error.offset, str(error))
         if not seen.beyond:
             self._here.discard(wanted.topic_partition)
         return report

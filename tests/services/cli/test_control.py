@@ -71,7 +71,7 @@ class Named:
 
     def told(self) -> dict[str, Any]:
         """What `status --json` says."""
-        found: dict[str, Any] = json.loads(self.by_name("status", "orders", "--json").stdout)
+        found: dict[str, Any] = json.loads(self.by_name("status", "orders", "--output", "json").stdout)
         return found
 
     def becomes(self, state: str, seconds: float = 10) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class Operator:
         """The sums over all topic-partitions that `kafka-s3 verify` finds against Kafka and the bucket, without a finding."""
         app = typer.Typer()
         app.command()(verify)
-        done = CliRunner().invoke(app, [str(self.config), "--json", *words])
+        done = CliRunner().invoke(app, [str(self.config), "--output", "json", *words])
         report = json.loads(done.stdout)
         assert (done.exit_code, report["findings"], report["clean"]) == (0, [], True), report
         return {name: sum(row[name] for row in report["partitions"]) for name in COUNTED}
@@ -95,10 +95,10 @@ def test_letters_that_another_converter_can_read_are_replayed_into_the_bucket(
     assert base64.b64encode(bad[2]).decode() in shown
     assert "There is no dead letter" in operator.types("show", name, "0", "3", code=1)
 
-    operator.types("export", "--format", "csv", "--output", str(tmp_path / "letters.csv"), "--partition", "1")
+    operator.types("export", "--format", "csv", "--to", str(tmp_path / "letters.csv"), "--partition", "1")
     with (tmp_path / "letters.csv").open(newline="") as file:
         assert [row["value_text"] for row in csv.DictReader(file)] == [r"\x1b[2Jplain text", "'=1+1", "null"]
-    assert "exists already" in operator.types("export", "--output", str(tmp_path / "letters.csv"), code=2)
+    assert "exists already" in operator.types("export", "--to", str(tmp_path / "letters.csv"), code=2)
     lines = operator.types("export").splitlines()
     assert {json.loads(line)["offset"] for line in lines if line.startswith("{")} == {2, 5, 8}
 
@@ -106,7 +106,7 @@ def test_letters_that_another_converter_can_read_are_replayed_into_the_bucket(
     assert "may be running" in operator.runs("replay", *fixed, code=1)
     rehearsed = operator.types("replay", *fixed, "--dry-run")
     assert "4 would succeed, 0 would fail again" in rehearsed
-    again = operator.types("replay", "--force", code=1)
+    again = operator.types("replay", "--force", "--yes", code=1)
     assert "0 replayed, 5 failed again and stay open: nothing was changed" in again
     assert here.bucket.contents() == before
     assert "4 replayed, 0 failed again" in operator.runs("replay", *fixed, "--force")

@@ -85,7 +85,7 @@ def kafka_s3(*words: str | Path) -> Result:
 
 
 def diagnosis(*words: str | Path, exit_code: int) -> dict[str, dict[str, str]]:
-    done = kafka_s3("doctor", "--json", *words)
+    done = kafka_s3("doctor", "--output", "json", *words)
     assert done.exit_code == exit_code, done.output
     return {finding["tried"]: finding for finding in json.loads(done.stdout)["findings"]}
 

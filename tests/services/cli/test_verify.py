@@ -36,7 +36,7 @@ def in_transaction(servers: str, topic: str, numbers: range, *, commit: bool) ->
 def verified(path: Path, *words: str) -> tuple[int, dict[str, object]]:
     app = typer.Typer()
     app.command()(verify)
-    done = CliRunner().invoke(app, [str(path), "--json", *words])
+    done = CliRunner().invoke(app, [str(path), "--output", "json", *words])
     assert done.stdout, done.output
     return done.exit_code, json.loads(done.stdout)
 

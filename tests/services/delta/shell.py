@@ -24,7 +24,7 @@ class Shell:
 
 
 def kinds(shell: Shell) -> list[str]:
-    code, text = shell("check", "--json")
+    code, text = shell("check", "--output", "json")
     found = [finding["kind"] for one in json.loads(text.removesuffix("1")) for finding in one["findings"]]
     assert code == (1 if found else 0)
     return found

@@ -32,7 +32,7 @@ from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskReport
 from tests.services.faults.kafka_judge import Witness, assert_exactly_once
 from tests.support.bucket import Bucket
-from tests.support.kafka import Given, document, produce
+from tests.support.kafka import Given, cut_segment, document, produce
 from tests.support.observers import Warnings
 from tests.support.surroundings import Surroundings
 from tests.support.waiting import eventually
@@ -169,7 +169,7 @@ def verified(config: dict[str, str], folder: Path) -> list[dict[str, Any]]:
     path.write_text(json.dumps(config))
     app = typer.Typer()
     app.command()(verify)
-    done = CliRunner().invoke(app, [str(path), "--json"])
+    done = CliRunner().invoke(app, [str(path), "--output", "json"])
     assert done.exit_code == 0, done.output
     report = json.loads(done.stdout)
     assert report["findings"] == []
@@ -381,6 +381,51 @@ def test_a_truncated_partition_stops_the_sink_or_goes_on_at_its_end(
     assert [row["n"] for key in sorted(written) for row in written[key]] == list(range(105, 120))
     assert witness.heads == {0: 20}
     verified({**config, **GAP}, tmp_path)
+
+
+def test_a_partition_that_was_truncated_and_has_grown_past_the_position_is_noticed_by_its_leader_epoch(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("regrown")
+    config = here.config(name, **{"flush.size": "10"})
+    for n in range(0, 30, 5):
+        produce(here.servers, name, numbered(range(n, n + 5)))
+    here.drain(config)
+    here.kafka.halt()
+    cut_segment(here.kafka.partition_folder(name, 0), 25)
+    here.kafka.start()
+    produce(here.servers, name, numbered(range(100, 120)))
+    before = here.bucket.contents()
+    with pytest.raises(OffsetsLost, match=f"{name}-0 was truncated at 25, before 30.* has grown again to 45"):
+        here.drain(config)
+    assert here.bucket.contents() == before
+
+    here.drain({**config, **GAP})
+    written = {key: rows for key, rows in here.bucket.contents().items() if key not in before}
+    assert [row["n"] for key in sorted(written) for row in written[key]] == list(range(100, 120))
+    verified({**config, **GAP}, tmp_path)
+
+
+@pytest.mark.parametrize("reader", ["tasks", pytest.param("spark", marks=pytest.mark.nightly)])
+def test_a_damaged_batch_holds_its_partition_alone_and_is_told_with_the_way_out(
+    here: Surroundings, topic: Callable[..., str], reader: str
+) -> None:
+    name, other = topic("rotten"), topic("sound")
+    config = here.config(f"{name},{other}", **{"flush.size": "10", "kafka.reader": reader})
+    for n in range(0, 20, 5):
+        produce(here.servers, name, numbered(range(n, n + 5)))
+        produce(here.servers, other, numbered(range(n, n + 5)))
+    here.kafka.halt()
+    (segment,) = here.kafka.partition_folder(name, 0).glob("*.log")
+    segment.write_bytes(segment.read_bytes().replace(document(n=12), document(n=99)))
+    here.kafka.start()
+    warnings = Warnings()
+    here.drain(config, observer=warnings)
+
+    assert sorted(data_files(here, config)) == [(name, 0, 0, 9), (other, 0, 0, 9), (other, 0, 10, 19)]
+    (told,) = [text for text in warnings.texts if "damaged" in text]
+    assert f"What Kafka holds of {name}-0 from offset 10 on is damaged" in told
+    assert f"kafka-s3 position set CONFIG {name} 0 OFFSET" in told
 
 
 # ------------------------------------------------------------------------------------------------ offsets without records

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.config.worker import read_worker
 from kafka_s3.kafka.reader.reach import why_out_of_reach
+from kafka_s3.kafka.reader.reader import Reader
 from kafka_s3.local.kafka import FAST_START, EmbeddedKafka
 from kafka_s3.local.process import HOST, free_ports
 from kafka_s3.model.errors import SourceError
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.wiring.clients import brokers_of, consumer_properties
 from tests.support.bucket import Bucket
@@ -103,12 +106,20 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
+def offsets_read(servers: str, settings: Settings) -> list[int]:
+    """What the tasks' reader reads here."""
+    ranges = [OffsetRange(TopicPartition(TOPIC, 0), 0, 4)]
+    with closing(Reader(servers, consumer_properties(settings)).read(ranges)) as readings:
+        return [offset for _, batches in readings for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
 def test_client_credentials_let_the_driver_and_the_tasks_in(broker: ByToken, tmp_path: Path) -> None:
     checked = validate(CONFIG, worker=broker.worker(tmp_path))
     assert checked.problems == ()
     settings = resolved(checked.usable())
     assert brokers_of(settings).topic_names() == [TOPIC]
     assert why_out_of_reach(broker.by_token, consumer_properties(settings), TopicPartition(TOPIC, 0)) is None
+    assert offsets_read(broker.by_token, settings) == [0, 1, 2, 3]
     assert set(broker.tokens.asked) == {("sink", "read")}
 
 
@@ -142,6 +153,7 @@ def test_iam_tokens_let_the_driver_and_the_tasks_into_msk(broker: ByToken, aws: 
     assert brokers_of(settings).topic_names() == [TOPIC]
     entered = len(broker.msk.logins)
     assert why_out_of_reach(broker.by_iam, consumer_properties(settings), TopicPartition(TOPIC, 0)) is None
+    assert offsets_read(broker.by_iam, settings) == [0, 1, 2, 3]
     assert set(broker.msk.logins) == {"AKIASINK"}
     assert len(broker.msk.logins) > entered
     assert broker.msk.refusals == []

@@ -124,8 +124,9 @@ def test_spark_shows_no_secret_of_the_read_in_plans_or_events(here: Surroundings
 
 
 COMMANDS = [
-    ("validate",), ("validate", "--effective"), ("doctor",), ("doctor", "--json"), ("list",), ("list", "--json"), ("status",),
-    ("status", "--json"), ("verify",), ("verify", "--json"), ("migrate",), ("sweep", "--dry-run"), ("position", "show"),
+    ("validate",), ("validate", "--effective"), ("doctor",), ("doctor", "--output", "json"), ("list",), ("list", "--output", "json"),
+    ("status",),
+    ("status", "--output", "json"), ("verify",), ("verify", "--output", "json"), ("migrate",), ("sweep", "--dry-run"), ("position", "show"),
     ("dead-letters", "list"), ("dead-letters", "export"), ("dead-letters", "show"), ("create",), ("pause",), ("resume",),
     ("delta", "check"), ("seek",),
 ]  # fmt: skip

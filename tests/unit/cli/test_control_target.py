@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_s3.cli.control_target import Target, place_words, stored_settings
+from kafka_s3.cli.control_target import Target, place_words, stored_config_of
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.control.commands import replace_config, stored_config
 from kafka_s3.model.errors import ConfigError
@@ -34,12 +34,12 @@ def test_references_of_a_stored_configuration_are_looked_up_where_it_runs(
 ) -> None:
     store(target, SECRET)
     monkeypatch.setenv("STORED_SECRET", "hidden")
-    secret = resolved(stored_settings(target, None)).secret("aws.secret.access.key")
+    secret = resolved(stored_config_of(target, None).usable()).secret("aws.secret.access.key")
     assert secret is not None
     assert secret.reveal() == "hidden"
     monkeypatch.delenv("STORED_SECRET")
     with pytest.raises(ConfigError, match=r"STORED_SECRET is not set\. Set the variable for the process"):
-        resolved(stored_settings(target, None))
+        resolved(stored_config_of(target, None).usable())
 
 
 def test_a_stored_configuration_has_its_workers_settings_and_takes_overrides(target: Target) -> None:
@@ -47,7 +47,7 @@ def test_a_stored_configuration_has_its_workers_settings_and_takes_overrides(tar
     given = {key: text for key, text in BASE.items() if not key.startswith("value.converter")}
     settings = validate({**given, "flush.size": "3"}, worker=worker).usable()
     replace_config(target.store, target.paths, stored_config(settings, now_ms=0))
-    found = stored_settings(target, ["flush.size=7"])
+    found = stored_config_of(target, ["flush.size=7"]).usable()
     assert (found.text("value.converter"), found.number("flush.size")) == ("string", 7)
 
 
@@ -59,9 +59,9 @@ def test_a_masked_secret_is_refused_with_the_way_to_give_it(target: Target, monk
     with pytest.raises(
         ConfigError, match=r"aws\.secret\.access\.key .*the secret is not there.*create CONFIG --replace"
     ):
-        stored_settings(target, None)
+        stored_config_of(target, None).usable()
     monkeypatch.setenv("STORED_SECRET", "hidden")
-    given = resolved(stored_settings(target, ["aws.secret.access.key=${env:STORED_SECRET}"]))
+    given = resolved(stored_config_of(target, ["aws.secret.access.key=${env:STORED_SECRET}"]).usable())
     assert given.secret("aws.secret.access.key") is not None
 
 
@@ -69,14 +69,14 @@ def test_a_sink_without_a_stored_configuration_says_how_to_store_one(target: Tar
     with pytest.raises(
         ConfigError, match=r"has no stored configuration in s3://bucket/_kafka_s3/orders/.*kafka-s3 create"
     ):
-        stored_settings(target, None)
+        stored_config_of(target, None).usable()
 
 
 @pytest.mark.parametrize("moved", ["name=payments", "s3.bucket.name=other", "state.prefix=elsewhere"])
 def test_a_configuration_that_belongs_elsewhere_is_refused(target: Target, moved: str) -> None:
     store(target, {"flush.size": "3"})
     with pytest.raises(ConfigError, match="not that of the stored configuration's own place"):
-        stored_settings(target, [moved])
+        stored_config_of(target, [moved]).usable()
 
 
 def test_the_words_for_a_place_hold_what_is_not_the_default() -> None:

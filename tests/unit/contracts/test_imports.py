@@ -25,7 +25,7 @@ PLANTED = [
     ("bundle/kafka_s3/model/files.py", "import pyarrow as pa", PLAIN, "only dashboard.reading, kafka_s3.converters"),
     ("bundle/kafka_s3/commit/entry.py", "from pyarrow import compute", LAZY, "only dashboard.reading, kafka_s3.converters"),
     ("bundle/kafka_s3/tools/sweep.py", "import boto3", PLAIN, "only kafka_s3.storage, kafka_s3.local.s3 may"),
-    ("bundle/kafka_s3/local/orders.py", "from botocore.session import Session", PLAIN, "only kafka_s3.storage, kafka_s3.local.s3 may"),
+    ("bundle/kafka_s3/local/orders.py", "from botocore.session import Session", PLAIN, "kafka_s3.registry.glue may"),
     ("bundle/kafka_s3/driver/topics.py", "from confluent_kafka.admin import AdminClient", LAZY, "only kafka_s3.kafka, "),
     ("bundle/kafka_s3/wiring/delta.py", "from pyspark.sql import SparkSession", TYPES, "only kafka_s3.spark may"),
     ("bundle/kafka_s3/wiring/delta.py", "from deltalake import DeltaTable", PLAIN, "only kafka_s3.delta may"),

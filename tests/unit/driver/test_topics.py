@@ -9,7 +9,7 @@ import pytest
 from kafka_s3.commit.entry import Progress
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import OffsetsLost, SourceError, TopicRecreated
-from kafka_s3.model.files import Role
+from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
@@ -128,7 +128,7 @@ def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(r
     if restarts:
         world.start()
     world.sink.cycle()
-    assert world.log().load().progress[ORDERS] == Progress(16, 12, OffsetSet.of([18]))
+    assert world.log().load().progress[ORDERS] == Progress(16, 12, OffsetSet.of([18]), 0)
     assert world.sink.partition_states[ORDERS].recorded == OffsetSet.of([18])
     world.sink.cycle()
 
@@ -441,3 +441,89 @@ def test_another_cluster_is_refused_by_name() -> None:
 
     with pytest.raises(SourceError, match=r"orders was fed by Kafka cluster memory, but this is cluster elsewhere"):
         world.start()
+
+
+# ------------------------------------------------------------ a log that was cut and has grown again
+
+
+def regrown(at: int, until: int, **more: str) -> World:
+    """Eight records were written; then a leader without those from `at` on took over, and others came up to `until`."""
+    world = world_of(2, **more)
+    world.start()
+    world.add(range(8))
+    world.sink.cycle()
+    world.kafka.cut(ORDERS, at=at)
+    for offset in range(at, until):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b'{"n":%d}' % (100 + offset)))
+    return world
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_log_that_was_cut_below_the_position_and_has_grown_past_it_stops_the_sink(restarts: bool) -> None:
+    world = regrown(5, 12)
+    expected = (
+        r"orders-0 was truncated at 5, before 8, which is wanted next, and has grown again to 12.*lost\.offsets=gap"
+    )
+    if restarts:
+        world.start()
+    with pytest.raises(OffsetsLost, match=expected):
+        world.sink.cycle()
+    assert world.frontier() == 8
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_a_log_that_was_cut_below_the_position_and_has_grown_past_it_is_written_from_there_where_asked(
+    restarts: bool,
+) -> None:
+    world = regrown(5, 12, **{"behavior.on.lost.offsets": "gap"})
+    if restarts:
+        world.start()
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    found = world.numbers()
+    assert [found[key(offset)] for offset in (5, 7, 9, 11)] == [[105, 106], [107, 108], [109, 110], [111]]
+    world.sink.cycle()
+    assert world.frontier() == 12
+
+
+def test_a_log_that_was_cut_above_the_position_and_has_grown_again_is_believed() -> None:
+    world = world_of(10)
+    world.start()
+    world.add(range(8))
+    world.sink.cycle()
+    world.kafka.cut(ORDERS, at=5)
+    for offset in range(5, 12):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b'{"n":%d}' % (100 + offset)))
+    world.sink.cycle()
+    assert world.numbers() == {key(0): [0, 1, 2, 3, 4, *range(105, 110)]}
+
+
+def test_another_leader_with_the_same_log_changes_nothing() -> None:
+    world = regrown(8, 10)
+    world.sink.cycle()
+    world.start()
+    world.sink.cycle()
+    assert sorted(world.numbers()) == [key(offset) for offset in range(0, 10, 2)]
+
+
+def test_damage_in_kafka_holds_its_topic_partition_alone_and_is_looked_at_again() -> None:
+    world = World({"flush.size": "2"}, topics=(ORDERS, SECOND))
+    world.start()
+    world.sink.topics.observer = warnings = Warnings()
+    world.kafka.damaged[ORDERS] = 5
+    for tp in (ORDERS, SECOND):
+        world.add(range(8), tp=tp)
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+
+    assert (world.frontier(), world.frontier(SECOND)) == (5, 8)
+    assert warnings.texts == [
+        "orders-0 is damaged at 5. Until then orders-0 is read up to there, and the others go on."
+    ]
+    assert world.sink.topics.standing == ("what Kafka holds of orders-0 from offset 5 on is damaged",)
+    cycle_later(world)
+    assert len(warnings.texts) == 2
+    del world.kafka.damaged[ORDERS]
+    cycle_later(world)
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert world.frontier() == 8

@@ -226,7 +226,7 @@ def test_the_record_of_an_offset_is_found_on_a_topic_with_gaps(strict: str) -> N
     """Under strict the index is the original's, which takes record 102 for 12."""
     world = World({
         "connector.class": "com.spredfast.kafka.connect.s3.sink.S3SinkConnector", "s3.bucket": "bucket", "local.buffer.dir": "x",
-        "compressed_block_size": "64", "format.class": "", "s3.bucket.name": "", "compatibility.strict": strict,
+        "compressed_block_size": "64", "format.class": None, "s3.bucket.name": None, "compatibility.strict": strict,
     })  # fmt: skip
     world.add([*range(10), *range(100, 110)])
     sink = world.start()

@@ -56,9 +56,10 @@ class Charset:
 
 
 ROWS: Final = (
-    Option("s3.bucket", _TEXT, None, "The bucket.", _GROUP, required=True),
+    Option("s3.bucket", _TEXT, None, "The bucket.", _GROUP, required=True, example="lake"),
     Option("local.buffer.dir", _TEXT, None, "Directory of the original's local files. Required in this spelling, and not used.", _GROUP,
-           required=True, status=_IDLE, note="Files are buffered in memory, and in Spark's own local directories."),
+           required=True, example="/var/tmp/kafka-connect-s3",
+           status=_IDLE, note="Files are buffered in memory, and in Spark's own local directories."),
     Option("s3.prefix", _TEXT, "", "First part of every object's key; `/` is added if missing.", _GROUP),
     Option("s3.endpoint", _TEXT, None, "Address of another endpoint.", _GROUP),
     Option("s3.path_style", _FLAG, "false", "Name the bucket in the path instead of the host name.", _GROUP),

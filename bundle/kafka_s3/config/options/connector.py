@@ -15,7 +15,7 @@ PARQUET_CODECS: Final = ("none", "snappy", "gzip", "lzo", "brotli", "lz4", "lz4_
 
 ROTATION: Final = (
     Option("flush.size", _INT, None, "Records per Kafka partition after which all its open files are closed; 0 and negatives act "
-           "like 1. Required, unless another rotation rule is set.", OptionGroup.ROTATION),
+           "like 1. Required, unless another rotation rule is set.", OptionGroup.ROTATION, example="1000"),
     Option("rotate.interval.ms", _LONG, "-1", "Record time, from the first record since the last commit, after which the next "
            "record starts new files; 0 and less is off. Acts with time partitioners, and, of ours, with those by field, header or "
            "key where timestamp.extractor is set.", OptionGroup.ROTATION),

@@ -19,7 +19,7 @@ ENCRYPTIONS: Final = ("", "AES256", "aws:kms", "aws:kms:dsse", "aws:fsx")
 
 ROWS: Final = (
     Option("storage.class", Type.CLASS, None, "The object store.", _GROUP, valid=KnownClass(STORAGES), required=True),
-    Option("s3.bucket.name", _TEXT, None, "The bucket.", _GROUP, valid=BucketName(), required=True),
+    Option("s3.bucket.name", _TEXT, None, "The bucket.", _GROUP, valid=BucketName(), required=True, example="lake"),
     Option("s3.region", _TEXT, "us-west-2", "The bucket's region.", _GROUP, valid=Region()),
     Option("store.url", _TEXT, None, "Address of another endpoint; `https://` is assumed without a scheme.", _GROUP, valid=HttpAddress()),
     Option("s3.part.size", _INT, "26214400", "Bytes of one part of an upload. It closes no object, except where no rotation rule is set "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kafka_s3.commit.entry import CommitEntry
@@ -20,6 +20,8 @@ from kafka_s3.storage.store import ObjectStore
 
 _log = logging.getLogger(__name__)
 Warn = Callable[[str], None]
+TIMESTAMP: Final = "kafka_s3.timestamp"
+"""The header with a record's time (epoch ms) where the topic does not take that time (`message.timestamp.after.max.ms`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class DeadLetterTopic:
             return
         for entry in entries_since(log, done):
             sent = False
-            for letters in _letter_lists(entry, self.store, warn=self._warn):
+            for letters in _letter_lists(entry, self.store, warn=self._missing):
                 self.send(letters)
                 sent = True
             if sent:
@@ -66,10 +68,22 @@ class DeadLetterTopic:
             )
             for letter in letters
         ]
-        self.brokers.produce(self.topic, messages, replication=self.replication)
+        refused = self.brokers.produce(self.topic, messages, replication=self.replication)
+        timed = [one.message for one in refused if one.message.timestamp is not None]
+        refused = [one for one in refused if one.message.timestamp is None]
+        if timed:  # a time that the topic does not take, or it does not take it either way
+            again = [_without_time(message) for message in timed]
+            refused += self.brokers.produce(self.topic, again, replication=self.replication)
+        for one in refused:
+            self._warn(
+                f"{self.topic} does not take {_origin(one.message)}: {one.reason}. It stays in its dead letter file."
+            )
 
     def _warn(self, text: str) -> None:
-        self.warn(f"{self.name}: {text} Its letters are not sent.")
+        self.warn(f"{self.name}: {text}")
+
+    def _missing(self, text: str) -> None:
+        self._warn(f"{text} Its letters are not sent.")
 
     @property
     def _place(self) -> Place:
@@ -114,6 +128,17 @@ class DeadLetterLog:
                 "topic": letter.topic, "partition": letter.partition, "offset": letter.offset, "timestamp": letter.timestamp,
             }  # fmt: skip
         return facts
+
+
+def _without_time(message: Message) -> Message:
+    """The message with the time of its sending; its own goes into a header."""
+    own = (TIMESTAMP, str(message.timestamp).encode())
+    return replace(message, timestamp=None, headers=(*message.headers, own))
+
+
+def _origin(message: Message) -> str:
+    topic, partition, offset = message.origin or ("", 0, 0)
+    return f"{topic}-{partition} offset {offset}"
 
 
 REPORTERS: Final = (DeadLetterTopic, DeadLetterLog)

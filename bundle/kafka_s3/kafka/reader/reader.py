@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -21,7 +22,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError
 
 from kafka_s3.kafka.brokers import CHECK, REQUEST_SECONDS, TRANSIENT
-from kafka_s3.kafka.failures import lost, unanswered
+from kafka_s3.kafka.failures import DAMAGED, damaged, lost, unanswered
 from kafka_s3.kafka.iam import iam_login
 from kafka_s3.kafka.reader import gather, library
 from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch
@@ -72,10 +73,12 @@ class Reader:
         with consumer.queues(starts) as queues:
             for wanted in wave:
                 queue = queues.get(wanted.topic_partition)
-                yield (
-                    wanted,
-                    iter(()) if queue is None else _Reading(queue, wanted, self.part, self._patience_s).batches(),
-                )
+                with closing(self._batches(queue, wanted)) as batches:  # messages go back before their consumer may end
+                    yield wanted, batches
+
+    def _batches(self, queue: Queue | None, wanted: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
+        if queue is not None:
+            yield from _Reading(queue, wanted, self.part, self._patience_s).batches()
 
     @property
     def _patience_s(self) -> float:
@@ -203,6 +206,8 @@ class _Reading:
         place, name = self._wanted.topic_partition, library.err2name(code).decode()
         if code in LOST:
             raise lost(f"{place} does not have offset {self._position} ({text}).")
+        if code in DAMAGED:
+            raise damaged(place, self._position, f"{text} ({name})")
         if code not in TRANSIENT:
             reason = f"{text} ({name}). {CHECK}"
             raise SourceError(f"{place}: Kafka did not give the records from offset {self._position} on: {reason}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
+from kafka_s3.driver.dead_letters.reporters import DeadLetterTopic
 from kafka_s3.driver.group_offsets import GroupOffsets
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.errors import Fenced, KafkaUnavailable, SinkError, StorageError, StorageUnavailable
@@ -229,3 +231,43 @@ def test_objects_of_before_tags_were_switched_on_stay_as_they_are() -> None:
     world.sink.cycle()
 
     assert [key[-6:-5] for key in world.store.tags] == ["1"]
+
+
+# ------------------------------------------------------------ what the topic does not take
+
+
+def test_a_dead_letter_whose_time_the_topic_does_not_take_is_sent_with_its_time_in_a_header() -> None:
+    world = World({**TOLERANT, "flush.size": "2"})
+    world.kafka.refuses = lambda message: "timestamp out of range" if (message.timestamp or 0) > world.now else ""
+    world.start()
+    seen = watched(world)
+    for offset, ahead in enumerate((0, 10**15, 0)):
+        world.kafka.add(ORDERS, MemoryRecord(offset, world.now + ahead, None, b"{"))
+    world.sink.cycle()
+
+    sent = {message.origin[2]: message for message in world.kafka.produced["dlq"] if message.origin}
+    assert sorted(sent) == [0, 1, 2]
+    assert sent[1].timestamp is None
+    assert ("kafka_s3.timestamp", str(world.now + 10**15).encode()) in sent[1].headers
+    assert sent[2].timestamp == world.now
+    assert seen.texts == []
+
+
+def test_a_dead_letter_that_the_topic_does_not_take_at_all_is_told_and_holds_no_other() -> None:
+    world = World({**TOLERANT, "flush.size": "2"})
+    world.kafka.refuses = lambda message: "Message size too large" if message.value == b"{large" else ""
+    world.start()
+    warnings = Warnings()
+    (topic,) = (one for one in world.sink.committer.followers if isinstance(one, DeadLetterTopic))
+    world.sink.committer.followers = [replace(topic, warn=warnings.warned)]
+    for offset, value in enumerate((b"{", b"{large", b"{")):
+        world.kafka.add(ORDERS, MemoryRecord(offset, world.now, None, value))
+    world.sink.cycle()
+
+    assert [message.origin for message in world.kafka.produced["dlq"]] == [("orders", 0, 0), ("orders", 0, 2)]
+    assert warnings.texts == [
+        "dead letter topic: dlq does not take orders-0 offset 1: Message size too large. It stays in its dead letter file."
+    ]
+    bad(world, 3)
+    world.sink.cycle()
+    assert len(warnings.texts) == 1  # it is not tried for ever

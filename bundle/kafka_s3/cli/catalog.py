@@ -1,0 +1,67 @@
+"""`kafka-s3 catalog list`, `catalog describe NAME`: which connectors are there, and what does each want to know?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from kafka_s3.config.catalog import CatalogEntry, entry, example_of
+from kafka_s3.config.catalog import catalog as entries
+from kafka_s3.config.option import Option, OptionStatus
+
+catalog = typer.Typer(no_args_is_help=True, help="The connectors whose configurations are taken, and their keys.")
+
+
+@catalog.command("list")
+def list_() -> None:
+    """List the connectors."""
+    out = Console()
+    for one in entries():
+        out.print(f"{one.name:<16} {one.doc}", markup=False, highlight=False, soft_wrap=True)
+
+
+@catalog.command("describe")
+def describe(
+    name: Annotated[str, typer.Argument(help="S3SinkConnector, S3_SINK or Block-GZIP, or a connector.class.")],
+) -> None:
+    """Show every key of a connector, required ones first: type, default, values, meaning, version, example."""
+    out = Console()
+    for line in lines(entry(name)):
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def lines(found: CatalogEntry) -> Iterator[str]:
+    """The description, one text a line."""
+    rows = found.rows()
+    yield f"{found.name}: {found.doc}"
+    yield f"connector.class={found.connector}"
+    yield ""
+    yield f"Required: {', '.join(option.key for option, required in rows if required)}"
+    for option, required in rows:
+        yield ""
+        yield from _row(option, required=required)
+
+
+def _row(option: Option, *, required: bool) -> Iterator[str]:
+    yield option.key + (" (required)" if required else "")
+    facts = [f"type {option.type}", f"default {_default(option)}"]
+    if option.valid.text:
+        facts.append(f"values {option.valid.text}")
+    yield f"    {'; '.join(facts)}; since {option.since}"
+    yield f"    {option.doc}"
+    if option.status is not OptionStatus.ACTED_ON:
+        yield f"    {option.status.capitalize()}: {option.note}".rstrip()
+    if option.not_yet:
+        yield f"    Not yet: {', '.join(option.not_yet)}. {option.note}".rstrip()
+    example = example_of(option)
+    if example and not option.family:
+        yield f"    example {option.key}={example}"
+
+
+def _default(option: Option) -> str:
+    if option.default is None:
+        return "none"
+    return {"": "blank", "\n": "line feed"}.get(option.default, option.default)
