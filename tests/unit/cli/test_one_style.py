@@ -28,6 +28,8 @@ SAY_ONE_SENTENCE = {
     "dead-letters export", "dead-letters replay", "dead-letters resolve", "delta rebuild", "delta maintain",
 }  # fmt: skip
 """What they do is told in a line or two; there is nothing to tabulate."""
+PRINT_A_DOCUMENT = {"iam", "lifecycle"}
+"""What AWS takes is JSON, for people too."""
 
 
 def leaves() -> Iterator[tuple[str, Any]]:
@@ -67,7 +69,7 @@ def test_a_sink_is_given_by_its_file_or_by_its_name_and_bucket(name: str) -> Non
 @pytest.mark.parametrize("name", LEAVES)
 def test_what_is_shown_is_shown_as_json_too(name: str) -> None:
     options = options_of(LEAVES[name])
-    assert ("--output" in options) is (name not in SAY_ONE_SENTENCE)
+    assert ("--output" in options) is (name not in SAY_ONE_SENTENCE | PRINT_A_DOCUMENT)
     assert "--json" not in options
 
 
