@@ -9,6 +9,7 @@ CONFORMANCE_DIR ?= ../shared/conformance
 CONFORMANCE_ARGS ?=
 PYTEST_ARGS ?=
 TEST_PROCESSES ?= 3
+BENCHMARKS ?= tests/benchmarks/test_paths.py tests/benchmarks/test_transforms.py
 # Tests start hundreds of processes, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder
@@ -83,8 +84,8 @@ else
 	@echo "conformance: skipped, no cases in $(CONFORMANCE_DIR) (set CONFORMANCE_DIR to where they are)"
 endif
 
-bench: $(READY) ## measurements; takes minutes
-	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks $(PYTEST_ARGS)
+bench: $(READY) ## what a record costs on every path, into build/benchmark.json; KAFKA_S3_BENCH_QUICK=1 takes minutes
+	$(BIN)/python -m pytest -m benchmark -s $(BENCHMARKS) $(PYTEST_ARGS)
 
 docs: $(READY) ## write docs/configuration.md anew from the option table
 	$(BIN)/python -m kafka_s3.config.docs > docs/configuration.md.new

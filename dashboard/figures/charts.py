@@ -132,16 +132,6 @@ def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: st
     return {**_bars(frame.assign(text=list(texts)), encoding, height=HEIGHT), "mark": mark}
 
 
-def ranked(frame: pd.DataFrame, value: str, *, by: str, titles: tuple[str, str]) -> Chart:
-    """Horizontal bars, largest first."""
-    encoding = {
-        "y": {**_named(by, None), "sort": "-x", "axis": {"labelLimit": 220}},
-        "x": _amount(value, titles[0], axis={**SHORT, "tickMinStep": 1}),
-        "tooltip": [_named(by, titles[1]), _amount(value, titles[0], format=",")],
-    }
-    return _bars(frame[[by, value]], encoding, height=max(22 * len(frame) + 40, 90))
-
-
 def boxes(frame: pd.DataFrame, value: str) -> pd.DataFrame:
     """The rectangles of a treemap: `name`, the value, `x`, `y`, `x2`, `y2`, `rank`; the smallest ones are put together."""
     rows = frame[frame[value] > 0].sort_values(value, ascending=False)[["name", value]].astype({"name": object})

@@ -104,6 +104,24 @@ def children(found: pd.DataFrame, at: str) -> pd.DataFrame:
     return made.assign(path=prefix + made["name"])
 
 
+def are_times(found: pd.DataFrame) -> bool:
+    """Whether any directory names a time: of others neither gaps nor late files can be told."""
+    return any(slot_of(name) for name in found["encoded"])
+
+
+def by_kafka_partition(files: pd.DataFrame) -> pd.DataFrame:
+    """Each topic-partition: files, records, bytes, and its `share` of the topic's records, the largest first."""
+    rows = data_files(files, "topic", "partition", "records", "bytes")
+    groups = groups_by(rows["topic"], rows["partition"])
+    places = rows.iloc[groups.first]
+    found = pd.DataFrame({
+        "topic": places["topic"].astype(object).to_numpy(), "partition": places["partition"].to_numpy(), "files": groups.sizes(),
+        "records": groups.sums(rows["records"]), "bytes": groups.sums(rows["bytes"]),
+    })  # fmt: skip
+    found["share"] = found["records"] / found.groupby("topic")["records"].transform("sum").clip(lower=1)
+    return found.sort_values(["share", "topic", "partition"], ascending=[False, True, True], ignore_index=True)
+
+
 def gaps(found: pd.DataFrame) -> pd.DataFrame:
     """Times between a topic's first and last directory that have none: topic, unit, `after` and `before` which directory, how many."""
     rows = []

@@ -61,3 +61,10 @@ def selections(variables: Variables, sink: str) -> Kept:
     """The windows of one sink's log that were looked at last: those of some topics are copies."""
     del variables, sink
     return Kept(most=2)
+
+
+@st.cache_resource(show_spinner=False, max_entries=4)
+def letters(variables: Variables, sink: str) -> Kept:
+    """The dead letters of one sink that were read last, for all sessions: each result is bounded in bytes (`reading.letters`)."""
+    del variables, sink
+    return Kept(most=2)

@@ -33,8 +33,12 @@ def render(scene: Scene) -> None:
         states.nothing("No data file was written in this time.")
         return
     _tree(scene, found)
-    _gaps(scene.kept("gaps", lambda: partitions.gaps(found)))
-    _late(scene, scene.kept_by_topic("late", lambda frames: partitions.late(frames.files)))
+    _shares(scene)
+    if partitions.are_times(found):
+        _gaps(scene.kept("gaps", lambda: partitions.gaps(found)))
+        _late(scene, scene.kept_by_topic("late", lambda frames: partitions.late(frames.files)))
+    else:
+        st.caption("Directories are not times: of missing times and late files nothing can be told.")
     _engines(scene, sorted(found["topic"].unique()))
 
 
@@ -108,12 +112,24 @@ def _folder(scene: Scene, path: str) -> str:
     return str(same["folder"].iloc[-1]) if len(same) else ""
 
 
+def _shares(scene: Scene) -> None:
+    st.subheader("Kafka partitions", anchor=False)
+    found = scene.kept_by_topic("shares", lambda frames: partitions.by_kafka_partition(frames.files))
+    columns = {
+        "topic": "Topic", "partition": parts.number_column("Partition"), "records": parts.number_column("Records"),
+        "share": st.column_config.ProgressColumn("Share of the topic's records", format="percent", min_value=0, max_value=1),
+        "bytes": parts.size_column("Bytes"), "files": parts.number_column("Files"),
+    }  # fmt: skip
+    parts.table(
+        found.head(parts.SHOWN_ROWS), columns, name="Kafka partitions with their share of records", key="shares"
+    )
+    parts.cut_note(len(found))
+
+
 def _gaps(gaps: pd.DataFrame) -> None:
     st.subheader("Gaps", anchor=False)
     if gaps.empty:
-        states.nothing(
-            "No directory of time is missing between the first and the last one (or directories are not times)."
-        )
+        states.nothing("No directory of time is missing between the first and the last one.")
         return
     columns = {
         "topic": "Topic",

@@ -16,8 +16,8 @@ import psutil
 from confluent_kafka import Producer
 
 from kafka_s3.local.s3 import EmbeddedS3
-from tests.benchmarks.orders_topic import value
 from tests.benchmarks.support import BUCKET
+from tests.benchmarks.topics import value
 from tests.support.configurations import BASE, STATE
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
@@ -134,8 +134,8 @@ class RunningSink:
                     java += size
                 else:
                     workers += size
-        elapsed, mb = time.monotonic() - began, [size / MB for size in (driver, java, workers)]
-        return Sample(elapsed, *mb, threads, handles, self._pending(), len(self.keys(self.open_folder)))
+        pending, states = self._pending(), len(self.keys(self.open_folder))
+        return Sample(time.monotonic() - began, driver / MB, java / MB, workers / MB, threads, handles, pending, states)
 
     @property
     def open_folder(self) -> str:

@@ -31,6 +31,13 @@ SinkName = Annotated[
 ]
 
 
+class OutputFormat(StrEnum):
+    """What a command prints."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True)
 class Where:
     """Where sinks keep their state, if no configuration says so."""
@@ -72,16 +79,7 @@ class Where:
 TopicName = Annotated[str, typer.Argument(help="The topic.")]
 PartitionNumber = Annotated[int, typer.Argument(min=0, help="The partition.")]
 Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the running sink's answer.")]
-
-
-class OutputForm(StrEnum):
-    """How a command says what it found."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-Output = Annotated[OutputForm, typer.Option("--output", "-o", help="Text for people, or JSON for programs.")]
+Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people, or for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kafka_s3.cli.arguments import Output, OutputForm
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, target_of
 from kafka_s3.control.sinks import known_of
@@ -46,12 +46,12 @@ def check(
             help="A larger share of the last hour's records, 0 to 1, is trouble. Default: health.deadletter.max.ratio.",
         ),
     ] = None,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say in one line how a sink is; exit code 1 where it is DEGRADED, FAILED, STALE or UNKNOWN, or too far behind."""
     known = known_of(target.store, target.paths, seen_ms=now_ms())
     limits = overridden(known, lag=max_lag, delay_s=max_delay, dead_letters=max_dead_letters)
     line, well = check_line(known, limits)
-    typer.echo(json.dumps({"sink": target.name, "well": well, "text": line}) if output is OutputForm.JSON else line)
+    typer.echo(json.dumps({"sink": target.name, "well": well, "text": line}) if output is OutputFormat.JSON else line)
     if not well:
         raise typer.Exit(1)

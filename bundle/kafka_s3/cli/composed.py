@@ -1,7 +1,7 @@
 """How do several commands take the same arguments? A parameter of the command is made by a callable, whose own parameters are typed.
 
     @composed(settings=settings_of, chosen=selection)
-    def show(settings: Settings, chosen: Selection, output: Output = OutputForm.TABLE) -> None:
+    def show(settings: Settings, chosen: Selection, output: Output = OutputFormat.TABLE) -> None:
 
 takes on the command line whatever `settings_of` and `selection` take, in their places, and `--output`.
 """

@@ -19,7 +19,7 @@ import typer
 from kafka_s3.cli.arguments import (
     ConfigPath,
     Output,
-    OutputForm,
+    OutputFormat,
     Overrides,
     Timeout,
     Where,
@@ -71,12 +71,12 @@ def list_(
     config: Annotated[Path | None, typer.Argument(help="A configuration that names the bucket.")] = None,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """List the sinks that keep their state in a bucket, with status, lag and last commit."""
     place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
     found = all_known(place.store, place.prefix, seen_ms=now_ms())
-    if output is OutputForm.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps({"sinks": [row_document(one, place.bucket) for one in found]}, indent=2))
     elif found:
         show_table(console(), sinks_table(found, place.bucket))
@@ -85,10 +85,10 @@ def list_(
 
 
 @composed(target=target_of)
-def status(target: Target, output: Output = OutputForm.TABLE) -> None:
+def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
     """Show how one sink is, with every topic-partition."""
     known = known_of(target.store, target.paths, seen_ms=now_ms())
-    if output is OutputForm.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps(detail_document(known, target.place.bucket), indent=2))
         return
     out = console()

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from kafka_s3.cli.arguments import Output, OutputForm
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.config.settings import Settings
@@ -25,14 +25,14 @@ def ddl(
     topic: Annotated[
         list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once.")
     ] = None,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
     from kafka_s3.wiring.ddl import tables_of_sink
     from kafka_s3.wiring.sink_folder import folder_of
 
     tables = list(tables_of_sink(settings, folder_of(settings).store, topic or ()))
-    if output is OutputForm.JSON:
+    if output is OutputFormat.JSON:
         typer.echo(json.dumps({"tables": [document(engine, table) for table in tables]}, indent=2))
         return
     typer.echo("\n".join(script(engine, table) for table in tables), nl=False)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Force, Output, OutputForm, PartitionNumber, TopicName, Yes
+from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, PartitionNumber, TopicName, Yes
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.dead_letter_selection import (
@@ -61,13 +61,13 @@ def list_(
     chosen: LetterSelection,
     which: WhichOnly = Which.ALL,
     limit: Limit = None,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Count dead letters by stage, exception class, topic-partition and what became of them."""
     with dead_letter_store(settings) as at:
         groups = grouped(at.found(replace(chosen, states=which.states)))
     out, shown = console(), groups[:limit]
-    if output is OutputForm.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps(document(shown), indent=2))
         return
     if shown:
@@ -89,7 +89,7 @@ def show(
     topic: TopicName,
     partition: PartitionNumber,
     offset: Annotated[int, typer.Argument(min=0, help="The offset.")],
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show everything of one dead letter; nothing of its content reaches the terminal as a control character."""
     wanted = LetterSelection(topic=topic, partition=partition, offset=offset)
@@ -103,7 +103,7 @@ def show(
         )
         raise typer.Exit(1)
     out = console()
-    if output is OutputForm.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps([dict(details(filed)) for filed in found], indent=2))
         return
     for filed in found:

@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.arguments import Output, OutputForm
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console
@@ -41,7 +41,7 @@ Only = Annotated[
 def check(
     settings: Settings,
     topics: Only = None,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
     from kafka_s3.wiring.delta import written_by_spark
@@ -49,7 +49,7 @@ def check(
     here = _opened(settings)
     checked = _checked_copies if written_by_spark(here.settings) else _checked_tables
     found = checked(here, here.topics(topics))
-    if output is OutputForm.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps([asdict(one) for one in found], indent=2))
     else:
         print_checks(found, console())

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.arguments import Output, OutputForm, Overrides, SinkName, Where, WorkerPath
+from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, SinkName, Where, WorkerPath
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
 from kafka_s3.cli.display import console
@@ -33,14 +33,14 @@ def doctor(
     where: Where,
     worker: WorkerPath = None,
     overrides: Overrides = None,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."""
     checked = sink_config(sink, where, worker, overrides)
     with ExitStack() as open_clients:
         findings = diagnose(checked, services(open_clients))
-        shown = list(findings) if output is OutputForm.JSON else print_results(console(), findings)
-    if output is OutputForm.JSON:
+        shown = list(findings) if output is OutputFormat.JSON else print_results(console(), findings)
+    if output is OutputFormat.JSON:
         print(document(shown))
     if worst(shown) is CheckStatus.FAILED:
         raise typer.Exit(1)

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kafka_s3.cli.arguments import Output, OutputForm
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table
@@ -53,7 +53,7 @@ def migrate(
         bool, typer.Option("--force", help="Also where the group has live members or a driver committed lately.")
     ] = False,
     recent: Recent = 10,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Compare the connector's group offsets with its objects and take over where it stopped."""
     by_hand = offsets_given(offsets or [])
@@ -61,8 +61,8 @@ def migrate(
     log = log_of(settings, store)
     check_log_empty(log)
     found = survey(settings, brokers, store=store, group=group or group_of(settings))
-    plan, out = takeover(found, by_hand), console(stderr=output is OutputForm.JSON)
-    if output is OutputForm.JSON:
+    plan, out = takeover(found, by_hand), console(stderr=output is OutputFormat.JSON)
+    if output is OutputFormat.JSON:
         print(json.dumps(plan_document(plan), indent=2))
     else:
         show_plan(out, plan)

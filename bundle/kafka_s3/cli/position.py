@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Force, Output, OutputForm, Yes
+from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, Yes
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table
@@ -53,12 +53,12 @@ Recent = Annotated[int, typer.Option("--recent", min=0, help="Minutes for which 
 
 @position.command()
 @composed(settings=sink_settings)
-def show(settings: Settings, output: Output = OutputForm.TABLE) -> None:
+def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     """Show frontier, Kafka's offsets, lag and mirrored group offset of every topic-partition."""
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
     rows = places(log.load(), brokers, topics=topics_of(settings, brokers), group=group_of(settings))
-    if output is OutputForm.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps(places_document(settings.name, log, rows.values()), indent=2))
         return
     out = console()

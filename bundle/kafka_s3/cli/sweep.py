@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Output, OutputForm
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console
@@ -29,7 +29,7 @@ def sweep(
         str, typer.Option("--older-than", metavar="AGE", help="Keep uploads younger than this: 30m, 24h, 7d.")
     ] = "24h",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be aborted.")] = False,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."""
     age_ms = duration_ms(older_than)
@@ -38,8 +38,8 @@ def sweep(
     try:
         sweeper = sweeper_of(settings, bucket, store, clock_ms=now_ms)
         judged = sweeper.judged(older_than_ms=age_ms)
-        out = console(stderr=output is OutputForm.JSON)
-        if output is OutputForm.JSON:
+        out = console(stderr=output is OutputFormat.JSON)
+        if output is OutputFormat.JSON:
             print(json.dumps(uploads_document(judged), indent=2))
         elif judged:
             print_uploads(out, judged, now_ms=now_ms())

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from kafka_s3.cli.arguments import ConfigPath, Output, OutputForm, Overrides, WorkerPath
+from kafka_s3.cli.arguments import ConfigPath, Output, OutputFormat, Overrides, WorkerPath
 from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import CheckedConfig, check_file
 from kafka_s3.model.errors import Problem
@@ -26,14 +26,14 @@ def validate_command(
         bool, typer.Option("--effective", help="Also show every setting in effect, secrets masked.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Unknown keys are errors, not warnings.")] = False,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Report everything that is wrong with a configuration, and nothing else: no broker and no bucket is asked."""
     checked = check_file(config, worker_path=worker, overrides=pairs(overrides))
     if strict:
         rest = tuple(warning for warning in checked.warnings if warning not in checked.unknown)
         checked = replace(checked, problems=(*checked.problems, *checked.unknown), warnings=rest)
-    if output is OutputForm.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps(_document(checked, effective=effective), indent=2))
     else:
         _print(config, checked, effective=effective)

@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from kafka_s3.cli.arguments import Output, OutputForm
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table
@@ -53,7 +53,7 @@ def verify(
     sample: Annotated[
         int | None, typer.Option(min=0, metavar="N", help="Read only N objects, spread evenly; default: all.")
     ] = None,
-    output: Output = OutputForm.TABLE,
+    output: Output = OutputFormat.TABLE,
     progress: Annotated[
         bool | None, typer.Option("--progress/--no-progress", help="A progress bar; default: on a terminal.")
     ] = None,
@@ -65,7 +65,7 @@ def verify(
         if bar is not None:
             audit.tell = bar.tell
         report = audit.run()
-    if output is OutputForm.JSON:
+    if output is OutputFormat.JSON:
         print(json.dumps(report.document(), indent=2))
     else:
         print_report(report, console())

@@ -46,8 +46,16 @@ PARTITIONERS: Final[Mapping[str, str]] = {
     _STORAGE + "TimeBasedPartitioner": "time",
     _STORAGE + "DailyPartitioner": "daily",
     _STORAGE + "HourlyPartitioner": "hourly",
+    "com.canelmas.kafka.connect.FieldAndTimeBasedPartitioner": "field_and_time",
+    "header": "header",  # of ours, as is the next one
+    "key": "key",
 }
-TIME_PARTITIONERS: Final = frozenset({"time", "daily", "hourly"})
+TIME_PARTITIONERS: Final = frozenset({"time", "daily", "hourly", "field_and_time"})
+PATTERN_PARTITIONERS: Final = frozenset({"time", "field_and_time"})
+"""Time partitioners whose directories the configuration names."""
+FIELD_PARTITIONERS: Final = frozenset({"field", "field_and_time"})
+VALUE_PARTITIONERS: Final = frozenset({"field", "header", "key"})
+"""Partitioners whose directories are values of records alone."""
 
 EXTRACTORS: Final[Mapping[str, str]] = {
     "Wallclock": "Wallclock",

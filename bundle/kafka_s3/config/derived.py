@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, PATTERN_PARTITIONERS
 from kafka_s3.config.option import INT_MAX, Value
-from kafka_s3.config.rules.rule import is_time_partitioner, problem
+from kafka_s3.config.rules.rule import is_time_partitioner, problem, rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import Problem
 
@@ -20,7 +20,7 @@ NO_COUNT: Final = INT_MAX
 """The flush.size in effect where only other rules close files."""
 ROTATION_KEYS: Final = (
     "flush.size", "flush.bytes", "flush.idle.ms", "rotate.interval.ms", "rotate.schedule.interval.ms", "partitioner.class",
-    "s3.part.size", "compatibility.strict", "format.class",
+    "s3.part.size", "compatibility.strict", "format.class", "timestamp.extractor",
 )  # fmt: skip
 
 
@@ -72,7 +72,9 @@ def _block_gzip(settings: Settings) -> dict[str, Value]:
 def _time(settings: Settings) -> Derivation:
     """What a time partitioner needs and a guide's example leaves out; the original's tasks fail without it."""
     kind = settings.text("partitioner.class")
-    wanted = TIME_DEFAULTS if kind == "time" else {key: TIME_DEFAULTS[key] for key in ("locale", "timezone")}
+    wanted = (
+        TIME_DEFAULTS if kind in PATTERN_PARTITIONERS else {key: TIME_DEFAULTS[key] for key in ("locale", "timezone")}
+    )
     missing = {key: value for key, value in wanted.items() if not settings.given(key)}
     if settings.strict or not is_time_partitioner(settings) or not missing:
         return Derivation()
@@ -110,7 +112,7 @@ def _rotation(settings: Settings) -> Derivation:
 
 
 def _closes_otherwise(settings: Settings) -> bool:
-    by_time = settings.number("rotate.interval.ms") > 0 and is_time_partitioner(settings)
+    by_time = settings.number("rotate.interval.ms") > 0 and rotates_by_time(settings)
     return by_time or any(
         settings.number(key) > 0 for key in ("rotate.schedule.interval.ms", "flush.bytes", "flush.idle.ms")
     )

@@ -96,6 +96,17 @@ class Anything:
 
 
 @dataclass(frozen=True, slots=True)
+class Distinct:
+    """A list whose blank and repeated parts do not count."""
+
+    text: str = ""
+
+    def accept(self, value: Value) -> Value:
+        """Each part once."""
+        return tuple(dict.fromkeys(part for part in value if part)) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """Integers from `low` to `high`, both included."""
 

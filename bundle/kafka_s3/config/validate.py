@@ -36,6 +36,7 @@ from kafka_s3.config.rules import delta as rules_delta
 from kafka_s3.config.rules import forms as rules_forms
 from kafka_s3.config.rules import keys as rules_keys
 from kafka_s3.config.rules import objects as rules_objects
+from kafka_s3.config.rules import partitioners as rules_partitioners
 from kafka_s3.config.rules import records as rules_records
 from kafka_s3.config.rules import timestamps as rules_timestamps
 from kafka_s3.config.rules import transforms as rules_transforms
@@ -48,6 +49,7 @@ from kafka_s3.model.secret import MASK
 PROBLEMS: Final = (
     *rules_delivery.PROBLEMS,
     *rules_objects.PROBLEMS,
+    *rules_partitioners.PROBLEMS,
     *rules_timestamps.PROBLEMS,
     *rules_records.PROBLEMS,
     *rules_clients.PROBLEMS,
@@ -59,6 +61,7 @@ PROBLEMS: Final = (
 WARNINGS: Final = (
     *rules_delivery.WARNINGS,
     *rules_objects.WARNINGS,
+    *rules_partitioners.WARNINGS,
     *rules_timestamps.WARNINGS,
     *rules_columns.WARNINGS,
     *rules_records.WARNINGS,

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -57,6 +56,8 @@ class AvroColumns:
 
     def read(self, payloads: pa.Array) -> pa.Table | None:
         """One row per payload, None where a payload is no datum of the schema, or is longer than one."""
+        import polars as pl  # here: flat schemas do without, and it is slow to load
+
         body, marks = _framed(payloads, self._random)
         block = b"".join((self._header, long_bytes(len(payloads)), long_bytes(body.size), memoryview(body), SYNC))
         try:

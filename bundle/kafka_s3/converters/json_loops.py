@@ -11,13 +11,12 @@ from typing import Final
 
 import numpy as np
 
+from kafka_s3.converters.json_kinds import ESCAPED, FALSE, FRACTION, NESTED, NULL, TEXT, TRUE, WHOLE
 from kafka_s3.records.compiling import byte_at, compiled, word_at
 from kafka_s3.records.utf8_loops import ODD, behind_sequence
 
 DEEP: Final = 200
 LONGEST: Final = 300
-MISSING, NULL, TRUE, FALSE, WHOLE, FRACTION, TEXT, ESCAPED, NESTED = range(9)
-"""What a member is: not there, a literal, a number without or with fraction or exponent, a string without or with escapes, or more."""
 _BYTES = "Array(uint8, 1, 'C', True)"
 _BOUNDS = "Array(int32, 1, 'C', True)"
 """Arrays that may be of Arrow, which nobody may write into."""

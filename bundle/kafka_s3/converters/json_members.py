@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_s3.converters import json_loops
-from kafka_s3.converters.json_loops import FALSE, FRACTION, NULL, TEXT, TRUE, WHOLE
+from kafka_s3.converters.json_kinds import FALSE, FRACTION, NULL, TEXT, TRUE, WHOLE
 
 
 class Members:
@@ -19,6 +18,8 @@ class Members:
     """
 
     def __init__(self, documents: pa.Array, names: Sequence[str]) -> None:
+        from kafka_s3.converters import json_loops  # here: the driver need not load and compile it
+
         _, bounds, data = documents.buffers()
         rows, encoded = len(documents), [name.encode() for name in names]
         self._data = np.frombuffer(data or b"\0", np.uint8)
@@ -58,6 +59,8 @@ class Members:
         return whole if whole is not None else self.column(number, pa.string())
 
     def _texts(self, number: int) -> pa.Array:
+        from kafka_s3.converters import json_loops
+
         kinds, begins, stops = self._kinds[number], self._begins[number], self._stops[number]
         out = np.empty(json_loops.total(kinds, begins, stops), np.uint8)
         bounds, valid = np.zeros(len(kinds) + 1, np.int32), np.zeros((len(kinds) + 7) // 8, np.uint8)

@@ -8,7 +8,9 @@ dropped with one line that says why, and the tail is read again from the frontie
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.state import LogState
@@ -21,6 +23,9 @@ from kafka_s3.model.tasks import TaskReport
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.open_state import drop_state, state_uploads
+
+THREADS: Final = 16
+"""How many overtaken states are removed at a time."""
 
 
 @dataclass
@@ -38,6 +43,8 @@ class OpenStates:
     bytes: int = 0
     keeps: bool = True
     _noted: dict[TopicPartition, str] = field(default_factory=dict)
+    _there: dict[TopicPartition, list[str]] = field(default_factory=dict)
+    _continued: set[str] = field(default_factory=set)
 
     def restored(
         self, partitions: Mapping[TopicPartition, PartitionState], log: LogState
@@ -56,39 +63,49 @@ class OpenStates:
                 else:
                     found[tp] = _with(partitions[tp], noted)
                     self._noted[tp] = noted.state.key
+                    self._there[tp] = [noted.state.key]
             self._remove_others()
         except StorageError as error:
             self.observer.warned(f"Open files of the last driver were not looked at; the sink goes on. {error}")
         return found
 
-    def advanced(
-        self, partitions: Mapping[TopicPartition, PartitionState], reports: Sequence[TaskReport], log: CommitLog
-    ) -> None:
-        """Notes what holds after some reports were committed, or after a look at Kafka, then removes what was overtaken.
+    def reported(self, reports: Sequence[TaskReport]) -> None:
+        """Learns which states tasks left, from committed reports; `note` has to follow."""
+        for report in reports:
+            tp = report.topic_partition
+            if report.dropped:
+                self._tell(tp, report.dropped)
+            else:
+                self._continued.update(self._there.get(tp, ()))
+            if report.state is not None:
+                self.written, self.bytes = self.written + 1, self.bytes + report.state.bytes
+                self._there.setdefault(tp, []).append(report.state.key)
+
+    def note(self, partitions: Mapping[TopicPartition, PartitionState], log: CommitLog) -> None:
+        """Notes what holds now, then removes what was overtaken.
 
         Raises Fenced where another driver has taken over: what holds is then its to say.
         """
-        for report in reports:
-            if report.dropped:
-                self._tell(report.topic_partition, report.dropped)
-            if report.state is not None:
-                self.written, self.bytes = self.written + 1, self.bytes + report.state.bytes
         now = {tp: one.open_state.key for tp, one in partitions.items() if one.open_state is not None}
         if now == self._noted:
             return
         self._check_owner(log)
-        overtaken = {tp: key for tp, key in self._noted.items() if now.get(tp) != key}
-        continued = {report.topic_partition for report in reports if not report.dropped}
+        overtaken = [key for tp, keys in self._there.items() for key in keys if key != now.get(tp)]
         self._noted = now
         try:
             note_open_files(self._to_note(partitions, log.state), self.store, self.paths)
-            for tp, key in overtaken.items():
-                if tp in continued:  # its uploads went on in another state, or into objects
-                    self.store.delete(key)
-                else:
-                    drop_state(key, self.store)
+            with ThreadPoolExecutor(max_workers=THREADS) as pool:
+                list(pool.map(self._remove, overtaken))
         except StorageError as error:  # only a hint is lost; `sweep` finds what is left
             self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
+        self._there = {tp: [key] for tp, key in now.items()}
+        self._continued.clear()
+
+    def _remove(self, key: str) -> None:
+        if key in self._continued:  # its uploads went on in another state, or into objects
+            self.store.delete(key)
+        else:
+            drop_state(key, self.store)
 
     def abandoned(self, reports: Sequence[TaskReport]) -> None:
         """Removes the states of reports that will not be committed, with the uploads that they began."""

@@ -4,8 +4,8 @@
 delivery past it. Those that no rule can tell apart are one; of very many, neighbours become one as if the sink had looked less often.
 *Readiness*: a topic-partition is read when a file can close: by count, by the schedule's clock, by idle time; by record time when the
 brokers' time index says so, the backlog has doubled or a quarter of the interval has passed; and at the latest after
-`tail.check.interval.ms`, so that bad records in the tail come to light. Where open files are kept (`tail.state.enable`), also when what is
-unread is worth a task; else all is read again from the frontier.
+`tail.check.interval.ms`, so that bad records in the tail come to light; where open files are kept, also when what is unread
+is worth a task.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ from kafka_s3.task.rotation import RotationRules
 _log = logging.getLogger(__name__)
 FIRST_LIMIT: Final = 1_000_000
 LEAST_LIMIT: Final = 1000
+QUIET_OFFSETS: Final = 10_000
+"""A range of fewer is quiet: starting a task of its own for it costs more than its records."""
+RANGES_IN_A_TASK: Final = 32
+"""So many quiet ranges share a task at most."""
 CLOCK_PARTS: Final = 4
 MANY_DELIVERIES: Final = 1000
 QUARTER_MS: Final = 900_000
@@ -256,9 +260,25 @@ def _next_limit(partition_state: PartitionState, report: TaskReport, *, more: bo
 
 
 def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
-    """The assignments in groups of at most `tasks` (`tasks.max`), the largest backlogs together."""
-    ordered = sorted(assignments, key=lambda a: a.first_unread - a.until)
-    return [ordered[at : at + tasks] for at in range(0, len(ordered), tasks)]
+    """The assignments in groups that at most `tasks` (`tasks.max`) can work off, the largest backlogs together.
+
+    With two tasks, of ranges long long quiet quiet the first two are one turn, and the others the next, as one task takes both.
+    """
+    turns: list[list[Assignment]] = []
+    room = 0
+    for wanted in sorted(assignments, key=lambda a: a.first_unread - a.until):
+        share = 1 if is_quiet(wanted) else RANGES_IN_A_TASK
+        if share > room:
+            turns.append([])
+            room = tasks * RANGES_IN_A_TASK
+        turns[-1].append(wanted)
+        room -= share
+    return turns
+
+
+def is_quiet(wanted: Assignment) -> bool:
+    """Whether a range is so short that it shares a task with others."""
+    return wanted.until - wanted.first_unread < QUIET_OFFSETS
 
 
 def _not_ahead(partition_state: PartitionState, now_ms: int, rules: RotationRules) -> PartitionState:

@@ -120,8 +120,7 @@ class Sink:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
         now = self.clock_ms()
         self.topics.poll(now)
-        if self.open_states is not None:
-            self.open_states.advanced(self.partition_states, (), self.log)
+        self._note_open_files()
         self.looked_ms = now
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
@@ -177,6 +176,7 @@ class Sink:
                     self.committer.commit(entry, partial(self._advance, portion))
                 else:
                     self._advance(portion)
+                self._note_open_files()
                 self._notify(started, portion, entry)
         except Fenced:
             if self.open_states is not None:
@@ -251,7 +251,11 @@ class Sink:
             partition_state = self.partition_states[report.topic_partition]
             self.partition_states[report.topic_partition] = committed(partition_state, report, self.clock_ms())
         if self.open_states is not None:
-            self.open_states.advanced(self.partition_states, reports, self.log)
+            self.open_states.reported(reports)
+
+    def _note_open_files(self) -> None:
+        if self.open_states is not None:
+            self.open_states.note(self.partition_states, self.log)
 
     def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
         """Makes files again whose uploads are gone; under `behavior.on.lost.offsets=gap` what cannot be made is lost."""

@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.model.deflate import Bytes
-from kafka_s3.records import joining_loops
 
 
 def joined(values: pa.Array, separator: bytes) -> Bytes:
     """The bytes of strings or binary values without nulls, with the separator behind every one; without separator it is no copy."""
+    from kafka_s3.records import joining_loops  # here: the driver need not load and compile it
+
     _, offsets, content = values.buffers()
     if not len(values) or content is None:
         return separator * len(values)

@@ -24,7 +24,8 @@ class Run:
     """Records of one topic-partition in offset order. `timestamps` are the Kafka records', epoch ms, or `NO_TIMESTAMP`.
 
     `sidecars` are keys and headers, where they are stored; their n-th value belongs to the n-th record. `topic` is the one to whose
-    objects the records go, None where no transform has changed it.
+    objects the records go, None where no transform has changed it. `placed_by` are keys and headers as the partitioner looks at them,
+    stored or not; it is empty behind the partitioner.
     """
 
     offsets: Longs
@@ -33,24 +34,30 @@ class Run:
     schema: ConnectSchema | None
     sidecars: Mapping[Role, Sidecar] = field(default_factory=dict)
     topic: str | None = None
+    placed_by: Mapping[Role, Sidecar] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def take(self, rows: Longs) -> Run:
         """The records at these positions."""
-        sidecars = {role: Sidecar(sidecar.values.take(rows), sidecar.schema) for role, sidecar in self.sidecars.items()}
-        return Run(self.offsets[rows], self.timestamps[rows], self.values.take(rows), self.schema, sidecars, self.topic)
+        sidecars, placed_by = (
+            {role: Sidecar(sidecar.values.take(rows), sidecar.schema) for role, sidecar in some.items()}
+            for some in (self.sidecars, self.placed_by)
+        )
+        values = self.values.take(rows)
+        return Run(self.offsets[rows], self.timestamps[rows], values, self.schema, sidecars, self.topic, placed_by)
 
     def slice(self, start: int, stop: int) -> Run:
         """The records `[start, stop)`."""
         if start == 0 and stop == len(self.offsets):
             return self
-        sidecars = {
-            role: Sidecar(sidecar.values.slice(start, stop), sidecar.schema) for role, sidecar in self.sidecars.items()
-        }
-        values = self.values.slice(start, stop)
-        return Run(self.offsets[start:stop], self.timestamps[start:stop], values, self.schema, sidecars, self.topic)
+        sidecars, placed_by = (
+            {role: Sidecar(sidecar.values.slice(start, stop), sidecar.schema) for role, sidecar in some.items()}
+            for some in (self.sidecars, self.placed_by)
+        )
+        offsets, times, values = self.offsets[start:stop], self.timestamps[start:stop], self.values.slice(start, stop)
+        return Run(offsets, times, values, self.schema, sidecars, self.topic, placed_by)
 
     @property
     def tombstones(self) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_s3.commit.report_form import report_of
 from kafka_s3.config.settings import Settings
+from kafka_s3.driver.planner import RANGES_IN_A_TASK, is_quiet
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.spark.failures import SPARK_ERRORS, death, raise_failure
 from kafka_s3.spark.reading_task import ReadingTask
@@ -20,11 +21,8 @@ from kafka_s3.spark.task import Task
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUIET_OFFSETS: Final = 10_000
-"""A range of fewer is quiet: starting a task of its own for it costs more than its records."""
 TASKS_AT_LEAST: Final = 16
 """Quiet ranges share tasks only where there are more of them than this: each has requests to S3 to wait for."""
-RANGES_IN_A_TASK: Final = 32
 
 
 class TasksSource:
@@ -43,7 +41,10 @@ class TasksSource:
         if not assignments:
             return []
         task = ReadingTask(
-            Task(self._settings, ()), tuple(shares(assignments)), self._bootstrap_servers, self._properties
+            Task(self._settings, ()),
+            tuple(shares(assignments, self._settings.number("tasks.max"))),
+            self._bootstrap_servers,
+            self._properties,
         )
         numbers = self._spark.range(0, len(task.shares), 1, len(task.shares))
         try:
@@ -58,13 +59,14 @@ class TasksSource:
         return [report_of(row) for row in rows]
 
 
-def shares(assignments: Sequence[Assignment]) -> list[tuple[Assignment, ...]]:
-    """What each task reads: a long range alone, quiet ones together, of the same topics where that is possible."""
-    quiet = sorted(
-        (wanted for wanted in assignments if wanted.until - wanted.first_unread < QUIET_OFFSETS),
-        key=lambda wanted: wanted.topic_partition,
-    )
-    alone = [(wanted,) for wanted in assignments if wanted.until - wanted.first_unread >= QUIET_OFFSETS]
-    tasks = max(min(len(quiet), TASKS_AT_LEAST), -(-len(quiet) // RANGES_IN_A_TASK))
-    cuts = [number * len(quiet) // tasks for number in range(tasks + 1)] if tasks else []
+def shares(assignments: Sequence[Assignment], tasks: int) -> list[tuple[Assignment, ...]]:
+    """What each task reads: a long range alone, quiet ones together, of the same topics where that is possible.
+
+    At most `tasks` where the assignments are those of one turn (`driver.planner.in_turns`).
+    """
+    quiet = sorted(filter(is_quiet, assignments), key=lambda wanted: wanted.topic_partition)
+    alone = [(wanted,) for wanted in assignments if not is_quiet(wanted)]
+    needed = -(-len(quiet) // RANGES_IN_A_TASK)
+    together = max(min(len(quiet), TASKS_AT_LEAST, tasks - len(alone)), needed)
+    cuts = [number * len(quiet) // together for number in range(together + 1)] if together else []
     return alone + [tuple(quiet[start:stop]) for start, stop in pairwise(cuts)]

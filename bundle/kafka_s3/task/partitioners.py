@@ -35,6 +35,13 @@ class Schemaless(StrEnum):
     LOOK_UP = "look up"
 
 
+class Directories(StrEnum):
+    """How a value becomes a directory."""
+
+    NAMED = "name=value"
+    BARE = "value"
+
+
 @dataclass(frozen=True, slots=True)
 class Encoded:
     """`names[codes[i]]` is the encoded partition of record i; -1 where `failures` says why there is none. No name is there twice."""
@@ -138,28 +145,18 @@ class TimePartitioner:
         return True
 
 
-class FieldPartitioner:
-    """One directory per distinct values of some fields: `name=value` in configured order."""
+class ValueDirectories:
+    """Makes the directories of values that have names: `name=value`, joined by a delimiter; a value alone where `directories` says so."""
 
-    uses_time = False
-
-    def __init__(self, names: Sequence[str], *, delimiter: str, schemaless: Schemaless, encoding: str) -> None:
-        self._names = [(name, tuple(name.split("."))) for name in names]
+    def __init__(self, names: Sequence[str], delimiter: str, encoding: str, directories: Directories) -> None:
+        self._names = names
         self._delimiter = delimiter
-        self._schemaless = schemaless
+        self._named = directories is Directories.NAMED
         self._quote = (lambda text: quote(text, safe="")) if encoding == "percent" else str
 
-    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
-        """The fields' values as text; null gives `null`. Values are not escaped unless `partition.value.encoding=percent`."""
-        refused = self._refused(run)
-        if refused:
-            return Encoded(np.full(len(run), -1, np.int32), [], [_failure(int(o), refused) for o in run.offsets])
-        coded = [self._coded(run, name, path) for name, path in self._names]
-        plain = [one for one in coded if one is not None]
-        if len(plain) == len(coded):
-            return distinct(self._of_codes(plain))
-        columns = [self._texts(run, name, path) for name, path in self._names]
-        codes = np.empty(len(run), np.int32)
+    def encoded(self, columns: Sequence[Sequence[Any]]) -> Encoded:
+        """The directories of records given by the texts of each name, of which any may be a failure instead."""
+        codes = np.empty(len(columns[0]), np.int32)
         known: dict[tuple[str, ...], int] = {}
         failures = []
         for row, texts in enumerate(zip(*columns, strict=True)):
@@ -171,6 +168,67 @@ class FieldPartitioner:
                 codes[row] = known.setdefault(texts, len(known))
         return distinct(Encoded(codes, [self._path(values) for values in known], failures))
 
+    def numbered(self, fields: Sequence[tuple[Longs, list[str]]]) -> Encoded:
+        """The directories of names whose texts are numbered: the numbers of a record's texts make one number, as digits do."""
+        joint = fields[0][0]
+        for codes, texts in fields[1:]:
+            joint = joint * len(texts) + codes
+        encoded = pc.dictionary_encode(pa.array(joint))
+        paths = []
+        for number in encoded.dictionary.to_pylist():
+            values = []
+            for _, texts in reversed(fields):
+                number, own = divmod(number, len(texts))
+                values.append(texts[own])
+            paths.append(self._path(values[::-1]))
+        return distinct(Encoded(encoded.indices.to_numpy(), paths))
+
+    def _path(self, values: Sequence[str]) -> str:
+        parts = [f"{name}={value}" if self._named else value for name, value in zip(self._names, values, strict=True)]
+        return self._delimiter.join(parts)
+
+    def text(self, value: Any, name: str) -> str | tuple[str]:
+        """The text of a value, `null` for none; or, in a tuple, why it has none."""
+        if value is None or value is MISSING:
+            return "null"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, str) and not value.isascii() and not _encodable(value):
+            return (f"Error encoding partition: field '{name}' holds half a surrogate pair, which no object name can.",)
+        if isinstance(value, (str, int)):
+            return self._quote(str(value))
+        return (f"Error encoding partition: field '{name}' has the unsupported type {type(value).__name__}.",)
+
+
+class FieldPartitioner:
+    """One directory per distinct values of some fields: `name=value` in configured order."""
+
+    uses_time = False
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        delimiter: str,
+        schemaless: Schemaless,
+        encoding: str,
+        directories: Directories = Directories.NAMED,
+    ) -> None:
+        self._names = [(name, tuple(name.split("."))) for name in names]
+        self._schemaless = schemaless
+        self._values = ValueDirectories(names, delimiter, encoding, directories)
+
+    def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
+        """The fields' values as text; null gives `null`. Values are not escaped unless `partition.value.encoding=percent`."""
+        refused = self._refused(run)
+        if refused:
+            return Encoded(np.full(len(run), -1, np.int32), [], [unplaced(int(o), refused) for o in run.offsets])
+        coded = [self._coded(run, name, path) for name, path in self._names]
+        plain = [one for one in coded if one is not None]
+        if len(plain) == len(coded):
+            return self._values.numbered(plain)
+        return self._values.encoded([self._texts(run, name, path) for name, path in self._names])
+
     def _coded(self, run: Run, name: str, path: tuple[str, ...]) -> tuple[Longs, list[str]] | None:
         """A field's distinct texts, and each record's number among them; None where they have to be found record by record."""
         if run.schema is not None and _unusable(run.schema.at(path), name) is not None:
@@ -179,32 +237,14 @@ class FieldPartitioner:
         if not isinstance(column, pa.Array) or column.type not in PLAIN_TYPES:
             return None
         encoded = pc.dictionary_encode(column)
-        texts = [str(self._text(item, name)) for item in encoded.dictionary.to_pylist()]
+        texts = [str(self._values.text(item, name)) for item in encoded.dictionary.to_pylist()]
         if column.null_count:
             texts.append("null")
         return pc.fill_null(encoded.indices, len(texts) - 1).to_numpy().astype(np.int64), texts
 
-    def _of_codes(self, fields: list[tuple[Longs, list[str]]]) -> Encoded:
-        """The directories of fields whose texts are numbered: the numbers of a record's texts make one number, as digits do."""
-        joint = fields[0][0]
-        for codes, texts in fields[1:]:
-            joint = joint * len(texts) + codes
-        encoded = pc.dictionary_encode(pa.array(joint))
-        names = []
-        for number in encoded.dictionary.to_pylist():
-            values = []
-            for _, texts in reversed(fields):
-                number, own = divmod(number, len(texts))
-                values.append(texts[own])
-            names.append(self._path(values[::-1]))
-        return Encoded(encoded.indices.to_numpy(), names)
-
     def may_hold(self, encoded_partition: str, run: Run) -> bool:
         """Always: the directory does not depend on schema or kind."""
         return True
-
-    def _path(self, values: Sequence[str]) -> str:
-        return self._delimiter.join(f"{name}={value}" for (name, _), value in zip(self._names, values, strict=True))
 
     def _refused(self, run: Run) -> str | None:
         if run.schema is None:
@@ -221,19 +261,8 @@ class FieldPartitioner:
             items = column.to_pylist() if isinstance(column, pa.Array) else column
             return ["null" if v is None else problem(int(o)) for v, o in zip(items, run.offsets, strict=True)]
         items = column.to_pylist() if isinstance(column, pa.Array) else column
-        texts = [self._text(item, name) for item in items]
-        return [t if isinstance(t, str) else _failure(int(run.offsets[row]), t[0]) for row, t in enumerate(texts)]
-
-    def _text(self, value: Any, name: str) -> str | tuple[str]:
-        if value is None or value is MISSING:
-            return "null"
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if isinstance(value, str) and not value.isascii() and not _encodable(value):
-            return (f"Error encoding partition: field '{name}' holds half a surrogate pair, which no object name can.",)
-        if isinstance(value, (str, int)):
-            return self._quote(str(value))
-        return (f"Error encoding partition: field '{name}' has the unsupported type {type(value).__name__}.",)
+        texts = [self._values.text(item, name) for item in items]
+        return [t if isinstance(t, str) else unplaced(int(run.offsets[row]), t[0]) for row, t in enumerate(texts)]
 
 
 def custom(name: str, settings: object) -> Partitioner:
@@ -248,14 +277,14 @@ def custom(name: str, settings: object) -> Partitioner:
 
 def _unusable(schema: ConnectSchema | None, name: str) -> Any:
     if schema is None:
-        return lambda offset: _failure(offset, f"Field '{name}' is not present in the schema.", stops_original=True)
+        return lambda offset: unplaced(offset, f"Field '{name}' is not present in the schema.", stops_original=True)
     if schema.name in DATES:
-        return lambda offset: _failure(
+        return lambda offset: unplaced(
             offset, f"Field '{name}' is a {schema.label()}, which has no text form.", stops_original=True
         )
     if schema.kind not in INTEGERS | {SchemaType.STRING, SchemaType.BOOLEAN}:
         text = f"Error encoding partition: field '{name}' has the unsupported type {schema.kind}."
-        return lambda offset: _failure(offset, text)
+        return lambda offset: unplaced(offset, text)
     return None
 
 
@@ -267,6 +296,7 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def _failure(offset: int, message: str, **more: bool) -> Failure:
+def unplaced(offset: int, message: str, **more: bool) -> Failure:
+    """The failure of a record that has no directory."""
     exception = "io.confluent.connect.storage.errors.PartitionException"
     return Failure(offset, Stage.TASK_PUT, SINK_TASK, exception, message, **more)

@@ -80,6 +80,7 @@ class Preparation:
             self.topic_partition if run.topic is None else TopicPartition(run.topic, self.topic_partition.partition)
         )
         encoded = self.partitioner.encode(topic_partition, run, zeros)
+        run = replace(run, placed_by={})
         part = Partitioned(run, encoded.codes, encoded.names, times)
         if not encoded.failures:
             return part

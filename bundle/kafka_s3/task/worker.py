@@ -1,7 +1,8 @@
 """What does one task do? It reads one offset range of one topic-partition and leaves closed, unpublished files and a report.
 
-No Spark and no Kafka client here: Arrow batches come in, a `TaskReport` goes out. The task starts at the committed frontier, goes through
-the deliveries that the planner has noted, and stops at the last one; what is still open then is dropped and read again next time.
+No Spark and no Kafka client here: Arrow batches come in, a `TaskReport` goes out. The task starts where the last one stopped, or at the
+committed frontier, goes through the deliveries that the planner has noted, and stops at the last one; what is still open then is kept for
+the next task, or read again.
 By example: docs/worked-examples.md.
 """
 

@@ -30,11 +30,15 @@ from kafka_s3.transforms.chain import Chain
 
 @dataclass(frozen=True)
 class TransformedRecords:
-    """The records of one topic-partition as a chain leaves them. `converter` says how they are read and what is stored of them."""
+    """The records of one topic-partition as a chain leaves them. `converter` says how they are read and what is stored of them.
+
+    `placing` is what the partitioner looks at beside the value.
+    """
 
     converter: RecordConverter
     chain: Chain
     topic_partition: TopicPartition
+    placing: frozenset[Role] = frozenset()
 
     @property
     def needs_envelopes(self) -> bool:
@@ -49,7 +53,7 @@ class TransformedRecords:
         whole = batch
         runs, failures = self._read(batch, keys)
         found = self.chain.through(runs, self.topic_partition)
-        out = _Sorted(self.converter.stores, self.converter.tombstones)
+        out = _Sorted(self.converter.stores, self.placing, self.converter.tombstones)
         for run in found.runs:
             out.take(run)
         kept = out.runs
@@ -83,6 +87,7 @@ class _Sorted:
     """What comes out of a chain, sorted by what becomes of it."""
 
     stores: frozenset[Role]
+    placing: frozenset[Role]
     tombstones: bool
     runs: list[Run] = field(default_factory=list)
     nulls: list[int] = field(default_factory=list)
@@ -98,7 +103,9 @@ class _Sorted:
         if Role.HEADER in self.stores:
             run = self._with_headers(run)
         if len(run):
-            self.runs.append(replace(run, sidecars={role: run.sidecars[role] for role in self.stores}))
+            stored = {role: run.sidecars[role] for role in self.stores}
+            placed_by = {role: run.sidecars[role] for role in self.placing & run.sidecars.keys()}
+            self.runs.append(replace(run, sidecars=stored, placed_by=placed_by))
 
     def _with_headers(self, run: Run) -> Run:
         rows = run.sidecars[Role.HEADER].values.objects() if Role.HEADER in run.sidecars else [[]] * len(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -28,8 +29,10 @@ from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.compatibility import Compatibility
 from kafka_s3.schemas.connect import ConnectSchema, read_schema
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from kafka_s3.transforms.chain import Chain
 from kafka_s3.transforms.classes import chain_of, read_by_transforms
 from kafka_s3.transforms.whole_records import TransformedRecords
+from kafka_s3.wiring.partitioning import placed_by
 from kafka_s3.wiring.registries import COMPONENTS, framing_of, registry_of
 
 MakeConverter: TypeAlias = Callable[[str], Converter]
@@ -45,19 +48,18 @@ def record_converters(
     """
     value = _value_converter(settings, fields)
     key: MakeConverter | None = _converter(settings, Role.KEY) if _reads_keys(settings) else None
-    in_front = _keys_in_front(settings)
-    if in_front:
+    if _keys_in_front(settings):
         key = _raw_or_empty
-    stored = {Role.KEY: "store.kafka.keys", Role.HEADER: "store.kafka.headers"}
-    stores = frozenset(
-        role for role, switch in stored.items() if settings.flag(switch) or (in_front and role is Role.KEY)
-    )
+    stores = stored(settings)
     tombstones = settings.text("behavior.on.null.values").lower() == "write"
     text_keys = settings.text("key.converter") == "string"
     envelopes = settings.flag("header.converter.schemas.enable")
     header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
 
     chain = chain_of(settings, now_ms=time.time_ns() // 1_000_000, tables=_infers_tables(settings))
+    placing = placed_by(settings)
+    if placing:
+        chain = replace(chain, reads=chain.reads | placing) if chain is not None else Chain((), placing)
 
     def made(topic_partition: TopicPartition) -> RecordDecoder:
         metadata = KafkaStruct(topic_partition, text_keys) if settings.flag("record.metadata.enable") else None
@@ -71,9 +73,16 @@ def record_converters(
             header,
             names_schemas(settings),
         )
-        return converter if chain is None else TransformedRecords(converter, chain, topic_partition)
+        return converter if chain is None else TransformedRecords(converter, chain, topic_partition, placing)
 
     return made
+
+
+def stored(settings: Settings) -> frozenset[Role]:
+    """What is written of a record beside its value."""
+    switches = {Role.KEY: "store.kafka.keys", Role.HEADER: "store.kafka.headers"}
+    in_front = frozenset({Role.KEY}) if _keys_in_front(settings) else frozenset[Role]()
+    return in_front | {role for role, switch in switches.items() if settings.flag(switch)}
 
 
 def _raw_or_empty(topic: str) -> Converter:
@@ -90,15 +99,15 @@ def _keys_in_front(settings: Settings) -> bool:
 
 def reads_envelopes(settings: Settings) -> bool:
     """Whether keys or headers are decoded, and not only kept for dead letters."""
-    stored = settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
-    return _reads_keys(settings) or stored or bool(read_by_transforms(settings))
+    shown = settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
+    return _reads_keys(settings) or shown or bool(read_by_transforms(settings) | placed_by(settings))
 
 
 def _reads_keys(settings: Settings) -> bool:
     # the original fails records whose key cannot be decoded, stored or not; strings and bytes always can
     fallible = settings.text("key.converter") not in ("string", "bytes")
-    stored = settings.flag("store.kafka.keys") or _keys_in_front(settings)
-    return stored or (settings.strict and fallible) or Role.KEY in read_by_transforms(settings)
+    asked = stored(settings) | read_by_transforms(settings) | placed_by(settings)
+    return Role.KEY in asked or (settings.strict and fallible)
 
 
 def _infers_tables(settings: Settings) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import quote
 
+from kafka_s3.config.classes import FIELD_PARTITIONERS, VALUE_PARTITIONERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.delta.columns import Mode
 from kafka_s3.delta.driver.cached import CachedColumns
@@ -157,11 +158,12 @@ def intake_of(settings: Settings, store: ObjectStore) -> TablePlanner:
 
 def table_layout(settings: Settings) -> TableLayout:
     """How the sink's objects lie below `topics.dir`."""
-    by_field = settings.text("partitioner.class") == "field"
+    name = settings.text("partitioner.class")
+    by_field, of_values = name in FIELD_PARTITIONERS, name in FIELD_PARTITIONERS | VALUE_PARTITIONERS
     return TableLayout(
         settings.text("topics.dir"),
         fields=frozenset(settings.names("partition.field.name")) if by_field else frozenset(),
-        quoted=by_field and settings.text("partition.value.encoding") == "url",
+        quoted=of_values and settings.text("partition.value.encoding") == "percent",
     )
 
 

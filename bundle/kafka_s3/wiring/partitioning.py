@@ -6,14 +6,18 @@ import time
 from datetime import UTC
 from typing import Final
 
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS, PATTERN_PARTITIONERS
+from kafka_s3.config.rules.rule import rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.java.simple_dates import SimpleDates
+from kafka_s3.model.files import Role
 from kafka_s3.naming.joda import Pattern, zone
 from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.task.directories import Affix, SchemaDirectory, TombstoneDirectory
+from kafka_s3.task.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
 from kafka_s3.task.partitioners import (
     DefaultPartitioner,
+    Directories,
     FieldPartitioner,
     Partitioner,
     Schemaless,
@@ -30,13 +34,14 @@ TIME_PARTITIONERS: Final = {
     "hourly": (HOUR_MS, "'year'=YYYY{d}'month'=MM{d}'day'=dd{d}'hour'=HH"),
     "daily": (24 * HOUR_MS, "'year'=YYYY{d}'month'=MM{d}'day'=dd"),
     "time": (OFF, ""),
+    "field_and_time": (OFF, ""),
 }
 
 
 def directory(settings: Settings) -> tuple[int, str]:
     """How long the time is that a time partitioner's directory stands for, ms, and how the directory is named."""
     name = settings.text("partitioner.class")
-    if name == "time":
+    if name in PATTERN_PARTITIONERS:
         return settings.number("partition.duration.ms"), settings.text("path.format")
     return TIME_PARTITIONERS[name]
 
@@ -49,9 +54,9 @@ def uses_time(settings: Settings) -> bool:
 def fields(settings: Settings) -> list[tuple[str, ...]]:
     """The paths that extractor and partitioner look at."""
     names: list[str] = []
-    if settings.text("partitioner.class") == "field":
+    if settings.text("partitioner.class") in FIELD_PARTITIONERS:
         names += settings.names("partition.field.name")
-    if uses_time(settings) and settings.text("timestamp.extractor") == "RecordField":
+    if rotates_by_time(settings) and settings.text("timestamp.extractor") == "RecordField":
         names.append(settings.text("timestamp.field"))
     return [tuple(name.split(".")) for name in names]
 
@@ -60,7 +65,7 @@ def extractor(settings: Settings) -> TimestampExtractor | None:
     """Where the records' times come from, None where nothing asks for them."""
     if settings.text("format.class") == BLOCK_GZIP_FORMAT:
         return RecordTimestamp() if settings.number("block.gzip.file.interval.ms") > 0 else None
-    if not uses_time(settings):
+    if not rotates_by_time(settings):
         return None
     match settings.text("timestamp.extractor"):
         case "Record":
@@ -92,26 +97,54 @@ def partitioner(settings: Settings) -> Partitioner:
 
 
 def _chosen_partitioner(settings: Settings) -> Partitioner:
-    name, delimiter = settings.text("partitioner.class"), settings.text("directory.delim")
-    if name == "default":
-        return DefaultPartitioner()
-    if name == "field":
-        return FieldPartitioner(
-            settings.names("partition.field.name"),
-            delimiter=delimiter,
-            schemaless=Schemaless.REFUSE if settings.strict else Schemaless.LOOK_UP,
-            encoding=settings.text("partition.value.encoding"),
-        )
-    if name not in TIME_PARTITIONERS:
-        return custom(name, settings)
+    delimiter, encoding = settings.text("directory.delim"), settings.text("partition.value.encoding")
+    match settings.text("partitioner.class"):
+        case "default":
+            return DefaultPartitioner()
+        case "field":
+            schemaless = Schemaless.REFUSE if settings.strict else Schemaless.LOOK_UP
+            names = settings.names("partition.field.name")
+            return FieldPartitioner(names, delimiter=delimiter, schemaless=schemaless, encoding=encoding)
+        case "header":
+            return HeaderPartitioner(settings.names("partition.header.name"), delimiter=delimiter, encoding=encoding)
+        case "key":
+            return KeyPartitioner(settings.names("partition.key.field"), delimiter=delimiter, encoding=encoding)
+        case "field_and_time":
+            return _field_and_time(settings, delimiter, encoding)
+        case name if name in TIME_PARTITIONERS:
+            return _time_partitioner(settings, delimiter)
+        case name:
+            return custom(name, settings)
+
+
+def _field_and_time(settings: Settings, delimiter: str, encoding: str) -> Partitioner:
+    """As the plugin: fields of schemaless values, too, and a slash between fields whatever `directory.delim` says."""
+    fields = FieldPartitioner(
+        settings.names("partition.field.name"),
+        delimiter="/",
+        schemaless=Schemaless.LOOK_UP,
+        encoding=encoding,
+        directories=Directories.NAMED if settings.flag("partition.field.format.path") else Directories.BARE,
+    )
+    return FieldAndTimePartitioner(fields, _time_partitioner(settings, delimiter), delimiter=delimiter)
+
+
+def _time_partitioner(settings: Settings, delimiter: str) -> TimePartitioner:
     duration, path = directory(settings)
-    where = zone(settings.text("timezone"))
+    where, by_pattern = zone(settings.text("timezone")), settings.text("partitioner.class") in PATTERN_PARTITIONERS
     pattern = Pattern(
-        path.format(d=delimiter) if name != "time" else path.removesuffix(delimiter),
+        path.removesuffix(delimiter) if by_pattern else path.format(d=delimiter),
         locale=settings.text("locale"),
         zone=where,
     )
     return TimePartitioner(BucketNames(pattern, duration_ms=duration, zone=where))
+
+
+def placed_by(settings: Settings) -> frozenset[Role]:
+    """What the partitioner looks at beside the value."""
+    return {"header": frozenset({Role.HEADER}), "key": frozenset({Role.KEY})}.get(
+        settings.text("partitioner.class"), frozenset()
+    )
 
 
 def writes_nulls(settings: Settings) -> bool:

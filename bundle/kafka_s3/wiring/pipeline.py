@@ -11,7 +11,8 @@ from datetime import UTC, tzinfo
 from functools import partial
 
 from kafka_s3 import __version__
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS
+from kafka_s3.config.rules.rule import rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transforms import routes
 from kafka_s3.delta.columns import Evolution, Mode
@@ -70,7 +71,7 @@ def fingerprint(settings: Settings) -> str:
 
 
 def _evolution(settings: Settings) -> Evolution:
-    by_field = settings.text("partitioner.class") == "field"
+    by_field = settings.text("partitioner.class") in FIELD_PARTITIONERS
     fields = frozenset(settings.names("partition.field.name")) if by_field else frozenset[str]()
     return Evolution(Mode(settings.text("delta.schema.evolution.mode")), fields)
 
@@ -108,7 +109,7 @@ def state_paths(settings: Settings) -> StatePaths:
 
 
 def rotation_rules(settings: Settings) -> RotationRules:
-    """The rotation settings; `rotate.interval.ms` acts under a time partitioner only."""
+    """The rotation settings."""
     by_time = uses_time(settings)
     if is_block_gzip(settings):
         return RotationRules(
@@ -124,8 +125,9 @@ def rotation_rules(settings: Settings) -> RotationRules:
         flush_size=settings.number("flush.size") if settings.given("flush.size") else OFF,
         flush_bytes=settings.number("flush.bytes"),
         idle_ms=settings.number("flush.idle.ms"),
-        interval_ms=settings.number("rotate.interval.ms") if by_time else OFF,
-        on_partition_change=settings.flag("rotate.file.on.partition.change"),
+        interval_ms=settings.number("rotate.interval.ms") if rotates_by_time(settings) else OFF,
+        # directories that are no times change with every record: the change says nothing about time
+        on_partition_change=by_time and settings.flag("rotate.file.on.partition.change"),
         schedule_ms=settings.number("rotate.schedule.interval.ms"),
         zone=_zone(settings),
         max_open_files=settings.number("partitioner.max.open.files"),
@@ -135,7 +137,7 @@ def rotation_rules(settings: Settings) -> RotationRules:
 
 def readiness(settings: Settings) -> Readiness:
     """How eagerly the planner reads; strict examines every delivery at once, as the original does."""
-    by_time = uses_time(settings) or is_block_gzip(settings)
+    by_time = rotates_by_time(settings) or is_block_gzip(settings)
     check_ms = 0 if settings.strict else settings.number("tail.check.interval.ms")
     rules = rotation_rules(settings)
     keeps = settings.flag("tail.state.enable")

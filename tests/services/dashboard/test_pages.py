@@ -196,9 +196,26 @@ def test_a_script_in_a_dead_letter_stays_text_and_its_formula_cannot_calculate(v
     assert "replay CONFIG --topic orders --partition 0 --offset 28 --dry-run" in texts(test)
 
 
+def test_a_letter_in_the_link_is_shown_whatever_else_is_found_with_commands_of_its_own(
+    visit: Open, made: World
+) -> None:
+    test = clean(visit(made.store, "dead-letters", letters="true", letter="orders-0-28", text="no such text"))
+    shown = next(block.value for block in test.code if "record:" in block.value)
+    assert f"value: {INJECTION.decode()}" in shown
+    assert "No dead letter that was read fits these filters" in texts(test)
+    assert "replay CONFIG --topic orders --partition 0 --offset 28 --dry-run" in texts(test)
+    found = clean(visit(made.store, "dead-letters", letters="true", text="owned"))
+    assert frame(found, "offset", "message")["offset"].tolist() == [28]
+    assert frame(found, "pattern", "letters")["example"].tolist() == ["orders-0-28"]
+    assert "without these filters they are shown here" in texts(found)
+    between = clean(visit(made.store, "dead-letters", letters="true", offset="29", last="40"))
+    assert 28 not in frame(between, "offset", "message")["offset"].tolist()
+
+
 def test_the_layout_shows_the_tree_the_gap_and_the_late_file(visit: Open, made: World) -> None:
     test = clean(visit(made.store, "layout", at="orders/year=2024/month=01/day=15"))
     assert frame(test, "name", "directories")["name"].tolist() == [f"hour={hour}" for hour in (10, 11, 12, 14, 15)]
+    assert frame(test, "share", "partition")["share"].tolist()[0] == 1.0  # payments has one
     assert frame(test, "missing", "unit")["missing"].tolist() == [1, 1]
     assert frame(test, "behind")["encoded"].tolist() == ["year=2024/month=01/day=15/hour=11"]
     assert any("CREATE EXTERNAL TABLE `orders`" in block.value for block in test.code)

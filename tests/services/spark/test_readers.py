@@ -83,7 +83,8 @@ class BySpark:
 
     def __call__(self, name: str, start: int, until: int, **consumer: str) -> list[dict[str, Any]]:
         config = {
-            **BASE, "name": "source", "topics": name, "s3.bucket.name": "lake", "kafka.bootstrap.servers": self.servers, "flush.size": "3",
+            **BASE, "name": "source", "topics": name, "s3.bucket.name": "bucket", "flush.size": "3",
+            "kafka.bootstrap.servers": self.servers,
             "errors.tolerance": "all",
         }  # fmt: skip
         settings = resolved(validate(config).usable())

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
+from kafka_s3.driver.planner import QUIET_OFFSETS, RANGES_IN_A_TASK
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.local.process import free_ports
 from kafka_s3.model.errors import SinkError
@@ -22,7 +23,7 @@ from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.spark.choice import ChosenSource, Trial
 from kafka_s3.spark.rows import ReadMode
 from kafka_s3.spark.source import BATCH_BYTES, BYTES, SparkSource
-from kafka_s3.spark.tasks_source import QUIET_OFFSETS, RANGES_IN_A_TASK, TASKS_AT_LEAST, TasksSource, shares
+from kafka_s3.spark.tasks_source import TASKS_AT_LEAST, TasksSource, shares
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
@@ -194,16 +195,17 @@ def test_quiet_topic_partitions_share_tasks_and_long_ranges_do_not() -> None:
     long = [wanted("long", n, start=0, until=QUIET_OFFSETS) for n in range(3)]
     few = [wanted("few", n, start=0, until=5) for n in range(TASKS_AT_LEAST)]
     many = [wanted(f"many-{n % 50}", n // 50, start=7, until=9) for n in range(1000)]
-    assert shares(long) == [(one,) for one in long]
-    assert shares(few) == [(one,) for one in few]
-    packed = shares([*many, *long])
+    assert shares(long, 100) == [(one,) for one in long]
+    assert shares(few, 100) == [(one,) for one in few]
+    packed = shares([*many, *long], 100)
     assert packed[:3] == [(one,) for one in long]
     assert len(packed) == 3 + -(-1000 // RANGES_IN_A_TASK)
     assert max(map(len, packed)) == RANGES_IN_A_TASK
     assert sorted((one for share in packed[3:] for one in share), key=lambda one: one.topic_partition) == sorted(
         many, key=lambda one: one.topic_partition
     )
-    assert shares([]) == []
+    assert shares([], 100) == []
+    assert len(shares(few, 2)) == 2
 
 
 def test_a_task_reads_many_quiet_topic_partitions(

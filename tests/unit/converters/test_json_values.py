@@ -51,7 +51,7 @@ def written(decoded: Decoded) -> dict[int, bytes]:
         file = json_format(gzip_level=None, decimals="BASE64").open(run.schema)
         file.append(run.values)
         file.finish()
-        lines.update(zip(run.offsets.tolist(), file.take().removesuffix(b"\n").split(b"\n"), strict=True))
+        lines.update(zip(run.offsets.tolist(), bytes(file.take()).removesuffix(b"\n").split(b"\n"), strict=True))
     return lines
 
 

@@ -23,7 +23,6 @@ from figures.charts import (
     boxes,
     classes,
     lines_over_time,
-    ranked,
     treemap,
 )
 from figures.data import DAY_MS, NO_TIME, Window
@@ -330,6 +329,23 @@ def test_the_cost_counts_the_requests_of_uploads_and_entries() -> None:
 # ------------------------------------------------------------ layout
 
 
+def test_the_share_of_a_kafka_partition_is_that_of_its_topics_records() -> None:
+    files = pd.DataFrame(
+        {"topic": ["a", "a", "b", "a"], "partition": [0, 1, 0, 0], "records": [80, 10, 5, 10], "bytes": [1, 1, 1, 1]}
+    )
+    found = partitions.by_kafka_partition(files.assign(role="value").astype({"topic": "category"}))
+    assert found[["topic", "partition", "files", "records", "share"]].values.tolist() == [
+        ["b", 0, 1, 5, 1.0], ["a", 0, 2, 90, 0.9], ["a", 1, 1, 10, 0.1],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("names", "times"), [(["partition=0"], False), (["partition=0", "dt=2024-01-15"], True), ([], False)]
+)
+def test_directories_that_are_no_times_are_told_apart(names: list[str], times: bool) -> None:
+    assert partitions.are_times(pd.DataFrame({"encoded": names}, dtype=object)) is times
+
+
 @pytest.mark.parametrize(
     ("encoded", "start", "unit"),
     [
@@ -427,10 +443,9 @@ def test_charts_are_valid_and_draw_what_they_were_given() -> None:
     late = pd.DataFrame({"at": [at, at], "line": ["a", "a"], "value": [1.0, 3.0], "shown": ["1 s", "3 s"]})
     lines = lines_over_time(late, axis=axis, title="delay, s", domain=["a"], limit=2.0)
     assert lines["datasets"]["above"]["value"].tolist() == [3.0]
-    order = ranked(frame, "files", by="reason", titles=("files", "reason"))
     placed = boxes(pd.DataFrame({"name": ["a"], "bytes": [1]}), "bytes")
     areas = treemap(placed, "bytes", title="bytes", texts=["1 B"])
-    for chart in (bars, histogram, lines, order, areas):
+    for chart in (bars, histogram, lines, areas):
         alt.Chart.from_dict(
             {name: value for name, value in chart.items() if name != "datasets"}
         )  # raises where Vega-Lite would not have it

@@ -11,6 +11,7 @@ import pytest
 from kafka_s3.driver.planner import (
     FIRST_LIMIT,
     MANY_DELIVERIES,
+    RANGES_IN_A_TASK,
     PartitionState,
     Readiness,
     assignment,
@@ -234,12 +235,24 @@ def test_a_commit_keeps_the_deliveries_of_what_is_still_open() -> None:
 
 @pytest.mark.parametrize("tasks", [1, 2, 3, 100])
 def test_turns_hold_at_most_so_many_tasks_the_largest_backlogs_together(tasks: int) -> None:
-    sizes = [5, 900, 30, 7, 800]
+    sizes = [50_000, 900_000, 30_000, 70_000, 800_000]
     turns = in_turns([Assignment(TP._replace(partition=n), 0, size, ()) for n, size in enumerate(sizes)], tasks)
 
     assert all(len(turn) <= tasks for turn in turns)
     assert [a.until for turn in turns for a in turn] == sorted(sizes, reverse=True)
     assert len(turns) == -(-len(sizes) // tasks)
+
+
+def test_quiet_ranges_share_tasks_and_so_fit_into_fewer_turns() -> None:
+    sizes = [500_000, *[10] * 1000]
+    turns = in_turns([Assignment(TP._replace(partition=n), 0, size, ()) for n, size in enumerate(sizes)], 4)
+
+    assert [len(turn) for turn in turns] == [
+        1 + 3 * RANGES_IN_A_TASK,
+        *[4 * RANGES_IN_A_TASK] * 7,
+        1000 - 31 * RANGES_IN_A_TASK,
+    ]
+    assert sorted(a.topic_partition.partition for turn in turns for a in turn) == list(range(1001))
 
 
 def test_no_rule_no_count() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.offsets import TopicPartition
-from tests.support.memory_world import World
+from tests.support.memory_world import ORDERS, START_MS, World
 
 STORAGE = "io.confluent.connect.storage.partitioner."
 UTC = {"timezone": "UTC", "locale": "en"}
@@ -38,3 +39,45 @@ def test_the_directory_delimiter_stands_between_all_parts_but_those_of_path_form
 ) -> None:
     folders = ["topics", "orders", *directory.split("D"), "orders+0+0000000001.json"]
     assert keys({"directory.delim": delimiter, **PARTITIONERS[directory]}) == [delimiter.join(folders)]
+
+
+def enveloped(config: dict[str, str], *, count: int = 4) -> World:
+    """Records a second apart, with keys 0 1 0 1 and a header that says the same."""
+    world = World(config)
+    for offset in range(count):
+        key = b"%d" % (offset % 2)
+        record = MemoryRecord(
+            offset, START_MS + 1000 * offset, key, b'{"n": %d, "d": %s}' % (offset, key), (("t", key),)
+        )
+        world.kafka.add(ORDERS, record)
+    world.start().cycle()
+    return world
+
+
+@pytest.mark.parametrize("stored", [{}, {"store.kafka.keys": "true", "store.kafka.headers": "true"}])
+@pytest.mark.parametrize(
+    ("config", "name"),
+    [({"partitioner.class": "header", "partition.header.name": "t"}, "t"), ({"partitioner.class": "key"}, "key")],
+)
+def test_keys_and_headers_are_directories_stored_or_not(
+    config: dict[str, str], name: str, stored: dict[str, str]
+) -> None:
+    forms = {f"{one}.format.class": "io.confluent.connect.s3.format.json.JsonFormat" for one in ("keys", "headers")}
+    objects = enveloped({"flush.size": "4", **config, **stored, **forms}).objects()
+    folder = f"topics/orders/{name}="
+    data = {
+        key: [row["n"] for row in rows]
+        for key, rows in objects.items()
+        if key.endswith("0.json") or key.endswith("1.json")
+    }
+    assert data == {f"{folder}0/orders+0+0000000000.json": [0, 2], f"{folder}1/orders+0+0000000001.json": [1, 3]}
+    assert len(objects) == (6 if stored else 2)
+
+
+@pytest.mark.parametrize("config", [
+    {"partitioner.class": f"{STORAGE}FieldPartitioner", "partition.field.name": "d"}, {"partitioner.class": "key"},
+])  # fmt: skip
+def test_an_interval_of_record_time_closes_files_of_values_where_an_extractor_is_set(config: dict[str, str]) -> None:
+    world = enveloped({"rotate.interval.ms": "2000", "timestamp.extractor": "Record", **config})
+    assert sorted(map(tuple, world.numbers().values())) == [(0,), (1,)]
+    assert world.frontier() == 2

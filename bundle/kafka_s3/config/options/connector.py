@@ -17,7 +17,8 @@ ROTATION: Final = (
     Option("flush.size", _INT, None, "Records per Kafka partition after which all its open files are closed; 0 and negatives act "
            "like 1. Required, unless another rotation rule is set.", OptionGroup.ROTATION),
     Option("rotate.interval.ms", _LONG, "-1", "Record time, from the first record since the last commit, after which the next "
-           "record starts new files; 0 and less is off. Acts with time partitioners only.", OptionGroup.ROTATION),
+           "record starts new files; 0 and less is off. Acts with time partitioners, and, of ours, with those by field, header or "
+           "key where timestamp.extractor is set.", OptionGroup.ROTATION),
     Option("rotate.schedule.interval.ms", _LONG, "-1", "Wall-clock time, aligned to midnight in `timezone`, at which open files "
            "are closed; 0 and less is off.", OptionGroup.ROTATION),
     Option("rotate.file.on.partition.change", _FLAG, "true", "With rotate.interval.ms: close the open files when the directory "

@@ -16,7 +16,8 @@ _WORKER = "Progress is committed with the objects, not on a timer."
 CONNECTOR: Final = (
     Option("name", _TEXT, None, "The connector's name; its commit log and consumer group carry it.", _MAIN, required=True),
     Option("connector.class", _CLASS, None, "The connector.", _MAIN, valid=KnownClass(CONNECTORS), required=True),
-    Option("tasks.max", _INT, "1", "Kafka partitions that are read at the same time, at most.", _MAIN, valid=Range(1, 2147483647)),
+    Option("tasks.max", _INT, "1", "Kafka partitions that are read at once, at most; 32 with fewer than 10,000 new records count as one.",
+           _MAIN, valid=Range(1, 2147483647)),
     Option("topics", Type.LIST, "", "The topics. Exactly one of topics and topics.regex is set.", _MAIN, valid=TopicNames()),
     Option("topics.regex", _TEXT, "", "Pattern of whole topic names.", _MAIN),
     Option("config.action.reload", _TEXT, "restart", "What a rotated secret does.", _MAIN, valid=OneOf(("restart", "none")),

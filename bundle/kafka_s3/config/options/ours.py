@@ -68,7 +68,7 @@ ROWS: Final = (
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
     Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
-           "Without it the open tail is read again from Kafka.", _GROUP),
+           "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each look.", _GROUP),
     Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
            "is off.", _GROUP, valid=Range(0)),
     Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: so many unread bytes of a Kafka partition, by the size of its "

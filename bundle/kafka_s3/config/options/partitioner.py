@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_s3.config.classes import EXTRACTORS, PARTITIONERS, registered_partitioners
-from kafka_s3.config.option import KnownClass, OneOf, Option, OptionGroup, Type
+from kafka_s3.config.option import Distinct, KnownClass, OneOf, Option, OptionGroup, Type
 
 _GROUP = OptionGroup.PARTITIONER
 SHORT_ZONES: Final = {
@@ -17,9 +17,17 @@ SHORT_ZONES: Final = {
 
 ROWS: Final = (
     Option("partitioner.class", Type.CLASS, "io.confluent.connect.storage.partitioner.DefaultPartitioner",
-           "How records are put into directories. Also the name of a partitioner that an installed package registers under the entry "
-           "point group `kafka_s3.partitioners`.", _GROUP, valid=KnownClass(PARTITIONERS, registered_partitioners)),
-    Option("partition.field.name", Type.LIST, "", "Fields of FieldPartitioner, in the order of the directories; `a.b` descends.", _GROUP),
+           "How records are put into directories; `header` and `key` are additions of kafka-s3. Also the name of a partitioner that an "
+           "installed package registers under the entry point group `kafka_s3.partitioners`.", _GROUP,
+           valid=KnownClass(PARTITIONERS, registered_partitioners)),
+    Option("partition.field.name", Type.LIST, "", "Fields of FieldPartitioner and FieldAndTimeBasedPartitioner, in the order of the "
+           "directories; `a.b` descends.", _GROUP),
+    Option("partition.field.format.path", Type.BOOLEAN, "true", "FieldAndTimeBasedPartitioner: directories are `name=value`, or with false "
+           "the bare value. For example `DE/2024/01` with false.", _GROUP),
+    Option("partition.header.name", Type.LIST, "", "partitioner.class=header: headers whose texts make the directories `name=value`, in "
+           "this order; `null` where a record has none. For example `tenant,region`.", _GROUP, valid=Distinct()),
+    Option("partition.key.field", Type.LIST, "", "partitioner.class=key: fields of the key that make the directories, `a.b` descends; "
+           "blank makes `key=<the key's text>`. For example `id`.", _GROUP, valid=Distinct()),
     Option("partition.duration.ms", Type.LONG, "-1", "Width of TimeBasedPartitioner's buckets; must be positive with it.", _GROUP),
     Option("path.format", Type.STRING, "", "Joda-Time pattern of TimeBasedPartitioner's directories.", _GROUP),
     Option("locale", Type.STRING, "", "Language of month and day names; required with time partitioners. The original takes the whole "

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final
 from zoneinfo import available_timezones
 
-from kafka_s3.config.classes import FIELDLESS
+from kafka_s3.config.classes import FIELD_PARTITIONERS, FIELDLESS, PATTERN_PARTITIONERS
 from kafka_s3.config.options.partitioner import SHORT_ZONES
-from kafka_s3.config.rules.rule import Rule, is_time_partitioner, problem
+from kafka_s3.config.rules.rule import Rule, is_time_partitioner, problem, rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import Problem
 
@@ -59,7 +59,7 @@ def _schedule_needs_zone(settings: Settings) -> Iterator[Problem]:
 def _path_is_a_pattern(settings: Settings) -> Iterator[Problem]:
     from kafka_s3.naming.joda import check_pattern
 
-    if settings.text("partitioner.class") != "time":
+    if settings.text("partitioner.class") not in PATTERN_PARTITIONERS:
         return
     pattern, example = settings.text("path.format"), "For example: 'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH."
     if not pattern or pattern == settings.text("directory.delim"):
@@ -73,7 +73,8 @@ def _path_is_a_pattern(settings: Settings) -> Iterator[Problem]:
 
 
 def _duration_is_positive(settings: Settings) -> Iterator[Problem]:
-    if settings.text("partitioner.class") == "time" and settings.number("partition.duration.ms") <= 0:
+    by_pattern = settings.text("partitioner.class") in PATTERN_PARTITIONERS
+    if by_pattern and settings.number("partition.duration.ms") <= 0:
         yield problem("partition.duration.ms", "must be positive for TimeBasedPartitioner.", "3600000 is an hour.")
 
 
@@ -85,7 +86,7 @@ def _fields_are_named(settings: Settings) -> Iterator[Problem]:
             "holds a blank name or a blank part between dots.",
             "Write a,b.c without stray separators.",
         )
-    elif not names and settings.text("partitioner.class") == "field":
+    elif not names and settings.text("partitioner.class") in FIELD_PARTITIONERS:
         yield problem(
             "partition.field.name", "must be set for FieldPartitioner.", "Name the fields, separated by commas."
         )
@@ -184,11 +185,11 @@ def _unknown_compatibility(settings: Settings, rule: str) -> Iterator[Problem]:
 
 
 def _interval_without_time(settings: Settings) -> Iterator[Problem]:
-    if settings.number("rotate.interval.ms") > 0 and not is_time_partitioner(settings):
+    if settings.number("rotate.interval.ms") > 0 and not rotates_by_time(settings):
         yield problem(
             "rotate.interval.ms",
             "is ignored, because the partitioner does not use time.",
-            "rotate.schedule.interval.ms works here.",
+            "rotate.schedule.interval.ms works here; under partitioners by field, header or key timestamp.extractor makes it act.",
         )
 
 
@@ -244,7 +245,10 @@ PROBLEMS: Final = (
 )
 WARNINGS: Final = (
     Rule(("schema.compatibility", "compatibility.strict"), _compatibility_acts_as_none),
-    Rule(("rotate.interval.ms", "partitioner.class"), _interval_without_time),
+    Rule(
+        ("rotate.interval.ms", "partitioner.class", "timestamp.extractor", "compatibility.strict"),
+        _interval_without_time,
+    ),
     Rule(("partitioner.class", "path.format", "locale"), _locale_with_region),
     Rule((*_VALUES, *_SCHEMA), _schema_options_without_effect),
 )

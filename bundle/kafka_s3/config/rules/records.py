@@ -24,7 +24,7 @@ def _registry_is_given(settings: Settings) -> Iterator[Problem]:
 
 def _used(settings: Settings) -> list[str]:
     """The converters that will be asked."""
-    keys = settings.flag("store.kafka.keys") or settings.strict
+    keys = settings.flag("store.kafka.keys") or settings.strict or settings.text("partitioner.class") == "key"
     return ["value.converter", *(["key.converter"] if keys else [])]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kafka_s3.config.classes import TIME_PARTITIONERS
+from kafka_s3.config.classes import TIME_PARTITIONERS, VALUE_PARTITIONERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import Problem
 
@@ -26,3 +26,9 @@ def problem(key: str, rule: str, remedy: str = "") -> Problem:
 def is_time_partitioner(settings: Settings) -> bool:
     """Whether one of the partitioners by time is configured."""
     return settings.text("partitioner.class") in TIME_PARTITIONERS
+
+
+def rotates_by_time(settings: Settings) -> bool:
+    """Whether `rotate.interval.ms` acts: under partitioners by time; and, of ours, by values where a timestamp extractor is given."""
+    by_value = settings.text("partitioner.class") in VALUE_PARTITIONERS and settings.given("timestamp.extractor")
+    return is_time_partitioner(settings) or (by_value and not settings.strict)

@@ -21,7 +21,7 @@ BY_VALUE: Final = ("string", "integer", "long", "boolean")
 class TableLayout:
     """How objects lie below `topics.dir`. `fields` are those of a field partitioner: their directories hold the records' own values.
 
-    `quoted` says that directories are percent-encoded (`partition.value.encoding=url`).
+    `quoted` says that directories are percent-encoded (`partition.value.encoding=percent`).
     """
 
     topics_dir: str
