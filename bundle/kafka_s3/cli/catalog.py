@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.config.catalog import CatalogEntry, entry, example_of
 from kafka_s3.config.catalog import catalog as entries
 from kafka_s3.config.option import Option, OptionStatus
@@ -16,8 +18,13 @@ catalog = typer.Typer(no_args_is_help=True, help="The connectors whose configura
 
 
 @catalog.command("list")
-def list_() -> None:
+def list_(output: Output = OutputFormat.TABLE) -> None:
     """List the connectors."""
+    if output is OutputFormat.JSON:
+        typer.echo(
+            json.dumps([{"name": one.name, "connector.class": one.connector, "doc": one.doc} for one in entries()])
+        )
+        return
     out = Console()
     for one in entries():
         out.print(f"{one.name:<16} {one.doc}", markup=False, highlight=False, soft_wrap=True)
@@ -26,11 +33,28 @@ def list_() -> None:
 @catalog.command("describe")
 def describe(
     name: Annotated[str, typer.Argument(help="S3SinkConnector, S3_SINK or Block-GZIP, or a connector.class.")],
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show every key of a connector, required ones first: type, default, values, meaning, version, example."""
+    found = entry(name)
+    if output is OutputFormat.JSON:
+        typer.echo(json.dumps(document(found), indent=2))
+        return
     out = Console()
-    for line in lines(entry(name)):
+    for line in lines(found):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def document(found: CatalogEntry) -> dict[str, Any]:
+    """The description for programs."""
+    keys = [
+        {
+            "key": option.key, "required": required, "type": str(option.type), "default": _default(option), "values": option.valid.text,
+            "since": option.since, "doc": option.doc, "status": str(option.status), "note": option.note, "example": example_of(option),
+        }
+        for option, required in found.rows()
+    ]  # fmt: skip
+    return {"name": found.name, "connector.class": found.connector, "doc": found.doc, "keys": keys}
 
 
 def lines(found: CatalogEntry) -> Iterator[str]:

@@ -51,8 +51,9 @@ COMMANDS: Final = tuple(
         ("dashboard", "dashboard:dashboard",
          "Serve the dashboard of a bucket's sinks until Ctrl-C. It only reads; anyone who can reach the port can see what it shows."),
         ("ddl", "ddl:ddl", "Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."),
-        ("iam", "policies:iam", "Print the least policy with which a sink runs on AWS."),
-        ("lifecycle", "policies:lifecycle", "Print lifecycle rules for a sink's objects, which leave its commit log alone."),
+        ("iam", "policies:iam", "Print the least policy with which this sink runs. Nothing is changed, and nothing is asked of AWS."),
+        ("lifecycle", "policies:lifecycle",
+         "Print lifecycle rules for this sink's objects, which leave its commit log alone. Nothing is changed."),
         ("delta", "delta:delta", "Compare a sink's Delta tables with log and bucket, or make them again."),
     )
 )  # fmt: skip

@@ -91,7 +91,10 @@ class Move:
         if self.again:
             written = self.before.written
             return Progress(self.position, None if written is None else min(written, self.position))
-        return replace(self.before, frontier=self.position, recorded=self.before.recorded.since(self.position))
+        # the leader epoch is that of the old place: of a later one it would say that the log was cut
+        return replace(
+            self.before, frontier=self.position, recorded=self.before.recorded.since(self.position), leader_epoch=None
+        )
 
 
 def places(

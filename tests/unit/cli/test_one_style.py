@@ -22,9 +22,12 @@ from kafka_s3.cli.main import COMMANDS, app
 
 FILES_ONLY = {"validate", "create"}
 """They are about a file: its faults, and storing it."""
-WITHOUT_A_SINK = {"demo", "list", "seek", "dashboard", "watch"}
+ABOUT_CONFIGURATIONS = {"new", "catalog list", "catalog describe"}
+"""They come before there is a sink."""
+WITHOUT_A_SINK = {"demo", "list", "seek", "dashboard", "watch", *ABOUT_CONFIGURATIONS}
 SAY_ONE_SENTENCE = {
-    "run", "demo", "create", "pause", "resume", "flush", "delete", "seek", "dashboard", "watch", "position set", "position seek-to-time",
+    "run", "new",
+    "demo", "create", "pause", "resume", "flush", "delete", "seek", "dashboard", "watch", "position set", "position seek-to-time",
     "dead-letters export", "dead-letters replay", "dead-letters resolve", "delta rebuild", "delta maintain",
 }  # fmt: skip
 """What they do is told in a line or two; there is nothing to tabulate."""
@@ -55,7 +58,7 @@ def options_of(command: Any) -> set[str]:
 @pytest.mark.parametrize("name", LEAVES)
 def test_a_sink_is_given_by_its_file_or_by_its_name_and_bucket(name: str) -> None:
     options = options_of(LEAVES[name])
-    if name in FILES_ONLY or name == "demo":
+    if name in FILES_ONLY | ABOUT_CONFIGURATIONS or name == "demo":
         assert "--bucket" not in options
     elif name in ("seek", "watch"):  # about a bucket, whoever wrote it
         assert {"--store-url", "--region"} <= options
@@ -122,3 +125,12 @@ def test_validate_prints_json_and_makes_unknown_keys_errors_where_that_is_asked(
     done = CliRunner().invoke(app, ["validate", str(path), "--strict", "-o", "json"])
     found = json.loads(done.stdout)
     assert (done.exit_code, [one["key"] for one in found["problems"]], found["warnings"]) == (2, ["fluhs.size"], [])
+
+
+def test_the_catalog_is_json_for_programs() -> None:
+    listed = json.loads(CliRunner().invoke(app, ["catalog", "list", "--output", "json"]).stdout)
+    for one in listed:
+        told = json.loads(CliRunner().invoke(app, ["catalog", "describe", one["name"], "--output", "json"]).stdout)
+        required = [key["key"] for key in told["keys"] if key["required"]]
+        assert "connector.class" in required
+        assert [key["key"] for key in told["keys"]][: len(required)] == required

@@ -63,7 +63,7 @@ def test_a_place_says_what_log_kafka_and_group_know() -> None:
     world.kafka.create(SECOND, start=5)
     rows = rows_of(world)
 
-    assert rows[ORDERS] == PartitionPosition(ORDERS, Progress(6, 6), 0, 7, 6)
+    assert rows[ORDERS] == PartitionPosition(ORDERS, Progress(6, 6, leader_epoch=0), 0, 7, 6)
     assert (rows[ORDERS].lag, rows[ORDERS].remark) == (1, "")
     assert rows[SECOND] == PartitionPosition(SECOND, None, 5, 5, None)
     assert "first start" in rows[SECOND].remark
@@ -88,7 +88,7 @@ def test_dead_letters_beyond_the_frontier_are_counted() -> None:
     world.sink.cycle()
     place = rows_of(world)[ORDERS]
 
-    assert place.progress == Progress(0, None, OffsetSet(((1, 1),)))
+    assert place.progress == Progress(0, None, OffsetSet(((1, 1),)), leader_epoch=0)
 
 
 def test_going_ahead_is_a_gap_and_the_sink_goes_on_there() -> None:
