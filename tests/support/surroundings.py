@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,8 @@ from kafka_s3.config.validate import resolved, validate
 from kafka_s3.driver.runner import run_available_now, waiting
 from kafka_s3.driver.sink import Sink
 from kafka_s3.model.files import Reason
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 
@@ -46,16 +48,26 @@ class Surroundings:
             "store.url": self.s3.endpoint_url,
         }
 
-    def sink(self, config: dict[str, str], *, observer: Observer | None = None) -> Sink:
-        """The real sink of a configuration, not opened yet."""
+    def sink(
+        self, config: dict[str, str], *, observer: Observer | None = None, read_timeout_s: float | None = None
+    ) -> Sink:
+        """The real sink of a configuration, not opened yet; its driver waits so long for an answer of S3."""
         from kafka_s3.spark.launch import sink_on_spark
 
-        return sink_on_spark(resolved(validate(config).usable()), self.spark, observer=observer)
+        settings = resolved(validate(config).usable())
+        options = store_options(settings)
+        store = None if read_timeout_s is None else S3Store(replace(options, read_timeout_s=read_timeout_s))
+        return sink_on_spark(settings, self.spark, observer=observer, store=store)
 
     def drain(
-        self, config: dict[str, str], *, close: Reason | None = Reason.FLUSH_NOW, observer: Observer | None = None
+        self,
+        config: dict[str, str],
+        *,
+        close: Reason | None = Reason.FLUSH_NOW,
+        observer: Observer | None = None,
+        read_timeout_s: float | None = None,
     ) -> Sink:
         """Runs a sink until it has worked off what is there; with `close=None` the open tail stays open."""
-        sink = self.sink(config, observer=observer)
+        sink = self.sink(config, observer=observer, read_timeout_s=read_timeout_s)
         run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=close)
         return sink
