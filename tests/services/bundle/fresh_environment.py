@@ -18,7 +18,7 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "wheels", ".*_cac
 def build_wheel(folder: Path) -> Path:
     """Builds the wheel from a copy of the sources, so that nothing is left in the repository."""
     sources = folder / "sources"
-    for name in ("bundle", "dashboard"):
+    for name in ("bundle", "dashboard", "examples"):
         shutil.copytree(ROOT / name, sources / name, ignore=LEFT_OUT)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, sources)
