@@ -115,7 +115,7 @@ def test_pem_files_of_the_operators_worker_file_open_the_broker_too(secured: Sec
         f"consumer.ssl.keystore.type=PEM\nconsumer.ssl.keystore.location={secured.files['client-both']}\n"
     )
     config = {**BASE, "name": "by-file", "topics": TOPIC, "flush.size": "2", "s3.bucket.name": "bucket"}
-    assert brokers_of(validate(config, worker=read_worker(worker)).usable()).topic_names() == [TOPIC]
+    assert brokers_of(validate(config, worker=read_worker(worker).texts).usable()).topic_names() == [TOPIC]
 
 
 def test_what_cannot_be_used_is_said_before_anything_is_sent(secured: Secured) -> None:

@@ -55,7 +55,7 @@ class ByToken:
             f"bootstrap.servers={self.by_token}\nconsumer.security.protocol=SASL_PLAINTEXT\nconsumer.sasl.mechanism=OAUTHBEARER\n"
             f"consumer.sasl.oauthbearer.token.endpoint.url={self.tokens.token_url}\nconsumer.sasl.jaas.config={OAUTH} required {login};\n"
         )
-        return read_worker(file)
+        return dict(read_worker(file).texts)
 
     def iam(self, options: str = "") -> dict[str, str]:
         """A connector's configuration as for Java's client of Amazon MSK, but for TLS."""

@@ -79,7 +79,7 @@ def test_the_systems_test_of_the_old_sink_gives_the_objects_of_its_documentation
     assert tool.stdout.count(b"\n") == 223
 
     words = ["-m", "kafka_s3", "seek", f"s3://{here.bucket.name}/systest", name, "0", "150"]
-    words += ["--endpoint-url", here.s3.endpoint_url, "--path-style", "--count", "60"]
+    words += ["--store-url", here.s3.endpoint_url, "--path-style", "--count", "60"]
     environment = {"PYTHONPATH": str(ROOT / "bundle"), **here.s3.environment, "PATH": "/usr/bin:/bin"}
     found = subprocess.run([sys.executable, *words], capture_output=True, check=True, env=environment, text=True)
     assert [json.loads(line)["counter"] for line in found.stdout.splitlines()] == list(range(150, 210))
@@ -109,7 +109,7 @@ def test_a_bucket_of_the_old_sink_is_continued_behind_its_last_record(
 
 def test_seeking_what_is_not_there_is_a_clear_answer(here: Surroundings, tmp_path: Path) -> None:
     words = ["-m", "kafka_s3", "seek", f"s3://{here.bucket.name}/none", "any", "0", "5"]
-    words += ["--endpoint-url", here.s3.endpoint_url, "--path-style"]
+    words += ["--store-url", here.s3.endpoint_url, "--path-style"]
     with SinkProcess(words, tmp_path / "seek.log", here.s3.environment) as process:
         assert process.wait() == 1
     assert "There are no Block-GZIP files of topic any, partition 0" in process.output()
