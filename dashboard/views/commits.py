@@ -110,7 +110,7 @@ def _entry(scene: Scene) -> None:
 
 def _read(scene: Scene, version: int) -> CommitEntry:
     key = scene.paths.commit(version)
-    return read_entry(scene.at.place.store.get(key), key=key)
+    return read_entry(scene.at.reader.get(key), key=key)
 
 
 def _facts(scene: Scene, entry: CommitEntry) -> None:

@@ -187,5 +187,4 @@ def _table(scene: Scene, topic: str) -> ExternalTable | None:
     objects = partitions.topic_objects(scene.snapshot.frames.files, topic)
     if objects is None:
         return None
-    place = scene.at.place
-    return table_in_bucket(scene.settings, place.store, objects, bucket=place.bucket)
+    return table_in_bucket(scene.settings, scene.at.reader, objects, bucket=scene.at.place.bucket)
