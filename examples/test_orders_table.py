@@ -19,7 +19,7 @@ from kafka_s3.local.tables import delta_tables_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CONFIG = read_config(Path(__file__).parent / "orders-table.json")
+CONFIG = read_config(Path(__file__).parent / "orders-table.json").texts
 
 
 # ---------------------------------------------------------------- the pipeline that is tested

@@ -179,7 +179,8 @@ def test_a_running_sink_is_paused_resumed_flushed_and_missed_when_it_is_killed(s
     assert "No sink orders is running" in str(sink.by_name("flush", "orders").exception)
     assert "will be paused when it is started" in succeeded(sink.by_name("pause", "orders"))
     assert succeeded(sink.by_name("delete", "orders")).startswith("Sink orders: 3 objects")
-    assert (sink.state_keys(), sink.sizes()) == ({"commits", "published"}, [5, 5, 5, 2])
+    assert sink.state_keys() == {"commits", "published", "open-files.json"}  # all that the log goes on with
+    assert sink.sizes() == [5, 5, 5, 2]
 
 
 def test_a_sink_that_failed_says_why_and_can_be_deleted(broken: tuple[Named, SinkProcess]) -> None:

@@ -109,7 +109,7 @@ def test_letters_that_another_converter_can_read_are_replayed_into_the_bucket(
     again = operator.types("replay", "--force", "--yes", code=1)
     assert "0 replayed, 5 failed again and stay open: nothing was changed" in again
     assert here.bucket.contents() == before
-    assert "4 replayed, 0 failed again" in operator.runs("replay", *fixed, "--force")
+    assert "4 replayed, 0 failed again" in operator.runs("replay", *fixed, "--force", "--yes")
 
     replayed = {f"topics/{name}/partition={p}/{name}+{p}+0000000002.json" for p in range(2)}
     assert set(here.bucket.data_keys()) == {*before, *replayed}
