@@ -127,6 +127,7 @@ def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Clo
     assert "every record is accounted for exactly once" in cloud.run(verify, cloud.environment())
 
 
+@pytest.mark.nightly  # the faults of drivers kill executors of a cluster in every run
 def test_spark_submit_on_a_cluster_writes_once_what_a_killed_executor_was_at(
     cloud: Cloud, topic: Callable[..., str]
 ) -> None:
