@@ -26,8 +26,8 @@ from views import commits, configuration, dead_letters, layout, overview, rotati
 
 VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, commits, configuration)
 ICON: Final = str(Path(__file__).with_name("icon.png"))
-KEPT: Final = ("sink", "range", "from", "to", "topics", "zone", "refresh")
-"""What of the address goes with the visitor to another page."""
+KEPT: Final = ("range", "from", "to", "topics", "zone", "refresh")
+"""What of the address goes with the visitor to another page, beside the sink."""
 _log = logging.getLogger(__name__)
 
 
@@ -46,7 +46,7 @@ def main() -> None:
     sight = resources.watch(variables).ask(1.0)
     names = [known.name for known in by_urgency(sight.sinks)]
     sink = controls.sink_choice([*names, *(name for name in sight.names if name not in names)], at.sink)
-    _links(pages)
+    _links(pages, sink)
     if not sink:
         st.title("kafka-s3")
         _again(lambda: _wait_for_sinks(variables))
@@ -58,11 +58,15 @@ def main() -> None:
     page.run()
 
 
-def _links(pages: list[Any]) -> None:
-    """The pages, as links that keep what was chosen, also in another tab."""
+def _links(pages: list[Any], sink: str) -> None:
+    """The pages, as links that keep what was chosen, also in another tab.
+
+    The sink is in each: the address leaves out the one that was opened first, and another may be the first one by then.
+    """
+    kept = [(name, value) for name in KEPT for value in st.query_params.get_all(name)]
     with st.sidebar.container(gap="xxsmall"):
         for page in pages:
-            st.page_link(page, query_params=[(name, value) for name in KEPT for value in st.query_params.get_all(name)])
+            st.page_link(page, query_params=[("sink", sink), *kept] if sink else kept)
 
 
 def _page(view: ModuleType, run: Callable[[], None]) -> Any:

@@ -45,16 +45,16 @@ def _columns(zone: str) -> dict[str, Any]:
             "State", options=list(map(str, URGENCY)), color=[COLOURS[state] for state in URGENCY], width=130
         ),
         "sink": st.column_config.Column("Sink", width=150),
+        "reason": st.column_config.Column("Why", width=240),
         "lag": st.column_config.Column(
-            "Lag", help="Records between what is in objects and the heads of the topics.", width=120
+            "Lag", help="Records between what is in objects and the heads of the topics.", width=90
         ),
         "delay": st.column_config.Column(
             "Delay, 95 %", help="Of the records of the last commit, from their own time to it.", width=90
         ),
         "letters": parts.number_column("Dead letters", "Those of the whole log that were not settled."),
-        "day": st.column_config.BarChartColumn("Read, last 24 h", width=120, y_min=0),
         "last": parts.time_column("Last commit", zone),
-        "reason": st.column_config.Column("Why", width="large"),
+        "day": st.column_config.BarChartColumn("Read, last 24 h", width=120, y_min=0),
     }
 
 

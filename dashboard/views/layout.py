@@ -21,6 +21,8 @@ from reading.frames import data_files
 TITLE: Final = "Partition layout"
 ICON: Final = ":material/account_tree:"
 PATH: Final = "layout"
+ENGINES: Final = {Engine.DUCKDB: "DuckDB"}
+"""Names that are not written like a word."""
 MEASURES: Final = {"bytes": "bytes", "files": "files", "records": "records"}
 
 
@@ -172,7 +174,9 @@ def _engines(scene: Scene, topics: list[str]) -> None:
         return
     if table is None:
         return
-    for tab, engine in zip(st.tabs([engine.capitalize() for engine in Engine]), Engine, strict=True):
+    for tab, engine in zip(
+        st.tabs([ENGINES.get(engine, engine.capitalize()) for engine in Engine]), Engine, strict=True
+    ):
         with tab:
             language = "json" if engine is Engine.GLUE else "sql"
             st.code(script(engine, table), language=language, wrap_lines=True)
