@@ -1,4 +1,4 @@
-"""A driver that dies at the nth request of its store, before the request takes effect or after it."""
+"""A driver that dies at the nth request of one kind to its store, before the request takes effect or after it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from kafka_s3.storage.faults import Fault, Moment, Verb
 
-COUNTED = (Verb.PUT, Verb.PUT_NEW, Verb.COMPLETE_UPLOAD, Verb.LIST, Verb.HEAD)
-"""The requests at which it may die; those that only read an entry are many, and all alike."""
+DEADLY = (Verb.PUT, Verb.PUT_NEW, Verb.COMPLETE_UPLOAD, Verb.LIST)
+"""The requests at which it may die: every driver that has records to write makes them again and again."""
 
 
 class DriverDied(BaseException):
@@ -18,8 +18,9 @@ class DriverDied(BaseException):
 
 @dataclass
 class Death:
-    """Strikes once at the `at`-th counted request; from then on nothing of this driver reaches the store."""
+    """Strikes once at the `at`-th request of `verb`; from then on nothing of this driver reaches the store."""
 
+    verb: Verb
     at: int
     moment: Moment
     seen: int = 0
@@ -30,14 +31,14 @@ class Death:
         """The plan for a FaultyStore."""
         return [
             *(Fault(verb, self._before(verb), Moment.BEFORE, None) for verb in Verb),
-            *(Fault(verb, self._after(verb), Moment.AFTER, None) for verb in COUNTED),
+            Fault(self.verb, self._after(self.verb), Moment.AFTER, None),
         ]
 
     def _before(self, verb: Verb) -> Callable[[str], None]:
         def strike(key: str) -> None:
             with self._lock:
                 self._still_alive()
-                self.seen += verb in COUNTED
+                self.seen += verb is self.verb
                 if self.seen >= self.at and self.moment is Moment.BEFORE:
                     self._die(verb, key)
 

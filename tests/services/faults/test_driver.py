@@ -25,7 +25,7 @@ from kafka_s3.storage.faults import FaultyStore, Moment, Verb
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from tests.services.faults import dying_task
-from tests.services.faults.dying_driver import Death, DriverDied
+from tests.services.faults.dying_driver import DEADLY, Death, DriverDied
 from tests.services.faults.exactly_once import START_MS, assert_exactly_once, assert_swept, numbered, pending
 from tests.services.faults.moving_clock import HOUR_MS, MovingClock
 from tests.support.configurations import PARTITIONER, STATE
@@ -369,10 +369,13 @@ def test_a_driver_that_dies_twelve_times_at_random_requests_writes_every_record_
     config = here.config(name, **{"flush.size": "7", "tasks.max": "1", "tail.check.interval.ms": "0"})
     settings = resolved(validate(config).usable())
     deaths: list[tuple[Verb, str]] = []
-    for turn in range(12):
+    kinds = [(verb, moment) for verb in DEADLY for moment in Moment]
+    kinds += jitter.sample(kinds, 4)
+    jitter.shuffle(kinds)
+    for verb, moment in kinds:
         produce(here.servers, name, numbered(produced, produced + 40, partitions=2))
         produced += 40
-        death = Death(jitter.randint(1, 16), (Moment.BEFORE, Moment.AFTER)[turn % 2])
+        death = Death(verb, jitter.randint(1, 3), moment)
         store = S3Store(store_options(settings))
         sink = sink_on_spark(settings, here.spark, store=FaultyStore(store, death.faults()))
         with pytest.raises(DriverDied):
@@ -380,6 +383,7 @@ def test_a_driver_that_dies_twelve_times_at_random_requests_writes_every_record_
         store.close()
         assert death.struck is not None
         deaths.append(death.struck)
+    assert len(deaths) == 12
     places = {(verb, where(key)) for verb, key in deaths}
     assert len(places) >= 4, places
     assert {(Verb.PUT_NEW, "commits"), (Verb.COMPLETE_UPLOAD, "objects")} <= places
