@@ -140,12 +140,22 @@ class KafkaBrokers:
         found = self._offsets({tp: OffsetSpec.for_timestamp(ms) for tp, ms in times.items()}, "look up offsets by time")
         return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
 
-    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
-        """The offsets committed by a consumer group."""
-        request = [ConsumerGroupTopicPartitions(group)]
-        (future,) = self._admin.list_consumer_group_offsets(request, request_timeout=self._seconds).values()
-        found = self._answer(future, f"read the offsets of group {group}").topic_partitions
-        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.offset >= 0}
+    def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets that a consumer group has committed of these topic-partitions.
+
+        Asked by a consumer: librdkafka's admin client crashes where the group's coordinator is still loading or has moved.
+        """
+        wanted = [ClientTopicPartition(tp.topic, tp.partition) for tp in partitions]
+        if not wanted:
+            return {}
+        consumer = self.consumer(group)
+        try:
+            found = consumer.committed(wanted, timeout=self._seconds)
+        except KafkaException as error:
+            raise self._error(error, f"read the offsets of group {group}") from error
+        finally:
+            consumer.close()
+        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
     def group_members(self, group: str) -> list[str]:
         """The live members of a consumer group, `client id at host`; none where there is no such group."""

@@ -122,9 +122,10 @@ class MemoryKafka:
             if tp in self._led(times)
         }
 
-    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
+    def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The offsets noted."""
-        return dict(self.groups.get(group, {}))
+        noted = self.groups.get(group, {})
+        return {tp: noted[tp] for tp in partitions if tp in noted}
 
     def group_members(self, group: str) -> list[str]:
         """The members that were put there."""

@@ -79,8 +79,8 @@ class Brokers(Protocol):
         """Per topic-partition the first offset with a record timestamp (epoch ms) at or after the given one."""
         ...
 
-    def group_offsets(self, group: str) -> dict[TopicPartition, int]:
-        """The offsets committed by a consumer group; none where there is no such group."""
+    def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The offsets that a consumer group has committed of these topic-partitions; none where there is no such group."""
         ...
 
     def group_members(self, group: str) -> list[str]:

@@ -104,7 +104,7 @@ def places(
     found = brokers.describe(sorted({*topics, *(tp.topic for tp in state.progress)}))
     alive = topic_partitions(found.values())
     starts, heads = brokers.starts(alive), brokers.heads(alive)
-    offsets = brokers.group_offsets(group) if group else {}
+    offsets = brokers.group_offsets(group, alive) if group else {}
     return {
         tp: PartitionPosition(tp, state.progress.get(tp), starts.get(tp), heads.get(tp), offsets.get(tp))
         for tp in sorted({*alive, *state.progress})

@@ -144,7 +144,7 @@ def _committed(
 ) -> dict[TopicPartition, int]:
     """Where the connector would go on by itself."""
     if not _by_pointer(settings):
-        return brokers.group_offsets(group)
+        return brokers.group_offsets(group, alive)
     found = {tp: position_in_bucket(store, block_names(settings), tp) for tp in alive}
     return {tp: offset for tp, offset in found.items() if offset is not None}
 
