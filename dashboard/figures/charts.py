@@ -193,5 +193,5 @@ def _side(column: str, domain: Sequence[int]) -> Chart:
 
 def _colour(column: str, title: str, domain: Sequence[str]) -> Chart:
     colours = [PALETTE[place % len(PALETTE)] for place in range(len(domain))]
-    legend = {"orient": "bottom", "columns": 3, "symbolLimit": 30, "labelLimit": 200}
+    legend = {"orient": "bottom", "columns": {"expr": "width < 300 ? 2 : 3"}, "symbolLimit": 30, "labelLimit": 200}
     return {**_named(column, title), "scale": {"domain": list(domain), "range": colours}, "legend": legend}
