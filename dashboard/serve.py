@@ -13,6 +13,7 @@ import time
 from threading import Event, Thread
 from typing import Final
 
+import streamlit as st
 from streamlit.web import cli
 
 from kafka_s3.model.errors import SinkError
@@ -39,7 +40,10 @@ def main() -> None:
         importlib.import_module(f"views.{view}")
     known.wait(READ_S)  # a visitor who came now would wait as long
     gc.freeze()  # Streamlit collects garbage after each run of a page: what was imported need not be looked through every time
-    cli.main(prog_name="streamlit")
+    try:
+        cli.main(prog_name="streamlit")
+    finally:  # threads that read would complain that the interpreter takes no more work
+        st.cache_resource.clear()
 
 
 def _begin_to_read(known: Event) -> None:
