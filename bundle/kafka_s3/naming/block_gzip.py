@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.keys import ObjectNames
 
 DATA_EXTENSION: Final = ".gz"
 INDEX_EXTENSION: Final = ".index.json"
@@ -78,8 +79,8 @@ class BlockNames:
 
 
 @dataclass(frozen=True, slots=True)
-class UploadNames:
-    """The names of files that are uploaded at one time (epoch ms): a sink's `naming.keys.ObjectNames`.
+class UploadNames(ObjectNames):
+    """The names of files that are uploaded at one time (epoch ms).
 
     The day is that of `zone`: UTC in the successor, None for the process's own in the original. Records are not partitioned.
     """

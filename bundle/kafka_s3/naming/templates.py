@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.naming.keys import FolderNames
 
 IN_NAMES: Final = ("topic", "partition", "offset", "time")
 IN_DIRECTORIES: Final = ("topic", "directory")
@@ -24,8 +25,8 @@ _TIME: Final = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateNames:
-    """Keys by templates that have no fault; `topics_dir` stands before them unless it is blank. `now_ms` is the time of the upload."""
+class TemplateNames(FolderNames):
+    """Keys by templates that have no fault; `topics_dir` stands before them unless it is blank. files are begun at `now_ms`."""
 
     topics_dir: str
     directory: str
@@ -33,16 +34,10 @@ class TemplateNames:
     pad_width: int
     now_ms: int = 0
 
-    def key(self, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str) -> str:
-        """The key of the file whose first record has that offset."""
-        return self.within(
-            topic_partition.topic, topic_partition, encoded_partition, offset=offset, extension=extension
-        )
-
     def within(
         self, folder: str, topic_partition: TopicPartition, encoded_partition: str, *, offset: int, extension: str
     ) -> str:
-        """The same in the folder of a topic that may be another one."""
+        """The key of the file whose first record has that offset, in the folder of a topic that may be another one."""
         topic, partition = topic_partition
         moment = datetime.fromtimestamp(self.now_ms // 1000, UTC).strftime(_TIME)
         own = {"topic": topic, "partition": str(partition), "offset": str(offset).zfill(self.pad_width), "time": moment}
@@ -50,12 +45,16 @@ class TemplateNames:
         return "/".join((*self._folders(), directory, _filled(self.name, own) + extension))
 
     def at(self, now_ms: int) -> TemplateNames:
-        """The names of files that are uploaded at that time."""
+        """The names of files that are begun at that time."""
         return replace(self, now_ms=now_ms)
 
-    def pointer(self, topic_partition: TopicPartition, data_key: str) -> tuple[str, bytes] | None:
-        """None: the layout has no such object."""
-        return None
+    def like(self, key: str) -> TemplateNames:
+        """The names with the time that the key says; the same where it says none."""
+        found = re.fullmatch(self._pattern(topic=".*"), key, re.ASCII | re.DOTALL)
+        if found is None or "time" not in found.groupdict():
+            return self
+        moment = datetime.strptime(found["time"], _TIME).replace(tzinfo=UTC)
+        return self.at(int(moment.timestamp()) * 1000)
 
     def prefix(self, topic: str) -> str:
         """What the keys of a topic's objects begin with."""
@@ -64,14 +63,16 @@ class TemplateNames:
 
     def read(self, key: str, topic: str) -> tuple[int, int] | None:
         """Partition and offset that the key of one of the topic's objects says, None for a key that no file of it gets."""
+        found = re.fullmatch(self._pattern(topic=re.escape(topic)), key, re.ASCII | re.DOTALL)
+        return None if found is None else (int(found["partition"]), int(found["offset"]))
+
+    def _pattern(self, *, topic: str) -> str:
         forms = {
-            "topic": re.escape(topic), "directory": ".*", "partition": r"(?P<partition>\d+)",
-            "offset": rf"(?P<offset>\d{{{max(self.pad_width, 1)},}})", "time": r"\d{8}T\d{6}Z",
+            "topic": topic, "directory": ".*", "partition": r"(?P<partition>\d+)",
+            "offset": rf"(?P<offset>\d{{{max(self.pad_width, 1)},}})", "time": r"(?P<time>\d{8}T\d{6}Z)",
         }  # fmt: skip
         whole = "/".join((*self._folders(), self.directory, self.name))
-        pattern = _filled(whole, forms, re.escape) + r"(?:\D[^/]*)?"
-        found = re.fullmatch(pattern, key, re.ASCII | re.DOTALL)
-        return None if found is None else (int(found["partition"]), int(found["offset"]))
+        return _filled(whole, forms, re.escape) + r"(?:\D[^/]*)?"
 
     def _folders(self) -> list[str]:
         return [self.topics_dir] if self.topics_dir.strip() else []

@@ -54,8 +54,8 @@ def _resumed_file(paused: Mapping[str, Any], output: Output, topic_partition: To
     facts = {name: value for name, value in paused.items() if name != "objects"}
     objects = [_resumed_object(target, output) for target in paused["objects"]]
     for target in objects:
-        name, first, extension = facts["encoded_partition"], facts["first_offset"], target.format.extension
-        if target.upload.key != output.naming.key(topic_partition, name, offset=first, extension=extension):
+        naming, name, first = output.naming.like(target.upload.key), facts["encoded_partition"], facts["first_offset"]
+        if target.upload.key != naming.key(topic_partition, name, offset=first, extension=target.format.extension):
             raise StateUnusable(f"{target.upload.key} would have another name by now")
     return OpenFile(objects={target.role: target for target in objects}, **facts)
 

@@ -162,7 +162,7 @@ class _Task:
         only, routed = self._assignment.only, self._pipeline.routed
         assert only is not None
         assert routed is not None
-        names = self._pipeline.naming if run.topic is None else routed(run.topic)
+        names = (self._pipeline.naming if run.topic is None else routed(run.topic)).like(only.key)
         return any(
             names.key(only.topic_partition, only.encoded_partition, offset=only.first_offset, extension=form.extension)
             == only.key

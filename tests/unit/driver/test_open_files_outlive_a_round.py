@@ -234,14 +234,11 @@ def test_many_more_divisions_into_tasks_give_the_objects_of_one_go(case: Case) -
     assert_as_in_one_go(case)
 
 
-def test_each_record_is_read_once() -> None:
-    world = World(
-        {
-            "rotate.schedule.interval.ms": "3600000",
-            "timezone": "UTC",
-            "tail.read.records": "50",
-        }
-    )
+@pytest.mark.parametrize("name", ["", "${topic}.${partition}.${offset}.${time}"])
+def test_each_record_is_read_once(name: str) -> None:
+    world = World({
+        "rotate.schedule.interval.ms": "3600000", "timezone": "UTC", "tail.read.records": "50", "object.name.template": name,
+    })  # fmt: skip
     world.start()
     read: list[int] = []
     world.sink.observer = Reads(read)

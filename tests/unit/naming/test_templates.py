@@ -53,6 +53,7 @@ def test_files_of_different_offsets_never_share_a_key_under_templates_without_fa
     for file in files:
         assert key(names, file).startswith(names.prefix(file[0]))
         assert names.read(key(names, file), file[0]) == (file[1], file[3])
+        assert key(names.at(0).like(key(names, file)), file) == key(names, file)
 
 
 def test_a_template_says_what_a_key_is() -> None:

@@ -31,7 +31,7 @@ ROTATION: Final = (
     Option("filename.offset.zero.pad.width", _INT, "10", "Least number of digits of the start offset in an object's name. The "
            "original also takes 0, and fails at its first file.", OptionGroup.ROTATION, valid=Range(1, 2**31 - 1)),
     Option("object.name.template", _TEXT, "", "Name of an object without its extension, of `${topic}`, `${partition}`, `${offset}` (of "
-           "the first record), `${time}` (of the upload, UTC, as 20240115T100000Z) and fixed text; blank is Connect's. "
+           "the first record), `${time}` (when its upload began, UTC, as 20240115T100000Z) and fixed text; blank is Connect's. "
            "Refused where two files could get one name. For example `${time}-${topic}-${partition}-${offset}`.", OptionGroup.ROTATION),
     Option("directory.template", _TEXT, "", "Folder of objects below topics.dir, of `${topic}`, `${directory}` (the partitioner's) and "
            "fixed text; blank is Connect's `${topic}/${directory}`. For example `raw/${directory}`: all topics in one folder.",
