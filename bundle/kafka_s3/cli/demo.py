@@ -25,6 +25,7 @@ from kafka_s3.cli.shipped import shipped
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.producing import sending
 from kafka_s3.local import orders, shipments
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.registry import EmbeddedRegistry
@@ -132,7 +133,7 @@ def _produce(out: Console, services: DemoServices, count: int) -> Counter[str]:
     ids = shipments.register_shipments(services.registry)
     records = itertools.chain(orders.demo_records(count), shipments.shipment_records(ids, of_shipments))
     malformed: Counter[str] = Counter()
-    with brokers.sending() as send:
+    with sending(brokers.clients) as send:
         for record in track(records, total=total, description="  producing", console=out):
             message = Message(record.key, record.value, record.headers, record.timestamp_ms)
             send(record.topic, message, partition=record.partition)

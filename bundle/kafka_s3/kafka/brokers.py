@@ -1,85 +1,55 @@
 """What do the brokers know, and how are they told? The only module that speaks to Kafka outside Spark.
 
-Metadata (topics, heads, offsets by time), the mirrored consumer group and the producer of dead letters. Client properties are given by
-their Java names, as Connect's users write them; `librdkafka` translates them.
+Metadata (topics, heads, offsets by time), the mirrored consumer group, topics that are made and deleted, and messages that are produced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Final
 
-from confluent_kafka import (
-    Consumer,
-    ConsumerGroupTopicPartitions,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    Producer,
-    TopicCollection,
-)
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
-from kafka_s3.config import librdkafka
-from kafka_s3.kafka import epochs
-from kafka_s3.kafka.failures import unanswered
-from kafka_s3.kafka.iam import confluent_login
+from kafka_s3.kafka import epochs, producing
+from kafka_s3.kafka.clients import Clients, silent
+from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
 
-REQUEST_SECONDS = 30.0
-INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """What Kafka's consumers leave out of a pattern (`exclude.internal.topics`); other names may begin with `__`."""
-BATCH_MESSAGES = 10_000
-LARGEST_MESSAGE = 1_000_000_000
-"""The client's own limit, its highest: the topic's is the one that counts."""
-CHECK = "Check the client's rights and security settings (consumer.override.*)."
-
-
-def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, str]:
-    """Java client properties as librdkafka's. Properties that only steer the Java consumer are left out."""
-    return {"bootstrap.servers": bootstrap_servers, "client.id": "kafka-s3", **librdkafka.librdkafka_properties(java)}
-
-
-def client_settings(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, Any]:
-    """What a client of confluent-kafka is made with: the properties, and a login that signs. Raises SourceError where it cannot."""
-    return {**client_properties(bootstrap_servers, java), **confluent_login(bootstrap_servers, java)}
+GONE: Final = frozenset({
+    KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_ID,
+})  # fmt: skip
+"""What is said of one topic-partition, and of no other."""
+AGAIN: Final = Backoff(first_ms=100, longest_ms=2000)
 
 
 def _operations(description: Any) -> frozenset[str]:
     return frozenset(operation.name for operation in description.authorized_operations or ())
 
 
-class Send(Protocol):
-    """Hands a message to the producer; partition -1 leaves the choice to it."""
-
-    def __call__(self, topic: str, message: Message, *, partition: int = -1) -> None:
-        """Sends one message."""
-        ...
-
-
 class KafkaBrokers:
-    """A cluster's metadata and its small writes. Thread-compatible; close it when done.
+    """A cluster's metadata and its small writes. Thread-compatible.
 
     Every method raises KafkaUnavailable where the brokers do not answer within `default.api.timeout.ms` (30 seconds unless given),
     SourceError where they refuse.
     """
 
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None) -> None:
-        self.bootstrap_servers = bootstrap_servers
-        self._java = dict(properties or {})
-        self._seconds = int(self._java.get("default.api.timeout.ms", REQUEST_SECONDS * 1000)) / 1000
-        self._client = client_settings(bootstrap_servers, self._java)
-        self._complaint = ""
-        self._admin = self._new_admin()
+        self.clients = Clients(bootstrap_servers, properties or {})
+        self._seconds = self.clients.seconds
+        self._admin = self.clients.admin()
         self._leaderless: frozenset[TopicPartition] = frozenset()
         self._isolation = (
             IsolationLevel.READ_COMMITTED
-            if self._java.get("isolation.level") == "read_committed"
+            if self.clients.isolation == "read_committed"
             else IsolationLevel.READ_UNCOMMITTED
         )
 
@@ -93,7 +63,7 @@ class KafkaBrokers:
         try:
             metadata = self._admin.list_topics(timeout=self._seconds)
         except KafkaException as error:
-            raise self._error(error, "list topics") from error
+            raise self._error(error.args[0], "list topics") from error
         return sorted(name for name in metadata.topics if name not in INTERNAL)
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
@@ -108,7 +78,7 @@ class KafkaBrokers:
             except KafkaException as error:
                 if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                     continue
-                raise self._error(error, f"describe topic {name}") from error
+                raise self._error(error.args[0], f"describe topic {name}") from error
             partitions = tuple(sorted(p.id for p in description.partitions))
             found[name] = Topic(name, str(description.topic_id), partitions)
         return found
@@ -125,7 +95,7 @@ class KafkaBrokers:
         """Which logs were cut before a position that was known once, and up to which offset they are what they were."""
         if not positions:
             return {}
-        consumer = self.consumer(epochs.GROUP)
+        consumer = self.clients.consumer(epochs.GROUP)
         try:
             return epochs.cut_logs(consumer, positions, timeout_s=self._seconds)
         finally:
@@ -148,13 +118,16 @@ class KafkaBrokers:
         wanted = [ClientTopicPartition(tp.topic, tp.partition) for tp in partitions]
         if not wanted:
             return {}
-        consumer = self.consumer(group)
+        consumer = self.clients.consumer(group)
         try:
             found = consumer.committed(wanted, timeout=self._seconds)
         except KafkaException as error:
-            raise self._error(error, f"read the offsets of group {group}") from error
+            raise self._error(error.args[0], f"read the offsets of group {group}") from error
         finally:
             consumer.close()
+        for answer in found:
+            if answer.error is not None and answer.error.code() not in GONE:
+                raise self._error(answer.error, f"read the offsets of group {group}")
         return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
 
     def group_members(self, group: str) -> list[str]:
@@ -165,7 +138,7 @@ class KafkaBrokers:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return []
-            raise self._error(error, f"describe group {group}") from error
+            raise self._error(error.args[0], f"describe group {group}") from error
         return sorted(f"{member.client_id} at {member.host}" for member in description.members)
 
     def topic_rights(self, name: str) -> frozenset[str]:
@@ -195,12 +168,24 @@ class KafkaBrokers:
         self._answer(future, f"accept the creation of topic {name} with {replication} replicas")
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sets the committed offsets of a consumer group that has no members."""
-        if offsets:
-            wanted = [ClientTopicPartition(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
-            request = [ConsumerGroupTopicPartitions(group, wanted)]
-            (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=self._seconds).values()
-            self._answer(future, f"commit the offsets of group {group}")
+        """Sets the committed offsets of a consumer group that has no members; those of topic-partitions that are gone are left out."""
+        wanted = [ClientTopicPartition(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+        until, failures = time.monotonic() + self._seconds, 0
+        while wanted:
+            try:
+                return self._commit_group(group, wanted)
+            except KafkaUnavailable:  # a group's coordinator may have moved, or not be there yet
+                if time.monotonic() > until:
+                    raise
+                failures += 1
+                time.sleep(AGAIN.pause_ms(failures) / 1000)
+
+    def _commit_group(self, group: str, wanted: list[ClientTopicPartition]) -> None:
+        request, doing = [ConsumerGroupTopicPartitions(group, wanted)], f"commit the offsets of group {group}"
+        (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=self._seconds).values()
+        for answer in self._answer(future, doing).topic_partitions:
+            if answer.error is not None and answer.error.code() not in GONE:
+                raise self._error(answer.error, doing)
 
     def create_topic(
         self, name: str, *, partitions: int = 1, replication: int = 1, config: Mapping[str, str] | None = None
@@ -212,7 +197,7 @@ class KafkaBrokers:
             future.result()
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise self._error(error, f"create topic {name}") from error
+                raise self._error(error.args[0], f"create topic {name}") from error
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic."""
@@ -223,73 +208,7 @@ class KafkaBrokers:
         """Produces messages, creating the topic (one partition) where it is missing; returns when all are acknowledged or refused."""
         if topic not in self.describe([topic]):
             self.create_topic(topic, replication=replication)
-        refused: list[Refusal] = []
-        with self.sending(refused) as send:
-            for message in messages:
-                send(topic, message)
-        if not refused:
-            return []
-        alone: list[Refusal] = []  # brokers refuse whole batches for one record of theirs
-        with self.sending(alone, batch=1) as send:
-            for one in refused:
-                send(topic, one.message)
-        return alone
-
-    @contextmanager
-    def sending(self, refused: list[Refusal] | None = None, *, batch: int = BATCH_MESSAGES) -> Iterator[Send]:
-        """A function that sends messages, at most so many in a batch; leaving the block waits until all are acknowledged.
-
-        `refused` takes those whose batch the topic never takes, for something in it; without it they are an error, too. Raises
-        KafkaUnavailable.
-        """
-        failed: list[KafkaError] = []
-        producer = self.producer(batch)
-
-        def done(error: KafkaError | None, message: Message) -> None:
-            if error is None:
-                return
-            if refused is None or error.code() not in REFUSED:
-                failed.append(error)
-            else:
-                refused.append(Refusal(message, error.str()))
-
-        def send(topic: str, message: Message, *, partition: int = -1) -> None:
-            while True:
-                try:
-                    producer.produce(
-                        topic, message.value, message.key, partition=partition, headers=list(message.headers),
-                        on_delivery=lambda error, _: done(error, message), timestamp=max(message.timestamp or 0, 0),
-                    )  # fmt: skip
-                except BufferError:
-                    producer.poll(0.1)  # the queue is full: let deliveries make room
-                except KafkaException as error:  # larger than the client can send
-                    done(error.args[0], message)
-                    return
-                else:
-                    producer.poll(0)
-                    return
-
-        yield send
-        if producer.flush(self._seconds) or failed:
-            reason = failed[0].str() if failed else "no acknowledgement in time"
-            raise KafkaUnavailable(f"Kafka at {self.bootstrap_servers} did not take records: {reason}.")
-
-    def producer(self, batch: int = BATCH_MESSAGES) -> Producer:
-        """An idempotent producer with acknowledgement by all replicas, of at most so many messages in a batch."""
-        settings: dict[str, Any] = {
-            **self._client, "enable.idempotence": True, "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE, "batch.num.messages": batch,
-            "log_level": 0,
-        }  # fmt: skip
-        return Producer(settings, logger=_silent())
-
-    def consumer(self, group: str) -> Consumer:
-        """A consumer for reading by explicit offsets; it commits nothing."""
-        settings: dict[str, Any] = {
-            **self._client, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "error",
-            "enable.partition.eof": True, "log_level": 0,
-            "isolation.level": self._java.get("isolation.level", "read_uncommitted"),
-        }  # fmt: skip
-        return Consumer(settings, logger=_silent())
+        return producing.produce(self.clients, topic, messages)
 
     def _offsets(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
         return {tp: end.offset for tp, end in self._ends(specs, doing).items()}
@@ -323,7 +242,7 @@ class KafkaBrokers:
                 found[TopicPartition(tp.topic, tp.partition)] = LogEnd(int(answer.offset), epoch)
             except KafkaException as error:
                 if error.args[0].code() not in GONE:
-                    raise self._error(error, doing) from error
+                    raise self._error(error.args[0], doing) from error
         return found
 
     def _without_leader(self, wanted: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
@@ -331,7 +250,7 @@ class KafkaBrokers:
         try:
             topics = self._admin.list_topics(timeout=self._seconds).topics
         except KafkaException as error:
-            raise self._error(error, "list topics") from error
+            raise self._error(error.args[0], "list topics") from error
         led = {
             TopicPartition(name, number)
             for name, topic in topics.items()
@@ -340,70 +259,25 @@ class KafkaBrokers:
         }
         return wanted - led
 
-    def _new_admin(self) -> AdminClient:
-        try:
-            settings: dict[str, Any] = {**self._client, "log_level": 0, "error_cb": self._heard}
-            return AdminClient(settings, logger=_silent())
-        except KafkaException as error:
-            cause = error.args[0]
-            if cause.code() in LOGIN_FAILED:  # a token that was signed a moment ago cannot be signed now
-                raise KafkaUnavailable(f"{cause.str()}. {CHECK}") from None
-            # files that cannot be read, keys that do not fit: said before anything is sent
-            raise SourceError(f"The settings of Kafka's clients cannot be used: {cause.str()}. {CHECK}") from None
-
     def _answer(self, future: Future[Any], doing: str) -> Any:
         try:
             return future.result()
         except KafkaException as error:
-            raise self._error(error, doing) from error
+            raise self._error(error.args[0], doing) from error
 
-    def _heard(self, error: KafkaError) -> None:
-        """Keeps why a login failed: the request that waits for it only says that nobody answered."""
-        if error.code() in LOGIN_FAILED:
-            self._complaint = f"librdkafka says: {error.str()}."
-
-    def _error(self, error: KafkaException, doing: str) -> SourceError:
-        cause = error.args[0]
+    def _error(self, cause: KafkaError, doing: str) -> SourceError:
         self._admin.poll(0)
-        text = f"Kafka at {self.bootstrap_servers} did not {doing}: {cause.str()} ({cause.name()})."
-        complaint, self._complaint = self._complaint, ""
-        if cause.retriable() or cause.code() in TRANSIENT:
+        found = self.clients.error(cause, doing)
+        if isinstance(found, KafkaUnavailable):
             # after a broker's restart librdkafka's admin client may send the old leader epoch, or wait for its coordinator, for good
-            self._admin = self._new_admin()
-            return KafkaUnavailable(f"{text} {complaint} {CHECK}") if complaint else unanswered(text)
-        return SourceError(f"{text} {CHECK}")
-
-
-# What brokers say of a batch that they never take, for a record in it.
-REFUSED = frozenset({
-    KafkaError.INVALID_TIMESTAMP, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError._INVALID_DIFFERENT_RECORD,
-})  # fmt: skip
-
-LOGIN_FAILED = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
-
-# What is said of one topic-partition, and of no other.
-GONE = frozenset({
-    KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_ID,
-})  # fmt: skip
-
-# What Kafka's own clients try again, and librdkafka's word for a partition without a known leader, as after a broker's restart.
-TRANSIENT = frozenset({
-    KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE,
-    KafkaError._NOENT, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError._WAIT_COORD, KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR,
-    KafkaError.BROKER_NOT_AVAILABLE, KafkaError.REPLICA_NOT_AVAILABLE, KafkaError.OFFSET_NOT_AVAILABLE, KafkaError.NETWORK_EXCEPTION,
-    KafkaError.KAFKA_STORAGE_ERROR, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_CONTROLLER,
-})  # fmt: skip
+            self._admin = self.clients.admin()
+        return found
 
 
 def wait_until_ready(bootstrap_servers: str, timeout_s: float) -> None:
     """Returns once a broker answers; raises KafkaUnavailable after `timeout_s` seconds."""
-    import time
-
     deadline = time.monotonic() + timeout_s
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}, logger=_silent())
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}, logger=silent())
     while True:
         try:
             if admin.list_topics(timeout=2).brokers:
@@ -420,13 +294,3 @@ def create_topic(
 ) -> None:
     """Creates a topic with one replica; one that exists already is left as it is."""
     KafkaBrokers(bootstrap_servers).create_topic(name, partitions=partitions, config=config)
-
-
-def _silent() -> Any:
-    """A logger for librdkafka, whose own lines on standard error help nobody; failures reach the user as our errors."""
-    import logging
-
-    logger = logging.getLogger("kafka_s3.config.librdkafka")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger

@@ -13,8 +13,8 @@ import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Place
 
-from kafka_s3.kafka.brokers import REQUEST_SECONDS, TRANSIENT, KafkaBrokers
-from kafka_s3.kafka.failures import DAMAGED, damaged, lost, unanswered
+from kafka_s3.kafka.clients import REQUEST_SECONDS, Clients
+from kafka_s3.kafka.failures import CHECK, DAMAGED, TRANSIENT, damaged, lost, unanswered
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 
@@ -29,15 +29,13 @@ ENVELOPE: Final = pa.schema([
 """The columns of a batch; `timestamp` is epoch ms, null where the record has none."""
 
 
-def envelopes(
-    brokers: KafkaBrokers, topic_partition: TopicPartition, *, start: int, until: int
-) -> Iterator[pa.RecordBatch]:
+def envelopes(clients: Clients, topic_partition: TopicPartition, *, start: int, until: int) -> Iterator[pa.RecordBatch]:
     """The records with offsets in `[start, until)`, ascending, in batches of at most 16 MiB and one record.
 
     Raises KafkaUnavailable where nothing comes for 30 seconds, OffsetsLost where `start` is gone, UnreadableRecord where what the brokers
     hold are no records, SourceError where they refuse.
     """
-    consumer = brokers.consumer(GROUP)
+    consumer = clients.consumer(GROUP)
     try:
         consumer.assign([Place(*topic_partition, start)])
         for messages in _by_size(_messages(consumer, topic_partition, start, until=until)):
@@ -97,6 +95,4 @@ def _failure(error: KafkaError, topic_partition: TopicPartition, offset: int) ->
         return damaged(topic_partition, offset, text)
     if error.retriable() or error.code() in TRANSIENT:
         return unanswered(f"Kafka did not give the records of {topic_partition}: {text}.")
-    return SourceError(
-        f"Kafka did not give the records of {topic_partition}: {text}. Check the client's rights (consumer.override.*)."
-    )
+    return SourceError(f"Kafka did not give the records of {topic_partition}: {text}. {CHECK}")

@@ -56,7 +56,7 @@ class ReadHereInstead:
 
     def _read(self, wanted: Assignment) -> TaskReport:
         brokers = KafkaBrokers(self._settings.text("kafka.bootstrap.servers"), properties=self._properties)
-        seen = _Seen(envelopes(brokers, wanted.topic_partition, start=wanted.first_unread, until=wanted.until))
+        seen = _Seen(envelopes(brokers.clients, wanted.topic_partition, start=wanted.first_unread, until=wanted.until))
         try:
             report = Task(self._settings, (wanted,)).here(wanted, seen)
         except UnreadableRecord as error:

@@ -10,13 +10,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
+from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.process import HOST, free_ports
 from kafka_s3.model.errors import SourceError
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.wiring.clients import brokers_of
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
@@ -82,6 +94,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         "listener.name.certificates.ssl.client.auth": "required",
         "ssl.keystore.type": "PEM", "ssl.keystore.location": str(files["server-both"]),
         "ssl.truststore.type": "PEM", "ssl.truststore.location": str(files["authority"]),
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:ANONYMOUS", "allow.everyone.if.no.acl.found": "true",
     }  # fmt: skip
     with EmbeddedKafka(settings=settings) as kafka:
         add_user(kafka.bootstrap_servers)
@@ -123,6 +137,37 @@ def test_what_cannot_be_used_is_said_before_anything_is_sent(secured: Secured) -
     with pytest.raises(SourceError, match="cannot be used") as error:
         brokers_of(validate(broken).usable())
     assert "BEGIN" not in str(error.value)
+
+
+def test_offsets_of_a_group_that_may_not_be_read_are_not_told_as_none(secured: Secured) -> None:
+    here, closed = TopicPartition(TOPIC, 0), TopicPartition("closed", 0)
+    plain = KafkaBrokers(secured.kafka.bootstrap_servers)
+    plain.create_topic(closed.topic)
+    plain.commit_group("readers", {here: 2, closed: 1})
+    brokers = brokers_of(validate(secured.config("PLAIN")).usable())
+    assert brokers.group_offsets("readers", [here, closed]) == {here: 2, closed: 1}
+
+    refuse(secured.kafka.bootstrap_servers, closed.topic, "User:ann")
+
+    with pytest.raises(SourceError, match=r"read the offsets of group readers.*TOPIC_AUTHORIZATION_FAILED"):
+        brokers.group_offsets("readers", [here, closed])
+    assert brokers.group_offsets("readers", [here]) == {here: 2}
+    plain.delete_topic(closed.topic)
+
+
+def refuse(servers: str, topic: str, principal: str) -> None:
+    binding = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        principal,
+        "*",
+        AclOperation.DESCRIBE,
+        AclPermissionType.DENY,
+    )
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.create_acls([binding]).values():
+        future.result(30)
 
 
 @pytest.mark.parametrize("way", ["SCRAM-SHA-512", "certificate"])

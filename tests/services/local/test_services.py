@@ -39,7 +39,7 @@ print("answer", spark.range(3).selectExpr("sum(id)").first()[0], spark.sql("sele
 
 
 def _send(broker: EmbeddedKafka, topic: str, timestamps: list[int]) -> None:
-    producer = KafkaBrokers(broker.bootstrap_servers).producer()
+    producer = KafkaBrokers(broker.bootstrap_servers).clients.producer()
     for number, timestamp in enumerate(timestamps):
         producer.produce(topic, value=b"value %d" % number, key=b"key", partition=0, timestamp=timestamp)
     assert producer.flush(30) == 0

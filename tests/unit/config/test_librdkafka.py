@@ -12,7 +12,7 @@ from kafka_s3.config.librdkafka import pem
 from kafka_s3.config.masking import masking
 from kafka_s3.config.option import InvalidValue
 from kafka_s3.config.validate import CheckedConfig, validate
-from kafka_s3.kafka.brokers import client_properties
+from kafka_s3.kafka.clients import client_properties
 from kafka_s3.registry.options import RegistryOptions
 from kafka_s3.spark.consumer import KafkaClasses, kafka_classes, reading_properties
 from kafka_s3.wiring.clients import consumer_properties

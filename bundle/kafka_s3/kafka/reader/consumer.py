@@ -15,8 +15,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError
 
-from kafka_s3.kafka.brokers import TRANSIENT
-from kafka_s3.kafka.failures import unanswered
+from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import IamLogin
 from kafka_s3.kafka.reader import library
 from kafka_s3.kafka.reader.allocation import keep_memory
@@ -28,7 +27,6 @@ KEPT: Final = 4
 """Configurations whose consumers a process keeps: of a sink two, for one topic-partition at a time and for many."""
 LOOK_UP_S: Final = 2.0
 LATEST: Final = -1
-CHECK: Final = "Check the client's rights and security settings (consumer.override.*)."
 ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN
 """Said after the reason of each, which tells more."""
 SECRET_WORDS: Final = ("password", "secret", "key")

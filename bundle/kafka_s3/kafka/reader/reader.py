@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from kafka_s3.kafka.brokers import CHECK, REQUEST_SECONDS, TRANSIENT
-from kafka_s3.kafka.failures import DAMAGED, damaged, lost, unanswered
+from kafka_s3.kafka.clients import REQUEST_SECONDS
+from kafka_s3.kafka.failures import CHECK, DAMAGED, TRANSIENT, damaged, lost, unanswered
 from kafka_s3.kafka.iam import iam_login
 from kafka_s3.kafka.reader import gather, library
 from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch

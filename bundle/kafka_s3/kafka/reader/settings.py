@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from kafka_s3.config.jaas import IAM_MECHANISM
-from kafka_s3.kafka.brokers import client_properties
+from kafka_s3.kafka.clients import client_properties
 
 GROUP: Final = "kafka-s3-reader"
 """librdkafka wants a group's name of every consumer; nothing is subscribed to or committed in it."""

@@ -1,0 +1,95 @@
+"""How is a client of confluent-kafka made, and what does it mean where it fails?
+
+Client properties are given by their Java names, as Connect's users write them; `config.librdkafka` translates them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from kafka_s3.config import librdkafka
+from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
+from kafka_s3.kafka.iam import confluent_login
+from kafka_s3.model.errors import KafkaUnavailable, SourceError
+
+REQUEST_SECONDS: Final = 30.0
+BATCH_MESSAGES: Final = 10_000
+LARGEST_MESSAGE: Final = 1_000_000_000
+"""The client's own limit, its highest: the topic's is the one that counts."""
+LOGIN_FAILED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+Client = TypeVar("Client", AdminClient, Consumer, Producer)
+
+
+def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[str, str]:
+    """Java client properties as librdkafka's. Properties that only steer the Java consumer are left out."""
+    return {"bootstrap.servers": bootstrap_servers, "client.id": "kafka-s3", **librdkafka.librdkafka_properties(java)}
+
+
+def silent() -> logging.Logger:
+    """A logger for librdkafka, whose own lines on standard error help nobody; failures reach the user as our errors."""
+    logger = logging.getLogger("kafka_s3.config.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+class Clients:
+    """Makes the clients of one cluster. `seconds` is how long a request may take: `default.api.timeout.ms`, 30 unless given.
+
+    Making one raises SourceError where its settings cannot be used, KafkaUnavailable where its login cannot be signed now.
+    """
+
+    def __init__(self, bootstrap_servers: str, java: Mapping[str, str]) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.seconds = int(java.get("default.api.timeout.ms", REQUEST_SECONDS * 1000)) / 1000
+        self.isolation = java.get("isolation.level", "read_uncommitted")
+        self._settings: dict[str, Any] = {
+            **client_properties(bootstrap_servers, java), **confluent_login(bootstrap_servers, java),
+            "log_level": 0, "error_cb": self._heard,
+        }  # fmt: skip
+        self._complaint = ""
+
+    def admin(self) -> AdminClient:
+        """A client for metadata."""
+        return self._made(AdminClient, {})
+
+    def consumer(self, group: str) -> Consumer:
+        """A consumer for reading by explicit offsets; it commits nothing."""
+        return self._made(Consumer, {
+            "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
+            "isolation.level": self.isolation,
+        })  # fmt: skip
+
+    def producer(self, batch: int = BATCH_MESSAGES) -> Producer:
+        """An idempotent producer with acknowledgement by all replicas, of at most so many messages in a batch."""
+        return self._made(Producer, {
+            "enable.idempotence": True, "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE, "batch.num.messages": batch,
+        })  # fmt: skip
+
+    def error(self, cause: KafkaError, doing: str) -> SourceError:
+        """What is raised where the cluster did not do that: KafkaUnavailable for what may pass."""
+        text = f"Kafka at {self.bootstrap_servers} did not {doing}: {cause.str()} ({cause.name()})."
+        complaint, self._complaint = self._complaint, ""
+        if cause.retriable() or cause.code() in TRANSIENT:
+            return KafkaUnavailable(f"{text} {complaint} {CHECK}") if complaint else unanswered(text)
+        return SourceError(f"{text} {CHECK}")
+
+    def _made(self, client: Callable[..., Client], settings: Mapping[str, Any]) -> Client:
+        try:
+            return client({**self._settings, **settings}, logger=silent())
+        except KafkaException as error:
+            cause = error.args[0]
+            if cause.code() in LOGIN_FAILED:  # a token that was signed a moment ago cannot be signed now
+                raise KafkaUnavailable(f"{cause.str()}. {CHECK}") from None
+            # files that cannot be read, keys that do not fit: said before anything is sent
+            raise SourceError(f"The settings of Kafka's clients cannot be used: {cause.str()}. {CHECK}") from None
+
+    def _heard(self, error: KafkaError) -> None:
+        """Keeps why a login failed: the request that waits for it only says that nobody answered."""
+        if error.code() in LOGIN_FAILED:
+            self._complaint = f"librdkafka says: {error.str()}."
