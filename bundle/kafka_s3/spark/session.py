@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kafka_s3.spark.jvm_output import taken_over
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -83,7 +85,8 @@ def _started(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], 
     settings = {**LOCAL, **more, JAVA_OPTIONS: options, "spark.jars": ",".join(map(str, jars()))}
     for key, value in settings.items():
         builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
+    with taken_over():
+        session: SparkSession = builder.getOrCreate()
     _leave_the_stop_to_python(session)
     return session
 
