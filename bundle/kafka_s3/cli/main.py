@@ -90,6 +90,10 @@ def main() -> None:
         _fail(error, code=2)
     except SinkError as error:
         _fail(error, code=1)
+    except Exception as error:
+        if not told_as_json(error):
+            raise
+        sys.exit(1)
 
 
 def _fail(error: SinkError, *, code: int) -> NoReturn:

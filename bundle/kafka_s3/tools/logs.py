@@ -91,12 +91,19 @@ def mask_logs(mask: Callable[[str], str]) -> None:
         handler.addFilter(Masked(mask))
 
 
-def told_as_json(error: SinkError) -> bool:
-    """Says in the log why the sink ends, where the log is one of JSON lines; False where a person is to be told."""
+def told_as_json(error: Exception) -> bool:
+    """Says in the log why the sink ends, where the log is one of JSON lines; False where a person is to be told.
+
+    Errors that are not ours have their stack trace as member `trace`.
+    """
     if not any(isinstance(one.formatter, _Lines) and one.formatter.form is LogFormat.JSON for one in product.handlers):
         return False
     place = error.place if isinstance(error, RecordError) else {}
-    logger.critical("failed", extra={"facts": {"error": type(error).__name__, **place, "reason": str(error)}})
+    logger.critical(
+        "failed",
+        extra={"facts": {"error": type(error).__name__, **place, "reason": str(error)}},
+        exc_info=None if isinstance(error, SinkError) else error,
+    )
     return True
 
 
