@@ -79,6 +79,8 @@ class ProgressObserver:
     def started(self, start: Start) -> None:
         """The clock starts."""
         self._began, self._backlog = time.monotonic(), start.backlog
+        self._done = self._read = self._worked_ms = self._files = 0
+        self._bar.reset(self._task)
         self._bar.update(self._task, total=start.backlog or None, lag=f"{start.backlog:,}", description=start.sink)
 
     def preparing(self, step: str) -> None:
