@@ -43,7 +43,7 @@ CONFIGS = ("examples/orders.json", "examples/shipments.json")
 SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
 FIRST = 20
 """This part of all records is sent before the sinks get going."""
-QUIET = {"errors.log.enable": "false"}
+QUIET = {"errors.log.enable": "false", "kafka.reader": "tasks"}
 TOPICS = (*orders.TOPICS, shipments.TOPIC)
 
 
@@ -154,7 +154,7 @@ def _make(out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, s
         with ExitStack() as stack:
             running = [_RunningSink(out, services, path, one, spark, stack) for path, one in settings.items()]
             for sink in running:
-                sink.drain("[bold]4[/] first objects of {} ...", stop)
+                sink.drain("[bold]4[/] the sink of {} gets going ...", stop)
             records.send(out, "[bold]5[/] producing the other {:,} records to {} ...", count)
             for step, sink in enumerate(running, start=6):
                 sink.drain(f"[bold]{step}[/] running the sink of {{}} ...", stop, close=Reason.FLUSH_NOW)

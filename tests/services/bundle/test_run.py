@@ -107,6 +107,36 @@ def test_the_install_lines_of_the_readme_give_the_command(python: Path, tmp_path
     assert ran.stdout.startswith("kafka-s3 ")
 
 
+@pytest.mark.nightly
+def test_the_demo_runs_outside_of_the_repository_and_its_commands_run_as_they_are_printed(
+    python: Path, tmp_path: Path
+) -> None:
+    """From the wheel alone: the services stay, and somebody copies the commands into another terminal."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PYSPARK_"))}
+    environment |= {
+        "PATH": f"{python.parent}{os.pathsep}{environment['PATH']}",
+        "COLUMNS": "200",
+        "PYTHONUNBUFFERED": "1",
+    }
+    log = tmp_path / "demo.log"
+    with log.open("wb") as output:
+        words = [python.parent / "kafka-s3", "demo", "--records", "3000", "--keep"]
+        demo = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=tmp_path)
+    try:
+        eventually(lambda: "stay up until" in log.read_text() or demo.poll() is not None, what=log.read_text)
+        told = log.read_text()
+        commands = told.partition("\nNext\n")[2].partition("Kafka, S3 and registry stay up")[0]
+        ran = subprocess.run(["bash", "-ec", commands], capture_output=True, text=True, env=environment, cwd=tmp_path)
+        assert ran.returncode == 0, commands + ran.stdout + ran.stderr
+    finally:
+        demo.terminate()
+        assert demo.wait(60) == 0
+    assert told.count("verify: Nothing found: every record is accounted for exactly once.") == 2
+    assert "records were broken on purpose" in told
+    for noise in (" WARN ", "WARNING", "log4j", "Traceback"):
+        assert noise not in told
+
+
 @pytest.mark.parametrize(
     ("name", "passed"), [("orders", 3), pytest.param("orders_table", 2, marks=pytest.mark.nightly)]
 )
