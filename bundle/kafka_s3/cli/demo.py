@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -23,6 +24,8 @@ from kafka_s3.cli.display import ProgressObserver
 from kafka_s3.cli.shipped import shipped
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
+from kafka_s3.driver.runner import CommandChannel
+from kafka_s3.driver.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
 from kafka_s3.local import orders, shipments
@@ -31,13 +34,11 @@ from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
+from kafka_s3.model.observer import Observer
 from kafka_s3.model.protocols import Message
 from kafka_s3.tools.verify.segments import SegmentSelection
 from kafka_s3.tools.verify.sink import audit_of, kafka_of
 from kafka_s3.wiring.running import attended, run_until_drained, stop_on_signals
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 CONFIGS = ("examples/orders.json", "examples/shipments.json")
 SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
@@ -141,6 +142,7 @@ def _services() -> Iterator[DemoServices]:
 
 def _make(out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, str]], count: int) -> None:
     """Sends a few records, so that the sinks get going, then all others: what they then do in a second is what they do every day."""
+    from kafka_s3.spark.launch import sink_on_spark
     from kafka_s3.spark.session import spark_session
 
     records = _Records(services, count)
@@ -152,7 +154,8 @@ def _make(out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, s
     stop_on_signals(stop)
     try:
         with ExitStack() as stack:
-            running = [_RunningSink(out, services, path, one, spark, stack) for path, one in settings.items()]
+            start = partial(_start, out, services, stack, lambda one, told: sink_on_spark(one, spark, observer=told))
+            running = [start(path, one) for path, one in settings.items()]
             for sink in running:
                 sink.drain("[bold]4[/] the sink of {} gets going ...", stop)
             records.send(out, "[bold]5[/] producing the other {:,} records to {} ...", count)
@@ -162,6 +165,21 @@ def _make(out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, s
                     sink.tell(records.malformed)
     finally:
         spark.stop()
+
+
+def _start(
+    out: Console,
+    services: DemoServices,
+    stack: ExitStack,
+    made: Callable[[Settings, Observer], Sink],
+    path: Path,
+    settings: Settings,
+) -> _RunningSink:
+    """A sink with its bucket, and with a heartbeat as long as `stack` is open."""
+    services.s3.create_bucket(settings.text("s3.bucket.name"))
+    bar = ProgressObserver(out)
+    attendance = stack.enter_context(attended(settings, observer=bar, clock_ms=now_ms))
+    return _RunningSink(out, path, settings, bar, made(settings, attendance.heartbeat), attendance.channel)
 
 
 class _Records:
@@ -191,37 +209,29 @@ class _Records:
         self._left = {one: max(left - wanted[one], 0) for one, left in self._left.items()}
 
 
+@dataclass(frozen=True)
 class _RunningSink:
     """A sink that is run again and again, with its heartbeat in between."""
 
-    def __init__(
-        self,
-        out: Console,
-        services: DemoServices,
-        path: Path,
-        settings: Settings,
-        spark: SparkSession,
-        stack: ExitStack,
-    ) -> None:
-        from kafka_s3.spark.launch import sink_on_spark
-
-        services.s3.create_bucket(settings.text("s3.bucket.name"))
-        self._out, self._path, self._settings, self._bar = out, path, settings, ProgressObserver(out)
-        self._attendance = stack.enter_context(attended(settings, observer=self._bar, clock_ms=now_ms))
-        self._sink = sink_on_spark(settings, spark, observer=self._attendance.heartbeat)
+    out: Console
+    path: Path
+    settings: Settings
+    bar: ProgressObserver
+    sink: Sink
+    channel: CommandChannel
 
     def drain(self, text: str, stop: Event, *, close: Reason | None = None) -> None:
         """Works off what is in Kafka."""
         if stop.is_set():
             return
-        self._out.print(text.format(shown(self._path)), highlight=False)
-        with self._bar:
-            run_until_drained(self._sink, self._settings, stop, close=close, channel=self._attendance.channel)
+        self.out.print(text.format(shown(self.path)), highlight=False)
+        with self.bar:
+            run_until_drained(self.sink, self.settings, stop, close=close, channel=self.channel)
 
     def tell(self, malformed: Mapping[str, int]) -> None:
         """What is in the bucket, and whether it is all that was sent."""
-        tell_made(self._out, self._settings, self._sink.store, self._sink.log.state)
-        self._out.print(f"  {self._bar.rate:,.0f} records/s", highlight=False)
-        report = audit_of(self._settings, SegmentSelection(), kafka=kafka_of(self._settings)).run()
-        topics = self._settings.names("topics")
-        tell_checked(self._out, report, malformed=sum(malformed.get(topic, 0) for topic in topics))
+        tell_made(self.out, self.settings, self.sink.store, self.sink.log.state)
+        self.out.print(f"  {self.bar.rate:,.0f} records/s", highlight=False)
+        report = audit_of(self.settings, SegmentSelection(), kafka=kafka_of(self.settings)).run()
+        topics = self.settings.names("topics")
+        tell_checked(self.out, report, malformed=sum(malformed.get(topic, 0) for topic in topics))
