@@ -84,7 +84,7 @@ class Sink:
         self.committer.claim(cluster)
         self.topics.refresh(self.clock_ms())
         if self.open_states is not None:
-            self.topics.partition_states = self.open_states.restored(self.partition_states, self.log.state)
+            self.topics.partition_states = self.open_states.restored(self.partition_states, self.log)
         self.committer.follow()
         self._mirror()
         self.observer.started(self._start())
