@@ -220,7 +220,7 @@ def test_an_upload_that_was_taken_over_stays_with_the_successor_where_its_file_c
 
 
 def test_an_upload_that_was_taken_over_stays_with_the_successor_where_the_state_of_both_is_gone() -> None:
-    """While the first driver's task keeps its files, the second one takes over, keeps its own, and removes the state with which both began."""
+    """While the first driver's task keeps its files, the second one takes over, and removes the state with which both began."""
     world = world_with_open_files()
     (upload,), told = world.store.uploads, Warnings()
 
