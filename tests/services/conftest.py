@@ -31,7 +31,7 @@ def kafka() -> Iterator[EmbeddedKafka]:
             created.add(name)
             super().create_topic(name, partitions, config=config)
 
-    with SharedKafka() as broker:
+    with SharedKafka(settings={"log.cleaner.backoff.ms": "100"}) as broker:  # what is to be compacted is so at once
         yield broker
 
 
