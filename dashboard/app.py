@@ -22,6 +22,7 @@ from page import controls, freshness, resources, states
 from page.scene import scene
 from reading.give_way import PAGES_FIRST
 from reading.place import surroundings
+from reading.reader import SILENT_S
 from views import commits, configuration, dead_letters, layout, overview, rotation
 
 VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, commits, configuration)
@@ -104,7 +105,10 @@ def _wait_for_sinks(variables: resources.Variables) -> None:
     sight = resources.watch(variables).ask(0.5)
     if sight.names:
         st.rerun()
-    states.no_sinks(resources.place(variables), sight)
+    at = resources.place(variables)
+    if not sight.trouble and at.reader.waiting_s > SILENT_S:
+        freshness.blind("", at.reader.waiting_s, "It is asked again and again.")
+    states.no_sinks(at, sight)
 
 
 with PAGES_FIRST.drawing():

@@ -97,18 +97,19 @@ def wall(times_ms: pd.Series, zone: str) -> pd.Series:
 def lag_table(known: SinkSnapshot | None, reached: Reach) -> pd.DataFrame:
     """Each topic-partition: frontier, lag in records and seconds, and `complete_ms`, up to which no record is missing.
 
-    A partition without lag is complete up to the look that measured it. One with lag is complete up to the latest record in an object, if
-    records are in the order of time: their own times are all that the log has. `committed_ms` is the last commit with its records.
+    A partition that had no lag is complete up to the look that measured it, also where nobody looks any more and lag itself is unknown. One
+    with lag is complete up to the latest record in an object, if records are in the order of time: their own times are all that the log
+    has. `committed_ms` is the last commit with its records.
     """
     columns = ["topic", "partition", "frontier", "lag", "lag_s", "complete_ms", "committed_ms", "recorded"]
     points = standpoints(known) if known else []
-    looked = looked_ms(known)
+    looked, measured = looked_ms(known), known.heartbeat.lag if known and known.heartbeat else {}
     rows = []
     for point in points:
         last_ms, committed = reached.get(
             (point.topic_partition.topic, point.topic_partition.partition), (NO_TIME, NO_TIME)
         )
-        complete = looked if point.lag == 0 and looked is not None else last_ms
+        complete = looked if measured.get(point.topic_partition) == 0 and looked is not None else last_ms
         lag_s = None if point.lag is None or looked is None or complete == NO_TIME else max(looked - complete, 0) / 1000
         rows.append((*point.topic_partition, point.frontier, point.lag, lag_s, complete, committed, point.dead_ahead))
     return pd.DataFrame(rows, columns=columns).astype({"frontier": "Int64", "lag": "Int64", "lag_s": "Float64"})

@@ -12,7 +12,8 @@ from figures import data
 from figures.text import plain
 from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.model.errors import ObjectMissing, SinkError
-from page import parts, states
+from page import parts, resources, states
+from page.asking import asked
 from page.scene import Scene
 from reading.delta_versions import TableLog
 
@@ -20,6 +21,8 @@ TITLE: Final = "Commits"
 ICON: Final = ":material/history:"
 PATH: Final = "commits"
 ROWS: Final = 200
+ENTRY_S: Final = 60.0
+"""An entry never changes, but a log may be deleted and begun anew."""
 
 
 def render(scene: Scene) -> None:
@@ -99,6 +102,8 @@ def _entry(scene: Scene) -> None:
         return
     try:
         entry = _read(scene, int(number))
+        if entry is None:
+            return
     except ObjectMissing:
         st.warning(f"Entry {number} is not in the bucket.", icon=":material/search_off:")
         return
@@ -108,9 +113,13 @@ def _entry(scene: Scene) -> None:
     _facts(scene, entry)
 
 
-def _read(scene: Scene, version: int) -> CommitEntry:
-    key = scene.paths.commit(version)
-    return read_entry(scene.at.reader.get(key), key=key)
+def _read(scene: Scene, version: int) -> CommitEntry | None:
+    """An entry, None while it is read. Raises ObjectMissing, LogDamaged, StorageError."""
+    key, reader = scene.paths.commit(version), scene.at.reader
+    return asked(
+        resources.answers(scene.variables), ("entry", key), lambda: read_entry(reader.get(key), key=key), again_s=ENTRY_S,
+        what="Reading the entry",
+    )  # fmt: skip
 
 
 def _facts(scene: Scene, entry: CommitEntry) -> None:
