@@ -23,9 +23,9 @@ from page.scene import scene
 from reading.give_way import PAGES_FIRST
 from reading.place import surroundings
 from reading.reader import SILENT_S
-from views import commits, configuration, dead_letters, layout, overview, rotation
+from views import commits, configuration, dead_letters, delta, layout, overview, rotation
 
-VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, commits, configuration)
+VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, delta, commits, configuration)
 ICON: Final = str(Path(__file__).with_name("icon.png"))
 KEPT: Final = ("range", "from", "to", "topics", "zone", "refresh")
 """What of the address goes with the visitor to another page, beside the sink."""

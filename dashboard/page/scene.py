@@ -110,6 +110,10 @@ class Scene:
         every = replace(self.wanted, topics=())
         return self._kept(every, lambda: make(self._cut(every)), name, *about)
 
+    def kept_for_log(self, name: str, make: Callable[[], T], *about: Hashable) -> T:
+        """As `kept`, but of the whole log, whatever time is chosen."""
+        return resources.kept(self.variables, self.chosen.sink).of(self.snapshot.frames, (name, *about), make=make)
+
     def _kept(self, window: Window, make: Callable[[], T], *about: Hashable) -> T:
         kept = resources.kept(self.variables, self.chosen.sink)
         return kept.of(self.snapshot.frames, (window, self.window.step_ms, *about), make=make)
@@ -129,10 +133,15 @@ class Scene:
         return not self.wanted.topics or topic in self.wanted.topics
 
     @cached_property
+    def table_folders(self) -> dict[str, str]:
+        """The folder of each chosen topic's Parquet objects."""
+        every = self.kept_for_log("folders", lambda: delta_versions.folders(self.snapshot.frames.files))
+        return {topic: one for topic, one in every.items() if self.wants(topic)}
+
+    @cached_property
     def tables(self) -> dict[str, TableLog]:
         """Each topic's Delta table, as far as it is known; topics without one are left out."""
-        every = self.kept("folders", lambda: delta_versions.folders(self.snapshot.frames.files))
-        folders = {topic: one for topic, one in every.items() if topic in (self.chosen.topics or every)}
+        folders = self.table_folders
         found = resources.table_logs(self.variables, self.chosen.sink).of(folders.values())
         return {topic: log for topic, log in zip(folders, found, strict=True) if log.last}
 

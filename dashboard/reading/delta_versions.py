@@ -129,7 +129,9 @@ def read_table(store: ObjectStore, folder: str, sink: str, *, before: TableLog, 
     """What is new in a table's log behind `before`; of a long log the newest versions. Raises StorageError where it may not be read."""
     infos = store.list(f"{folder}_delta_log/", start_after=before.last)
     keys = [info.key for info in infos if _number(info.key) is not None]
-    made = _Reading(sink, before, begun(store, folder, first=_number(keys[0]) or 0) if keys and not before.last else None)
+    made = _Reading(
+        sink, before, begun(store, folder, first=_number(keys[0]) or 0) if keys and not before.last else None
+    )
     if len(keys) > NEWEST:
         made.skip(_number(keys[-NEWEST]) or 0)
         keys = keys[-NEWEST:]

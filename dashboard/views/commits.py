@@ -56,7 +56,7 @@ def _table(scene: Scene) -> None:
     rows = scene.kept(
         "commits", lambda: data.commit_rows(newest, scene.frames.files, limit=ROWS), int(number), tuple(kinds)
     )
-    with_delta = any(table.added for table in scene.tables.values())
+    with_delta = any(table.versions for table in scene.tables.values())
     rows = rows.assign(
         delta=[_delta_text(scene.tables, *of) for of in zip(rows["version"], rows["topics"], strict=True)]
     )
