@@ -242,19 +242,5 @@ def offset_texts(files: pd.DataFrame) -> pd.Series:
     return pd.Series(texts, index=ranges.index.get_level_values("version")).groupby(level=0).agg(", ".join)
 
 
-def schema_changes(files: pd.DataFrame) -> pd.DataFrame:
-    """Where a topic-partition's files changed their schema: entry, time, the schema before and after."""
-    rows = data_files(files, "version", "committed_ms", "topic", "partition", "first_offset", "schema")
-    if len(rows["schema"].cat.remove_unused_categories().cat.categories) < 2:
-        return rows.iloc[:0].assign(before="", after="").drop(columns="schema")
-    rows = rows.sort_values(["topic", "partition", "version", "first_offset"], kind="stable")
-    codes = rows["schema"].cat.codes.to_numpy()
-    place = rows["partition"].to_numpy() + rows["topic"].cat.codes.to_numpy().astype(np.int64) * (1 << 31)
-    changed = np.flatnonzero((codes[1:] != codes[:-1]) & (place[1:] == place[:-1])) + 1
-    names = rows["schema"].astype(object).to_numpy()
-    found = rows.iloc[changed][["version", "committed_ms", "topic", "partition", "first_offset"]]
-    return found.assign(before=names[changed - 1], after=names[changed]).reset_index(drop=True)
-
-
 def _distinct(values: Sequence[str]) -> str:
     return ", ".join(sorted({str(value) for value in values if str(value)}))

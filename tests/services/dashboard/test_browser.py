@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kafka_s3.local.s3 import EmbeddedS3
 
 PAGES = {
-    "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "commits": "Commits",
+    "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "delta": "Delta tables", "commits": "Commits",
     "configuration": "Configuration",
 }  # fmt: skip
 NAMELESS = """
