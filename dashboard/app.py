@@ -18,7 +18,7 @@ from figures.fleet import by_urgency
 from figures.text import plain
 from kafka_s3 import __version__
 from kafka_s3.model.errors import SinkError
-from page import controls, freshness, resources, states
+from page import controls, freshness, login, resources, states
 from page.scene import scene
 from reading.give_way import PAGES_FIRST
 from reading.place import surroundings
@@ -39,6 +39,8 @@ def main() -> None:
     variables = surroundings()
     pages = [_page(view, lambda view=view: _show(view, variables, chosen[0])) for view in VIEWS]  # type: ignore[misc]
     page = st.navigation(pages, position="hidden")
+    if not login.admitted(dict(variables)):
+        return
     try:
         at = resources.place(variables)
     except SinkError as error:

@@ -470,6 +470,21 @@ def test_a_permission_that_is_taken_away_leaves_what_was_read_and_says_that_it_i
         assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"
 
 
+def test_where_a_login_is_asked_for_nothing_is_shown_before_it(
+    visit: Open, made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_LOGIN", "oidc")
+    test = clean(visit(made.store))
+    assert "no section [auth]" in texts(test)
+    test.secrets["auth"] = {"redirect_uri": "http://localhost/oauth2callback", "cookie_secret": "x", "client_id": "c"}
+    test.run()
+    assert [one.label for one in test.button] == ["Log in"]
+    assert not test.sidebar.selectbox
+    assert "orders" not in texts(test)
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_LOGIN", "basic")
+    assert "is not known" in texts(clean(visit(made.store)))
+
+
 def test_no_bucket_at_all_says_which_variable_is_missing(visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_S3_BUCKET", raising=False)
     assert "KAFKA_S3_BUCKET" in texts(clean(visit()))
