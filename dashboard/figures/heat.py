@@ -34,7 +34,7 @@ def heat(files: pd.DataFrame, at: str = "") -> Heat | None:
     rows = _below(data_files(files, "topic", "encoded", "records", "bytes"), at)
     slots = [slot_of(str(name)) for name in rows["encoded"].cat.categories]
     codes = rows["encoded"].cat.codes.to_numpy()
-    units = {slots[code].unit for code in np.unique(codes) if slots[code] is not None}  # type: ignore[union-attr]
+    units = {slot.unit for code in np.unique(codes) if (slot := slots[code]) is not None}
     hours = bool(units & {"hour", "minute"})
     if not hours and "day" not in units:
         return None

@@ -93,7 +93,7 @@ class TableLogs:
         Only the first answer is waited for, and not for long; later ones come with the next call.
         """
         asked = [(folder, lambda folder=folder: self._read(folder)) for folder in folders]
-        return [self._answers.of(folder, read, again_s=KEPT_S) or TableLog() for folder, read in asked]  # type: ignore[misc]
+        return [self._answers.of(folder, read, again_s=KEPT_S) or TableLog() for folder, read in asked]
 
     def ready(self, folder: str) -> bool:
         """Whether nothing is on its way of a table."""
