@@ -55,7 +55,8 @@ def _below(rows: pd.DataFrame, at: str) -> pd.DataFrame:
     names = rows["encoded"].cat.categories
     chosen = np.array([f"{str(name).strip('/')}/".startswith(f"{folder}/") if folder else True for name in names], bool)
     inside = chosen[rows["encoded"].cat.codes.to_numpy()] if len(names) else np.zeros(len(rows), bool)
-    return rows[(rows["topic"] == topic).to_numpy() & inside]
+    found: pd.DataFrame = rows[(rows["topic"] == topic).to_numpy() & inside]
+    return found
 
 
 def _cells(rows: pd.DataFrame, slots: list[Slot | None], codes: np.ndarray, pattern: str) -> pd.DataFrame:
@@ -71,8 +72,6 @@ def _cells(rows: pd.DataFrame, slots: list[Slot | None], codes: np.ndarray, patt
         "records": groups.sums(rows["records"]), "bytes": groups.sums(rows["bytes"]), "median_bytes": groups.medians(rows["bytes"]),
     })  # fmt: skip
     parts = found["cell"].str.rpartition(" ")
-    return (
-        found.assign(row=parts[0], column=parts[2])
-        .drop(columns="cell")
-        .sort_values(["row", "column"], ignore_index=True)
-    )
+    made = found.assign(row=parts[0], column=parts[2]).drop(columns="cell")
+    ordered: pd.DataFrame = made.sort_values(["row", "column"], ignore_index=True)
+    return ordered

@@ -78,14 +78,18 @@ def _decoded(scene: Scene, chosen: FiledLetter) -> None:
         st.caption(f"It is not decoded: {plain(error)}")
         return
     for one in found or []:
-        schema = f"schema {one.schema}" if one.schema else "it names no schema"
-        st.markdown(f"**{str(one.role).capitalize()}, decoded** ({plain(schema)})")
-        if one.failure:
-            st.caption(plain(one.failure))
-        else:
-            st.code(one.text[: letter_tables.SHOWN_BYTES], language="json", wrap_lines=True)
-            if len(one.text) > letter_tables.SHOWN_BYTES:
-                st.download_button(
-                    f"All of it, {size_text(len(one.text))}", lambda text=one.text: text,
-                    f"{letter_tables.name_of(letter)}-{one.role}.json", icon=":material/download:", on_click="ignore",
-                )  # fmt: skip
+        _decoded_content(one, letter_tables.name_of(letter))
+
+
+def _decoded_content(one: DecodedContent, letter: str) -> None:
+    schema = f"schema {one.schema}" if one.schema else "it names no schema"
+    st.markdown(f"**{str(one.role).capitalize()}, decoded** ({plain(schema)})")
+    if one.failure:
+        st.caption(plain(one.failure))
+        return
+    st.code(one.text[: letter_tables.SHOWN_BYTES], language="json", wrap_lines=True)
+    if len(one.text) > letter_tables.SHOWN_BYTES:
+        st.download_button(
+            f"All of it, {size_text(len(one.text))}", lambda: one.text, f"{letter}-{one.role}.json", icon=":material/download:",
+            on_click="ignore",
+        )  # fmt: skip

@@ -62,10 +62,10 @@ def _table(scene: Scene) -> None:
         delta=[_delta_text(scene.tables, *of) for of in zip(rows["version"], rows["topics"], strict=True)]
     )
     rows = parts.timed(rows.rename(columns={"committed_ms": "at_ms"}), scene.zone, "at_ms")
-    versions = rows["version"].tolist()
+    shown = rows["version"].tolist()
     parts.table(
         rows, _columns(scene, with_delta=with_delta), name="Entries of the commit log, newest first", key=TABLE,
-        on_select=lambda: _choose(versions), selection_mode="single-row",
+        on_select=lambda: _choose(shown), selection_mode="single-row",
     )  # fmt: skip
     st.caption(
         f"{len(entries):,} entries. Each one reads as many records as it writes, turns into dead letters and skips."

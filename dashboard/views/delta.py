@@ -93,10 +93,11 @@ def _folder(scene: Scene, table: TableLog, objects: pd.DataFrame, folder: str) -
         return
     found, rows = answer
     more = "" if found.whole else " or more"
-    held = None if table.files is None else table.files
+    held = table.files
+    own = (None, None, None) if held is None else (len(held.files), held.rows, held.bytes)
     frame = pd.DataFrame(
         [
-            ("the table", _count(held and len(held.files)), _count(held and held.rows), held.bytes if held else None),
+            ("the table", _count(own[0]), _count(own[1]), own[2]),
             ("its folder, read as plain Parquet", f"{len(found.keys):,}{more}", _count(rows), found.bytes),
             ("the log's objects", f"{len(objects):,}", f"{int(objects['records'].sum()):,}", int(objects["bytes"].sum())),
         ],
