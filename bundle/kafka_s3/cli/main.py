@@ -45,6 +45,8 @@ COMMANDS: Final = tuple(
          "Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."),
         ("verify", "verify:verify",
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
+        ("explain", "explain:explain",
+         "Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."),
         ("migrate", "migrate:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
         ("position", "position:position", "Show where a sink stands, or move it."),
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
