@@ -47,10 +47,10 @@ def config(compatibility: str, mode: str) -> dict[str, str]:
     [
         ("NONE", "addNewColumns", ADDED, WITH_A),
         ("BACKWARD", "addNewColumns", ADDED, WITH_A),
-        ("FORWARD", "addNewColumns", PLAIN, WITHOUT_A),
         ("BACKWARD", "none", PLAIN, WITHOUT_A),
         ("NONE", "rescue", RESCUED, WITH_RESCUED),
-        ("FORWARD", "rescue", NOT_THERE, WITH_RESCUED),
+        pytest.param("FORWARD", "addNewColumns", PLAIN, WITHOUT_A, marks=pytest.mark.nightly),
+        pytest.param("FORWARD", "rescue", NOT_THERE, WITH_RESCUED, marks=pytest.mark.nightly),
     ],
 )
 def test_the_table_holds_what_files_hold_as_far_as_its_mode_takes_it(
