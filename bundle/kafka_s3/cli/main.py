@@ -47,6 +47,8 @@ COMMANDS: Final = tuple(
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
         ("explain", "explain:explain",
          "Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."),
+        ("restore", "restore:restore",
+         "Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."),
         ("migrate", "migrate:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
         ("position", "position:position", "Show where a sink stands, or move it."),
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),

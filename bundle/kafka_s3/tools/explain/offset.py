@@ -21,7 +21,8 @@ from kafka_s3.tools.explain.accounts import Accounts, accounts_of
 from kafka_s3.tools.explain.answer import Account, Answer, Outcome
 from kafka_s3.tools.explain.described import described
 from kafka_s3.tools.explain.rules import open_rules
-from kafka_s3.tools.explain.verdict import KafkaRecords, Verdict, record_at, verdict_on
+from kafka_s3.tools.explain.verdict import Verdict, record_at, verdict_on
+from kafka_s3.tools.kafka_records import KafkaRecords
 
 NOT_ASKED: Final = "Kafka was not asked, so that this is what the log alone says."
 

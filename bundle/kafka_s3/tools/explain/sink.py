@@ -12,7 +12,7 @@ from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.explain.answer import Answer
 from kafka_s3.tools.explain.key import bare_key, key_answer
 from kafka_s3.tools.explain.offset import OffsetInquiry
-from kafka_s3.tools.explain.verdict import KafkaRecords
+from kafka_s3.tools.kafka_records import KafkaRecords
 from kafka_s3.tools.verify.layout import object_layout
 from kafka_s3.wiring.pipeline import make_pipeline, state_paths
 

@@ -2,39 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import pyarrow as pa
 
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Topic
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.task.worker import Pipeline
 from kafka_s3.tools.explain.answer import Outcome
-
-
-class KafkaRecords(Protocol):
-    """A cluster whose records can be read whole. Methods raise KafkaUnavailable, SourceError; `batches` OffsetsLost, too."""
-
-    def describe(self, names: Sequence[str]) -> dict[str, Topic]:
-        """The topics of these names that exist."""
-        ...
-
-    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Per topic-partition the log start."""
-        ...
-
-    def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Per topic-partition the offset after the last readable record."""
-        ...
-
-    def batches(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[pa.RecordBatch]:
-        """The records with offsets in `[start, until)` with everything that a task takes, ascending."""
-        ...
+from kafka_s3.tools.kafka_records import KafkaRecords
 
 
 @dataclass(frozen=True, slots=True)
