@@ -12,7 +12,7 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending_in_order
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.errors import KafkaUnavailable
-from kafka_s3.model.offsets import TopicPartition as TopicPartitionOf
+from kafka_s3.model.offsets import TopicPartition as Place
 from kafka_s3.model.protocols import Message
 
 HOUR_MS = 3_600_000
@@ -42,12 +42,16 @@ def test_behind_a_record_that_is_not_taken_nothing_is_written_in_order(
 ) -> None:
     name = topic("ordered", config={"max.message.bytes": "5000"})
     brokers = KafkaBrokers(kafka.bootstrap_servers)
-    wanted = [Message(None, bytes([65 + n % 26]) * (9_000 if n == 500 else 100), (), None) for n in range(1_000)]
-    with pytest.raises(KafkaUnavailable, match="did not take records"), sending_in_order(brokers.clients) as send:
-        for message in wanted:
-            send(name, message, partition=0)
-    places = [TopicPartitionOf(name, 0)]
-    assert brokers.heads(places)[places[0]] <= 500
+
+    def send_all() -> None:
+        with sending_in_order(brokers.clients) as send:
+            for n in range(1_000):
+                send(name, Message(None, b"x" * (9_000 if n == 500 else 100), (), None), partition=0)
+
+    with pytest.raises(KafkaUnavailable, match="did not take records"):
+        send_all()
+    place = Place(name, 0)
+    assert brokers.heads([place])[place] <= 500
 
 
 def values(servers: str, name: str) -> list[bytes]:
