@@ -1,8 +1,9 @@
 """Is each record of steady traffic read once, at the cost of a backlog's, and is a file there soon after the schedule's mark?
 
-An hour of rotation is compressed. First by the defaults (`tail.check.interval.ms` of 60 s, `tail.read.records` of 500,000, which come first at
-this rate) into two and a half minutes: a task has the records that it has in a true hour. Then into a minute with a look every 10 s, so that a
-task has fewer, and its fixed cost a larger share. KAFKA_S3_BENCH_RATE (20,000) is the records a second. Nothing here asserts a time.
+An hour of rotation is compressed. First into two and a half minutes, by the defaults (`tail.check.interval.ms` of 60 s, and
+`tail.read.records` of 500,000, which come first at this rate): a task has the records that it has in a true hour. Then into a minute with a
+look every 10 s, so that a task has fewer, and its fixed cost a larger share. KAFKA_S3_BENCH_RATE (20,000) is the records a second. Nothing
+here asserts a time.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ def test_steady_traffic_under_a_compressed_hour(
     tail = traffic.sent - written
     sizes = [sample.workers_mb for sample in samples]
     print(
-        f"\nSteady traffic, {RATE:,} records/s, a file each {hour_ms // 1000} s, tail.check.interval.ms={check_ms:,}: {sink.total('read'):,} read for "
+        f"\nSteady traffic, {RATE:,} records/s, a file each {hour_ms // 1000} s, tail.check.interval.ms={check_ms:,}: "
+        f"{sink.total('read'):,} read for "
         f"{written:,} written and {tail:,} still open: {sink.total('read') / (written + tail):.3f} a record.\n"
         f"  CPU a record: {steady * 1e6:.2f} us, of a backlog {backlog * 1e6:.2f} us: ratio {steady / backlog:.2f}\n"
         f"  from the mark to visible objects, s: {', '.join(f'{late:.1f}' for late in lateness(rounds, hour_ms))}\n"
