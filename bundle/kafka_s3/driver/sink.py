@@ -14,7 +14,7 @@ from kafka_s3.driver.committer import Committer
 from kafka_s3.driver.dead_letters.limit import stop_above_limit
 from kafka_s3.driver.dead_letters.reporters import REPORTERS
 from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
-from kafka_s3.driver.follower import Follower
+from kafka_s3.driver.follower import Followed, Follower
 from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
@@ -63,6 +63,7 @@ class Sink:
     looked_ms: int | None = None
     committer: Committer = field(init=False)
     _mirrored: int = -1
+    _followed: Followed = field(default_factory=Followed)
     _registry_down_since: int | None = None
     _troubled_since: int | None = None
 
@@ -85,7 +86,7 @@ class Sink:
         self.committer.claim(cluster)
         self.topics.refresh(self.clock_ms())
         if self.open_states is not None:
-            self.topics.partition_states = self.open_states.restored(self.partition_states, self.log.state)
+            self.topics.partition_states = self.open_states.restored(self.partition_states, self.log)
         self.committer.follow()
         self._mirror()
         self.observer.started(self._start())
@@ -284,10 +285,10 @@ class Sink:
     def _mirror(self) -> None:
         """Tells the consumer group where the sink stands, once a round and where something was committed. Raises Fenced."""
         version = self.log.state.version
-        if self.group is None or version == self._mirrored:
+        if self.group is None or version == self._mirrored or self._followed.rests(self.group, self.log):
             return
         try:
-            self.group.catch_up(self.log)
+            self._followed.catch_up(self.group, self.log)
             self._mirrored = version
         except Fenced:
             raise

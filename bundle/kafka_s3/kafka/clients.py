@@ -21,6 +21,8 @@ from kafka_s3.model.seldom import Seldom
 REQUEST_SECONDS: Final = 30.0
 BATCH_MESSAGES: Final = 10_000
 LARGEST_MESSAGE: Final = 1_000_000_000
+QUEUE_KIB: Final = 128 << 10
+"""What an ordered producer holds of messages that are not acknowledged; a larger one cannot be sent."""
 """The client's own limit, its highest: the topic's is the one that counts."""
 LOGIN_FAILED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 OUTAGE_LINES_S: Final = 60
@@ -73,6 +75,13 @@ class Clients:
         """An idempotent producer with acknowledgement by all replicas, of at most so many messages in a batch."""
         return self._made(Producer, {
             "enable.idempotence": True, "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE, "batch.num.messages": batch,
+        })  # fmt: skip
+
+    def ordered_producer(self) -> Producer:
+        """An idempotent producer behind whose first failure nothing more is written: a topic-partition gets no hole."""
+        return self._made(Producer, {
+            "enable.idempotence": True, "enable.gapless.guarantee": True, "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE,
+            "batch.num.messages": BATCH_MESSAGES, "queue.buffering.max.kbytes": QUEUE_KIB,
         })  # fmt: skip
 
     def error(self, cause: KafkaError, doing: str) -> SourceError:
