@@ -88,6 +88,7 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
         assert f"{name} = kafka_s3.cli." in entry_points
 
 
+@pytest.mark.nightly  # every run installs the wheel, a little quicker
 def test_the_install_lines_of_the_readme_give_the_command(python: Path, tmp_path: Path) -> None:
     """In a copy of the checkout. Without a network: all that the wheel needs is there already."""
     sources = copied_sources(tmp_path)
