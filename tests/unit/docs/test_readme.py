@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import configparser
 import json
+import logging
 import re
 import shlex
+from collections.abc import Iterator
 
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +18,16 @@ from kafka_s3.model.errors import ConfigError
 from tests.support.repository import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(autouse=True)
+def product() -> Iterator[None]:
+    """The product's logger is put back as it was: `run` sets it up."""
+    logger = logging.getLogger("kafka_s3")
+    before = logger.handlers, logger.level, logger.propagate
+    yield
+    logger.handlers, logger.propagate = before[0], before[2]
+    logger.setLevel(before[1])
 
 
 def block(kind: str) -> str:
