@@ -40,6 +40,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.ms": "-1",
     "log.retention.bytes": "-1",
+    "log.cleaner.backoff.ms": "100",  # what is to be compacted is so at once
     "log.roll.ms": str(100 * 365 * 24 * 3_600_000),
     "log.message.timestamp.before.max.ms": str(2**63 - 1),
     "log.message.timestamp.after.max.ms": str(2**63 - 1),

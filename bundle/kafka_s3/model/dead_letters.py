@@ -87,18 +87,11 @@ def read_lines(content: bytes) -> list[DeadLetter]:
     return list(each_line(content))
 
 
-def each_line(content: bytes, most_bytes: int | None = None) -> Iterator[DeadLetter]:
-    """The dead letters of a file one by one, as they are unpacked; those beyond so many unpacked bytes are left out.
-
-    Then `content` may be the beginning of a file only.
-    """
-    left = -1 if most_bytes is None else most_bytes
+def each_line(content: bytes) -> Iterator[DeadLetter]:
+    """The dead letters of a file one by one, as they are unpacked."""
     with gzip.open(io.BytesIO(content)) as lines:
-        while left and (line := lines.readline(left)):
-            if left > 0 and not line.endswith(b"\n"):
-                return
+        for line in lines:
             yield _letter(json.loads(line))
-            left -= len(line) if left > 0 else 0
 
 
 def context_headers(letter: DeadLetter, *, connector: str, task: int = 0) -> list[tuple[str, bytes]]:

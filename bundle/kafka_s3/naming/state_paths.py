@@ -56,6 +56,14 @@ class StatePaths:
         """The key of the sink's stored configuration."""
         return f"{self.root}config.json"
 
+    def settings_notes(self) -> str:
+        """The folder of what is noted of the settings in effect, with a trailing slash."""
+        return f"{self.root}settings/"
+
+    def settings(self, epoch: int) -> str:
+        """The key of the settings in effect from an epoch of the log on."""
+        return f"{self.settings_notes()}{epoch:020d}.json"
+
     def open_states(self) -> str:
         """The folder of the objects in which tasks keep their open files, with a trailing slash."""
         return f"{self.root}open/"

@@ -18,6 +18,7 @@ from kafka_s3.spark.catalog import HOW_TO_KNOW, SparkCatalog
 from kafka_s3.spark.choice import ChosenSource, Decided, KafkaReader, Trial
 from kafka_s3.spark.consumer import kafka_classes, reading_properties
 from kafka_s3.spark.driver import DriverSource
+from kafka_s3.spark.progress import WatchedSource
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.spark.tasks_source import TasksSource
 from kafka_s3.spark.unreadable import ReadHereInstead
@@ -38,10 +39,11 @@ def sink_on_spark(
     servers = settings.text("kafka.bootstrap.servers")
     properties = consumer_properties(settings)
     brokers = KafkaBrokers(servers, properties=properties)
+    source = _source(settings, spark, properties, brokers, (observer or Silent()).decided)
     return build_sink(
         settings,
         brokers,
-        source=_source(settings, spark, properties, brokers, (observer or Silent()).decided),
+        source=source if observer is None else WatchedSource(source, spark, observer.reading),
         store=store or S3Store(store_options(settings)),
         clock_ms=now_ms,
         observer=observer,
