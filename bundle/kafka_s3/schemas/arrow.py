@@ -23,12 +23,8 @@ def arrow_type(schema: ConnectSchema) -> pa.DataType:
     if schema.name in LOGICAL:
         return LOGICAL[schema.name]
     if schema.name == DECIMAL:
-        precision = int(dict(schema.parameters).get("connect.decimal.precision", DECIMAL_PRECISION))
-        return (
-            pa.decimal128(precision, scale_of(schema))
-            if precision <= 38
-            else pa.decimal256(precision, scale_of(schema))
-        )
+        precision, scale = precision_of(schema), scale_of(schema)
+        return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
     match schema.kind:
         case SchemaType.STRUCT:
             return pa.struct([arrow_field(field.name, field.schema) for field in schema.fields])
@@ -41,6 +37,11 @@ def arrow_type(schema: ConnectSchema) -> pa.DataType:
             return pa.map_(arrow_field("key", schema.keys).type, arrow_field("value", schema.values))
         case _:
             return SIMPLE[schema.kind]
+
+
+def precision_of(schema: ConnectSchema) -> int:
+    """The digits of a Decimal schema (SEMANTICS A8.3). Raises ValueError where the parameter is no number."""
+    return int(dict(schema.parameters).get("connect.decimal.precision", DECIMAL_PRECISION))
 
 
 def arrow_field(name: str, schema: ConnectSchema) -> pa.Field:

@@ -98,9 +98,12 @@ def _digits(value: Any) -> str:
 def scale_of(schema: ConnectSchema) -> int:
     """The scale of a Decimal schema."""
     try:
-        return int(dict(schema.parameters)["scale"])
+        scale = int(dict(schema.parameters)["scale"])
     except (KeyError, ValueError):
         raise SchemaError("A Decimal schema needs the parameter scale, a whole number.") from None
+    if not -(2**31) <= scale < 2**31:
+        raise SchemaError(f"A Decimal schema has the scale {scale}, which is no Java int.")
+    return scale
 
 
 def _decimal(value: Any, schema: ConnectSchema, where: str) -> Decimal:

@@ -180,6 +180,28 @@ def test_parquet_says_why_it_cannot_hold_a_run(run: Run, reason: str | None) -> 
     assert reason is None or reason in str(said)
 
 
+@pytest.mark.parametrize(
+    ("scale", "precision"), [("-1", "64"), ("65", "64"), ("5", "4"), ("0", "77"), ("1", "x"), ("99999999999", "64")]
+)
+def test_a_decimal_that_parquet_has_no_type_for_is_a_dead_letter(scale: str, precision: str) -> None:
+    """Its own error came when the file was opened, and ended each task that met the record."""
+    parquet = {"format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat", "flush.size": "1"}
+    world = World({**parquet, **TOLERANT, "value.converter.schemas.enable": "true"})
+    world.start()
+    number = {
+        "field": "x", "type": "bytes", "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": scale, "connect.decimal.precision": precision},
+    }  # fmt: skip
+    fields, values = [{"field": "n", "type": "int32"}], [{"n": 1}, {"n": 1, "x": "AQ=="}, {"n": 1}]
+    for offset, value in enumerate(values):
+        schema = {"type": "struct", "fields": [*fields, number] if "x" in value else fields}
+        content = json.dumps({"schema": schema, "payload": value}).encode()
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, content))
+    world.sink.cycle()
+    assert [message.origin for message in world.kafka.produced["dlq"]] == [("orders", 0, 1)]
+    assert world.frontier() == 3
+
+
 @pytest.mark.parametrize("envelopes", [{**TIME}, {}])
 def test_a_value_that_parquet_cannot_hold_is_a_dead_letter_and_its_neighbours_are_written(
     envelopes: dict[str, str],
