@@ -234,11 +234,14 @@ def _repeats(column: pa.ChunkedArray) -> bool:
 
 
 def footer(schema: ConnectSchema | None, options: AvroOptions) -> dict[str, str]:
-    """The footer's metadata: the Avro schema, where Avro can express the Connect schema (SEMANTICS A8.3)."""
+    """The footer's metadata: the Avro schema, where Avro can express the Connect schema (SEMANTICS A8.3).
+
+    Half a surrogate pair, which no encoding takes, is `?` there, as Java's encoder has it.
+    """
     if schema is None:
         return {}
     try:
         text = json.dumps(avro_schema(schema, options=options), ensure_ascii=False, separators=(",", ":"))
     except SchemaError:  # a name that Avro does not allow: Parquet itself holds it
         return {}
-    return {"parquet.avro.schema": text, "writer.model.name": "avro"}
+    return {"parquet.avro.schema": text.encode(errors="replace").decode(), "writer.model.name": "avro"}

@@ -50,13 +50,16 @@ def arrow_field(name: str, schema: ConnectSchema) -> pa.Field:
 
 
 def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
-    """Structs as a table. Raises SchemaError where the schema is no struct."""
+    """Structs as a table. Raises SchemaError where the schema is no struct, or a number is beyond its column."""
     if schema.kind is not SchemaType.STRUCT:
         raise SchemaError(f"Parquet needs structs; the value's schema is {schema.kind}.")
     columns = []
     for field in schema.fields:
         kind = arrow_type(field.schema)
-        columns.append(pa.array([item.get(field.name) for item in items], kind))
+        try:
+            columns.append(pa.array([item.get(field.name) for item in items], kind))
+        except OverflowError as error:
+            raise SchemaError(f"{field.name}: {error}.") from error
     fields = [arrow_field(field.name, field.schema) for field in schema.fields]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
