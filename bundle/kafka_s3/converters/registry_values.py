@@ -21,7 +21,7 @@ from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage
 from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Decoded, Run
 from kafka_s3.records.values import Longs
-from kafka_s3.registry.compression import inflated
+from kafka_s3.registry.compression import LARGEST_BYTES, inflated
 from kafka_s3.registry.framing import Framing
 from kafka_s3.registry.subjects import SubjectNameStrategy, subject
 from kafka_s3.registry.wire_format import MessageIndexes, SchemaName, framed, payloads, schema_id_headers
@@ -41,6 +41,7 @@ class SchemaCatalog:
     """The decoders of all schemas seen, shared by the tasks of a process; the least recently used goes first. Thread-safe.
 
     `framing` says how records name their schemas, `component` whom dead letters name; by default Confluent's converter of the language.
+    A compressed payload has `largest` bytes at most.
     """
 
     registry: SchemaRegistry
@@ -50,8 +51,16 @@ class SchemaCatalog:
     size: int = 1000
     framing: Framing = Framing.CONFLUENT
     component: str = ""
+    largest: int = LARGEST_BYTES
     _known: OrderedDict[tuple[SchemaName, str, Role], PayloadDecoder] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def indexes(self) -> MessageIndexes:
+        """What stands after the name of a schema."""
+        if self.language is not Language.PROTOBUF:
+            return MessageIndexes.ABSENT
+        return MessageIndexes.PLACE if self.framing is Framing.GLUE else MessageIndexes.FOLLOW
 
     def decoder(self, name: SchemaName, topic: str, *, role: Role) -> PayloadDecoder:
         """The decoder of a schema. Raises UnknownSchema and SchemaError for that schema, RegistryUnavailable, RegistryError."""
@@ -104,10 +113,11 @@ class RegistryValues:
         batch, nulls = without_tombstones(batch)
         if not len(batch):
             return Decoded(nulls=nulls)
-        follow = MessageIndexes.FOLLOW if self.catalog.language is Language.PROTOBUF else MessageIndexes.ABSENT
-        values, broken = inflated(batch.values) if self.catalog.framing is Framing.GLUE else (batch.values, [])
+        catalog, values, broken = self.catalog, batch.values, list[tuple[int, str]]()
+        if catalog.framing is Framing.GLUE:
+            values, broken = inflated(values, catalog.largest)
         named = self._headers(batch)
-        found = framed(values, headers=named, indexes=follow, framing=self.catalog.framing)
+        found = framed(values, headers=named, indexes=catalog.indexes, framing=catalog.framing)
         decoded = Decoded([], [self._failure(batch, row, text) for row, text in (*broken, *found.failures)], nulls)
         for name, rows, starts in found.distinct:
             decoded.runs.extend(self._part(batch, name, payloads(values, rows, starts), rows, decoded))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_s3.config.classes import CONVERTERS, HEADER_CONVERTERS
+from kafka_s3.config.classes import CONVERTERS, HEADER_CONVERTERS, OTHER_CONVERTERS
 from kafka_s3.config.option import (
     Anything,
     InvalidValue,
@@ -159,16 +159,17 @@ def _rows(prefix: str) -> Iterator[Option]:
     yield row("*", _TEXT, None, "Further settings of the converter.", status=_IDLE, note="No converter reads it.")
 
 
+_CONVERTER: Final = KnownClass(CONVERTERS, others=OTHER_CONVERTERS)
 ROWS: Final = (
     Option("key.converter", Type.CLASS, "org.apache.kafka.connect.storage.StringConverter", "Converter of record keys. They are read "
-           "where they are stored (store.kafka.keys), and always under compatibility.strict.", _GROUP, valid=KnownClass(CONVERTERS)),
+           "where they are stored (store.kafka.keys), and always under compatibility.strict.", _GROUP, valid=_CONVERTER),
     *_rows("key.converter."),
     Option("value.converter", Type.CLASS, None, "Converter of record values. Taken from Connect's worker file if that is given.", _GROUP,
-           valid=KnownClass(CONVERTERS), required=True),
+           valid=_CONVERTER, required=True),
     *_rows("value.converter."),
     Option("header.converter", Type.CLASS, "simple", "Converter of record headers, whose values are stored as text. They are "
            "read where they are stored (store.kafka.headers).", _GROUP,
-           valid=KnownClass(HEADER_CONVERTERS)),
+           valid=KnownClass(HEADER_CONVERTERS, others=OTHER_CONVERTERS)),
     Option("header.converter.schemas.enable", _FLAG, "true", "JSON converter: every header is an envelope of schema and payload.", _GROUP),
     Option("header.converter.*", _TEXT, None, "Settings of the header converter.", _GROUP, valid=Anything(), status=_IDLE,
            note="No header converter reads it."),
