@@ -95,7 +95,12 @@ class Minutes:
         assert len(files) <= minutes
 
 
-@pytest.mark.parametrize("rule", CLOCK_RULES)
+IN_EVERY_RUN = ("rotate.schedule.interval.ms", "rotate.interval.ms by wall clock")
+
+
+@pytest.mark.parametrize(
+    "rule", [rule if rule in IN_EVERY_RUN else pytest.param(rule, marks=pytest.mark.nightly) for rule in CLOCK_RULES]
+)
 def test_a_clock_that_jumps_an_hour_back_and_two_forward_loses_doubles_and_holds_back_nothing(
     rule: str, here: Surroundings, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -205,7 +210,7 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("at", [1, -1], ids=["in the middle", "at the end"])
+@pytest.mark.parametrize("at", [pytest.param(1, marks=pytest.mark.nightly), -1], ids=["in the middle", "at the end"])
 def test_a_damaged_entry_is_named_and_nothing_is_touched(at: int, written: Written) -> None:
     key = written.log[at]
     content = written.here.bucket.get(key)

@@ -261,7 +261,7 @@ def test_no_interleaving_of_two_drivers_loses_or_doubles_a_record(machine: type[
     quiet = [HealthCheck.too_slow, HealthCheck.filter_too_much]
     run_state_machine_as_test(
         machine,
-        settings=settings(max_examples=examples(60), stateful_step_count=20, suppress_health_check=quiet),
+        settings=settings(max_examples=examples(40), stateful_step_count=20, suppress_health_check=quiet),
     )
 
 

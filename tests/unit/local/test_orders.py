@@ -9,7 +9,7 @@ import pytest
 
 from kafka_s3.local.orders import DAY_LENGTH, DAY_START, DemoRecord, demo_records
 
-COUNT = 20_000
+COUNT = 6_000
 
 
 @pytest.fixture(scope="module")

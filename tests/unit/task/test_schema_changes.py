@@ -376,9 +376,10 @@ def test_a_sink_killed_between_value_and_key_publishes_both_after_a_restart(
     world.start()
     world.sink.cycle()
 
-    assert dict(contents(world)) == calm(config)
-    assert before.keys() < calm(config).keys() or moment is Moment.AFTER
-    assert before.items() <= calm(config).items()
+    wanted = calm(config)
+    assert dict(contents(world)) == wanted
+    assert before.keys() < wanted.keys() or moment is Moment.AFTER
+    assert before.items() <= wanted.items()
 
 
 @pytest.mark.parametrize("config", CRASHING)
@@ -397,8 +398,9 @@ def test_a_lost_upload_is_written_again_from_kafka(config: dict[str, str], lost:
     world.sink.cycle()
     written: list[Any] = [content for verb, content in world.calls if verb == "create_upload"]
 
-    assert len(written) > len(calm(config))
-    assert dict(contents(world)) == calm(config)
+    wanted = calm(config)
+    assert len(written) > len(wanted)
+    assert dict(contents(world)) == wanted
     assert world.store.uploads == {}
 
 
