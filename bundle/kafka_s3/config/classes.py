@@ -112,7 +112,8 @@ _REGISTRY = (
         "truststore.type", "truststore.location", "truststore.certificates", "keystore.type", "keystore.location",
         "keystore.certificate.chain", "keystore.key", "key.password")),
     "use.latest.version", "latest.compatibility.strict", "schemas.cache.config", "auto.register.schemas",
-    "key.subject.name.strategy", "value.subject.name.strategy", "scrub.invalid.names", "schemas.enable",
+    "key.subject.name.strategy", "value.subject.name.strategy", "scrub.invalid.names", "schemas.enable", "reference.subject.name.strategy",
+    "use.schema.guid", "key.schema.id.deserializer", "value.schema.id.deserializer",
 )  # fmt: skip
 _AVRO = ("enhanced.avro.schema.support", "connect.meta.data", "schemas.cache.config", "schemas.enable")
 _OF_GLUE = (
@@ -135,9 +136,12 @@ CONVERTER_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "json": ("schemas.enable", "schemas.cache.size", "decimal.format", "replace.null.with.default"),
     "string": ("encoding", "schemas.enable"),  # many configurations switch schemas off for every converter they use
     "bytes": ("schemas.enable",),
-    "avro": (*_REGISTRY, "enhanced.avro.schema.support", "connect.meta.data"),
-    "json_schema": (*_REGISTRY, "decimal.format", "json.fail.invalid.schema", "use.optional.for.nonrequired"),
-    "protobuf": (*_REGISTRY, "optional.for.nullables", "wrapper.for.nullables", "generate.index.for.unions",
+    "avro": (*_REGISTRY, "enhanced.avro.schema.support", "connect.meta.data", "flatten.singleton.unions", "ignore.default.for.nullables",
+             "allow.optional.map.keys"),
+    "json_schema": (*_REGISTRY, "decimal.format", "json.fail.invalid.schema", "use.optional.for.nonrequired",
+                    "object.additional.properties", "ignore.default.for.nullables"),
+    "protobuf": (*_REGISTRY, "optional.for.nullables", "optional.for.proto2", "wrapper.for.nullables", "wrapper.for.raw.primitives",
+                 "generate.index.for.unions", "generate.struct.for.nulls", "int.for.enums", "flatten.unions",
                  "enhanced.protobuf.schema.support"),
     "glue_avro": (*_OF_GLUE, *_AVRO),
     "glue_json_schema": (*_OF_GLUE, *_AVRO, "decimal.format"),

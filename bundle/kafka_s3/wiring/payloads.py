@@ -17,6 +17,11 @@ from kafka_s3.schemas.registered import Language, RegisteredSchema
 
 GLUE_VERSION: Final = 1
 """The version that Glue's converter gives every Protobuf schema."""
+PROTOBUF_FLAGS: Final = (
+    "optional_for_nullables", "optional_for_proto2", "wrapper_for_nullables", "wrapper_for_raw_primitives", "generate_index_for_unions",
+    "generate_struct_for_nulls", "int_for_enums", "flatten_unions", "enhanced_protobuf_schema_support",
+)  # fmt: skip
+"""The settings of Confluent's Protobuf converter."""
 
 
 def payload_decoders(settings: Settings, converter: str, fields: frozenset[str] | None) -> tuple[Language, MakeDecoder]:
@@ -66,10 +71,7 @@ def _protobuf(
     from kafka_s3.schemas.protobuf_descriptors import message_type
 
     options = ProtobufOptions(
-        optional_for_nullables=settings.flag(f"{converter}.optional.for.nullables"),
-        wrapper_for_nullables=settings.flag(f"{converter}.wrapper.for.nullables"),
-        generate_index_for_unions=settings.flag(f"{converter}.generate.index.for.unions"),
-        enhanced_protobuf_schema_support=settings.flag(f"{converter}.enhanced.protobuf.schema.support"),
+        **{name: settings.flag(f"{converter}.{name.replace('_', '.')}") for name in PROTOBUF_FLAGS}
     )
     return ProtobufPayloads(message_type(schema, indexes), options, version=version)
 
