@@ -58,14 +58,13 @@ def message_type(registered: RegisteredSchema, indexes: tuple[int, ...]) -> Desc
 
 
 def message_type_at(registered: RegisteredSchema, place: int) -> Descriptor:
-    """The message type at this place of all that the file has, nested ones and map entries too, in the order of their full names.
+    """The message type at this place among all of the file, nested ones and map entries too, by their full names: AWS Glue's numbers.
 
-    This is how AWS Glue's serializer numbers them (its MessageIndexFinder). Raises SchemaError where a text, an import or the place is
-    wrong.
+    Raises SchemaError where a text, an import or the place is wrong.
     """
     root, _ = _root(registered)
     found = list(root.message_types_by_name.values())
-    for message in found:
+    for message in found:  # the list grows while it is walked
         found.extend(message.nested_types)
     if place >= len(found):
         raise SchemaError(
