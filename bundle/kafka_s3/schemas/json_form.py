@@ -94,9 +94,18 @@ def _number(value: float) -> float | str:
 def dumps(value: Any) -> str:
     """Compact JSON text on one line, decimals with all their digits."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_digits)
-    if not _encodable(text):
+    if not encodable(text):
         text = json.dumps(value, separators=(",", ":"), default=_digits)
     return DIGITS.sub(r"\1", text) if MARK in text else text
+
+
+def encodable(text: str) -> bool:
+    """Whether a text can be bytes: half a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _digits(value: Any) -> str:
@@ -163,11 +172,3 @@ def _expect(value: Any, kind: type, schema: ConnectSchema, where: str) -> Any:
     if not isinstance(value, kind):
         raise SchemaError(f"Invalid value for {schema.kind} at {where}: {json.dumps(value)[:60]}.")
     return value
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
