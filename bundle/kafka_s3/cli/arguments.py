@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.read import pairs
 from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import load, resolved
+from kafka_s3.model.errors import ConfigError, Problem
 
 if TYPE_CHECKING:
     from kafka_s3.wiring.sink_folder import SinkFolder
@@ -83,6 +85,16 @@ Output = Annotated[OutputFormat, typer.Option("--output", "-o", help="For people
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would happen and change nothing.")]
 Force = Annotated[bool, typer.Option("--force", help="Also where a driver committed lately; it is fenced, and stops.")]
+
+
+def time_of(option: str, text: str) -> datetime:
+    """The time that an option names, UTC where it does not say otherwise. Raises ConfigError for what is no time."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        problem = Problem(option, text, "is not a time.", "Write 2025-01-31 or 2025-01-31T10:00:00Z.")
+        raise ConfigError([problem]) from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def settings_of(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:

@@ -13,6 +13,7 @@ import typer
 from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.model.errors import ConfigError, SinkError
+from kafka_s3.tools.logs import told_as_json
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
@@ -45,6 +46,10 @@ COMMANDS: Final = tuple(
          "Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."),
         ("verify", "verify:verify",
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
+        ("explain", "explain:explain",
+         "Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."),
+        ("restore", "restore:restore",
+         "Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."),
         ("migrate", "migrate:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
         ("position", "position:position", "Show where a sink stands, or move it."),
         ("dead-letters", "dead_letters:dead_letters", "Look at dead letters, replay or resolve them."),
@@ -89,9 +94,15 @@ def main() -> None:
         _fail(error, code=2)
     except SinkError as error:
         _fail(error, code=1)
+    except Exception as error:
+        if not told_as_json(error):
+            raise
+        sys.exit(1)
 
 
 def _fail(error: SinkError, *, code: int) -> NoReturn:
+    if told_as_json(error):
+        sys.exit(code)
     typer.secho(type(error).__name__, fg=typer.colors.RED, nl=False, err=True)
     print(f" {error}", file=sys.stderr)
     sys.exit(code)

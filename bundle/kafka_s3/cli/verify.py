@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import nullcontext
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -17,12 +16,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from kafka_s3.cli.arguments import Output, OutputFormat
+from kafka_s3.cli.arguments import Output, OutputFormat, time_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table
 from kafka_s3.config.settings import Settings
-from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.tools.verify.findings import Report, Tally
 from kafka_s3.tools.verify.segments import SegmentSelection
 from kafka_s3.tools.verify.sink import audit_of, kafka_of
@@ -59,7 +57,7 @@ def verify(
     ] = None,
 ) -> None:
     """Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."""
-    selection = SegmentSelection(topic, partition, first, last, _time(since) if since else None)
+    selection = SegmentSelection(topic, partition, first, last, time_of("--since", since) if since else None)
     audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else kafka_of(settings))
     with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
         if bar is not None:
@@ -107,15 +105,6 @@ def _cells(tally: Tally) -> list[str]:
         gaps,
         *(f"{number:,}" for number in rest),
     ]
-
-
-def _time(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        problem = Problem("--since", text, "is not a time.", "Write 2025-01-31 or 2025-01-31T10:00:00Z.")
-        raise ConfigError([problem]) from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 class _Bar:

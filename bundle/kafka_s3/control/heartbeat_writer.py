@@ -79,6 +79,18 @@ class HeartbeatWriter:
         self._say(epoch=start.epoch, version=start.version, **about)
         self._inner.started(start)
 
+    def preparing(self, step: str) -> None:
+        """The heartbeat says that it starts, all the while."""
+        self._inner.preparing(step)
+
+    def reading(self, records: int, wanted: int) -> None:
+        """The heartbeat tells of rounds, not of their parts."""
+        self._inner.reading(records, wanted)
+
+    def recovered(self, after_ms: int) -> None:
+        """The next look that brings no warning says so in the heartbeat (`worked`)."""
+        self._inner.recovered(after_ms)
+
     def round_done(self, done: Round) -> None:
         """A round was committed; regular heartbeats carry it."""
         with self._lock:
@@ -127,7 +139,12 @@ class HeartbeatWriter:
         if isinstance(error, Exception):
             self._say(phase=Phase.FAILED, failure=self._fit(reason_of(error)))
         else:
-            self._say(phase=Phase.STOPPED)
+            self.stopped()
+
+    def stopped(self) -> None:
+        """The run is over as it should be."""
+        self._say(phase=Phase.STOPPED)
+        self._inner.stopped()
 
     # ------------------------------------------------------------ the thread writes
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_s3.kafka.clients import BATCH_MESSAGES, Clients
 from kafka_s3.model.errors import KafkaUnavailable
@@ -48,8 +48,23 @@ def sending(clients: Clients, refused: list[Refusal] | None = None, *, batch: in
     `refused` takes those whose batch the topic never takes, for something in it; without it they are an error, too. Raises
     KafkaUnavailable.
     """
+    with _with_producer(clients, clients.producer(batch), refused) as send:
+        yield send
+
+
+@contextmanager
+def sending_in_order(clients: Clients) -> Iterator[Send]:
+    """A function that sends messages; behind the first that is not taken none is, and the next call says so. Raises KafkaUnavailable.
+
+    So what a topic-partition has got when anything fails, the process's death included, is a beginning of what was sent.
+    """
+    with _with_producer(clients, clients.ordered_producer(), None) as send:
+        yield send
+
+
+@contextmanager
+def _with_producer(clients: Clients, producer: Producer, refused: list[Refusal] | None) -> Iterator[Send]:
     failed: list[KafkaError] = []
-    producer = clients.producer(batch)
 
     def done(error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -59,8 +74,13 @@ def sending(clients: Clients, refused: list[Refusal] | None = None, *, batch: in
         else:
             refused.append(Refusal(message, error.str()))
 
+    def check() -> None:
+        if failed:
+            raise KafkaUnavailable(f"Kafka at {clients.bootstrap_servers} did not take records: {failed[0].str()}.")
+
     def send(topic: str, message: Message, *, partition: int = -1) -> None:
         while True:
+            check()
             try:
                 producer.produce(
                     topic, message.value, message.key, partition=partition, headers=list(message.headers),
@@ -76,6 +96,12 @@ def sending(clients: Clients, refused: list[Refusal] | None = None, *, batch: in
                 return
 
     yield send
-    if producer.flush(clients.seconds) or failed:
-        reason = failed[0].str() if failed else "no acknowledgement in time"
-        raise KafkaUnavailable(f"Kafka at {clients.bootstrap_servers} did not take records: {reason}.")
+    try:
+        left = producer.flush(clients.seconds)
+    except KafkaException as error:  # the client gave up in order not to leave a hole
+        failed.append(error.args[0])
+    check()
+    if left:
+        raise KafkaUnavailable(
+            f"Kafka at {clients.bootstrap_servers} did not take records: no acknowledgement in time."
+        )

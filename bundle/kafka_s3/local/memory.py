@@ -5,7 +5,7 @@ It ships with the package so that users and the conformance adapter can drive th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -150,12 +150,14 @@ class MemoryKafka:
         at = self.damaged.get(wanted.topic_partition)
         if at is not None and wanted.first_unread <= at < wanted.until:
             return damage_report(wanted, at, f"{wanted.topic_partition} is damaged at {at}.")
-        return self.pipeline().process(wanted, self._batches(wanted), self.store)
+        tp, start = wanted.topic_partition, wanted.first_unread
+        return self.pipeline().process(wanted, self.batches(tp, start, until=wanted.until), self.store)
 
     def _led(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         return [tp for tp in partitions if tp in self.records and tp not in self.leaderless]
 
-    def _batches(self, wanted: Assignment) -> Iterable[pa.RecordBatch]:
+    def batches(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[pa.RecordBatch]:
+        """The records with offsets in `[start, until)`, with everything that a task takes."""
         rows = [
             {
                 "offset": r.offset,
@@ -164,8 +166,8 @@ class MemoryKafka:
                 "value": r.value,
                 "headers": [{"key": name, "value": value} for name, value in r.headers],
             }
-            for r in self.records[wanted.topic_partition]
-            if wanted.first_unread <= r.offset < wanted.until
+            for r in self.records[topic_partition]
+            if start <= r.offset < until
         ]
         for at in range(0, len(rows), self.batch_size):
             yield pa.RecordBatch.from_pylist(rows[at : at + self.batch_size], schema=SCHEMA)

@@ -73,6 +73,11 @@ class StatePaths:
         topic, partition = topic_partition
         return f"{self.open_states()}{topic}/{partition}/{epoch:010d}-{offset:020d}-{unique}"
 
+    @staticmethod
+    def open_state_epoch(key: str) -> int:
+        """The driver's epoch in such a key."""
+        return int(key.rpartition("/")[2].partition("-")[0])
+
     def open_files(self) -> str:
         """The key of the object in which the driver notes which of them hold."""
         return f"{self.root}open-files.json"

@@ -5,10 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.producing import sending_in_order
 from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.model.errors import KafkaUnavailable
+from kafka_s3.model.offsets import TopicPartition as Place
 from kafka_s3.model.protocols import Message
 
 HOUR_MS = 3_600_000
@@ -31,6 +35,23 @@ def test_what_a_topic_does_not_take_is_told_and_everything_beside_it_arrives(
     assert sorted(one.message.value[:1] for one in refused if one.message.value) == [b"B", b"D", b"E", b"F"]
     assert {one.message.value[:1]: one.reason for one in refused if one.message.value}[b"F"].endswith("size too large")
     assert values(kafka.bootstrap_servers, name) == [b"A", b"C", b"G"]
+
+
+def test_behind_a_record_that_is_not_taken_nothing_is_written_in_order(
+    kafka: EmbeddedKafka, topic: Callable[..., str]
+) -> None:
+    name = topic("ordered", config={"max.message.bytes": "5000"})
+    brokers = KafkaBrokers(kafka.bootstrap_servers)
+
+    def send_all() -> None:
+        with sending_in_order(brokers.clients) as send:
+            for n in range(1_000):
+                send(name, Message(None, b"x" * (9_000 if n == 500 else 100), (), None), partition=0)
+
+    with pytest.raises(KafkaUnavailable, match="did not take records"):
+        send_all()
+    place = Place(name, 0)
+    assert brokers.heads([place])[place] <= 500
 
 
 def values(servers: str, name: str) -> list[bytes]:

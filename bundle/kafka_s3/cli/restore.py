@@ -1,0 +1,116 @@
+"""`kafka-s3 restore CONFIG|NAME --to-topic T`: how do records come back from the bucket to Kafka?
+
+Exit codes: 0 written (or shown, with --dry-run), 1 Kafka, the bucket or an object stopped it (the same call goes on), 2 the call is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kafka_s3.cli.arguments import DryRun, Output, OutputFormat, Yes, time_of
+from kafka_s3.cli.composed import composed
+from kafka_s3.cli.control_target import sink_settings
+from kafka_s3.cli.display import console, show_table, size_text
+from kafka_s3.cli.position import confirm
+from kafka_s3.config.settings import Settings
+from kafka_s3.tools.restore.run import Share
+from kafka_s3.tools.restore.selection import RestoreSelection
+
+
+def chosen(
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", help="Only records of this topic; may be given more than once.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Only this partition.")] = None,
+    first: Annotated[int | None, typer.Option("--from", min=0, help="Only from this offset on.")] = None,
+    last: Annotated[int | None, typer.Option("--to", min=0, help="Only up to this offset.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Only objects with records of this time or later, as 2025-01-31T10:00:00Z."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only objects with records before this time.")
+    ] = None,
+) -> RestoreSelection:
+    """Which records are wanted back. Raises ConfigError for what is no time."""
+    topics = frozenset(topic) if topic else None
+    return RestoreSelection(topics, partition, first, last, _ms("--since", since), _ms("--until", until))
+
+
+@composed(settings=sink_settings, selection=chosen)
+def restore(
+    settings: Settings,
+    to_topic: Annotated[
+        str,
+        typer.Option(
+            "--to-topic", help="The topic to write to, created where it is missing; ${topic} is the records' own."
+        ),
+    ],
+    selection: RestoreSelection,
+    by_name: Annotated[
+        bool,
+        typer.Option(
+            "--by-name", help="Find objects by their names, not by the log: those of a connector, or of another writer."
+        ),
+    ] = False,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."""
+    from kafka_s3.tools.restore.run import restore as run
+    from kafka_s3.tools.restore.sink import plan_of, target_of
+    from kafka_s3.tools.restore.values import reading_of
+    from kafka_s3.wiring.sink_folder import folder_of
+
+    store, target, out, err = folder_of(settings).store, target_of(settings), console(), console(stderr=True)
+    plan = plan_of(settings, store, target, to_topic=to_topic, selection=selection, by_name=by_name)
+    people = output is OutputFormat.TABLE
+    for note in plan.notes if people else ():
+        out.print(f"[yellow]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
+    done: Sequence[Share] = plan.shares
+    if not dry_run:
+        if people:
+            show_table(out, table(plan.shares, title="To be written"))
+        confirm(None if yes else f"Write these records to {to_topic}?")
+        done = run(
+            plan.shares, store=store, reading=reading_of(settings), target=target, tell=lambda share: _tell(err, share)
+        )
+    if people:
+        show_table(out, table(done, title="Would be written (--dry-run)" if dry_run else "Written"))
+    else:
+        document = {"dry_run": dry_run, "notes": list(plan.notes), "partitions": [share.document() for share in done]}
+        typer.echo(json.dumps(document, indent=2))
+
+
+def table(shares: Sequence[Share], *, title: str) -> Table:
+    """Each source partition with its target and counts."""
+    found = Table(title=title, title_justify="left")
+    for name in ("source", "target"):
+        found.add_column(name)
+    for name in ("files", "bytes", "records", "there already", "written"):
+        found.add_column(name, justify="right")
+    for share in shares:
+        told = share.document()
+        counts = [told["files"], size_text(told["bytes"]), told["records"], told["already_there"], told["written"]]
+        shown = ["unknown" if one is None else one if isinstance(one, str) else f"{one:,}" for one in counts]
+        found.add_row(escape(told["source"]), escape(told["target"]), *shown)
+    return found
+
+
+def _tell(err: Console, share: Share) -> None:
+    err.print(
+        f"{escape(str(share.source))}: {share.written:,} records written to {escape(str(share.target))}",
+        highlight=False,
+    )
+
+
+def _ms(option: str, text: str | None) -> int | None:
+    return None if text is None else int(time_of(option, text).timestamp() * 1000)

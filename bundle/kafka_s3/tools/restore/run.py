@@ -1,0 +1,152 @@
+"""How are the records written? One source partition after the other, from where an earlier run stopped, counted as they go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from string import Template
+from typing import Any, Protocol
+
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Message
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.kafka_records import KafkaRecords
+from kafka_s3.tools.restore.position import ORIGIN, Position, last_position, origin
+from kafka_s3.tools.restore.stored import StoredFile
+from kafka_s3.tools.restore.values import Reading
+
+
+class Send(Protocol):
+    """Hands a message to a producer that keeps the order and leaves no hole."""
+
+    def __call__(self, topic: str, message: Message, *, partition: int = -1) -> None:
+        """Sends one message. Raises KafkaUnavailable."""
+        ...
+
+
+class Target(KafkaRecords, Protocol):
+    """The cluster that is written to."""
+
+    def create_topic(self, name: str, *, partitions: int) -> None:
+        """Creates a topic."""
+        ...
+
+    def sending(self) -> AbstractContextManager[Send]:
+        """A way to send in order; leaving it waits until all is acknowledged. Raises KafkaUnavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What is to come back of one source partition, to which target, and from where on: `done` is the last record that is there already.
+
+    `records` are those of the log in all, None where only names are known; `there` are those that an earlier run has written.
+    """
+
+    source: TopicPartition
+    target: TopicPartition
+    files: tuple[StoredFile, ...]
+    done: Position | None = None
+    written: int = 0
+
+    @property
+    def records(self) -> int | None:
+        """How many records are wanted."""
+        counts = [file.wanted for file in self.files]
+        return None if None in counts else sum(count or 0 for count in counts)
+
+    @property
+    def there(self) -> int | None:
+        """How many of them are there already."""
+        if self.done is None:
+            return 0
+        counts = [file.wanted for file in self.files[: self.done.file]]
+        begun = self.done.row + 1 - self.files[self.done.file].skip
+        return None if None in counts else sum(count or 0 for count in counts) + begun
+
+    @property
+    def whole(self) -> bool:
+        """Whether as many records were written as the log counts."""
+        return self.records is None or self.there is None or self.records == self.there + self.written
+
+    def document(self) -> dict[str, Any]:
+        """For programs; bytes are those of the objects."""
+        return {
+            "source": str(self.source), "target": str(self.target), "files": len(self.files), "records": self.records,
+            "bytes": sum(part.size for file in self.files for part in file.parts.values()),
+            "first_offset": self.files[0].first_offset, "already_there": self.there, "written": self.written,
+        }  # fmt: skip
+
+
+def shares(files: Mapping[TopicPartition, Sequence[StoredFile]], to_topic: str) -> list[Share]:
+    """Each source partition with its target. Raises ConfigError where two topics would be mixed, or the name is not Kafka's."""
+    topics = {tp.topic for tp in files}
+    found = []
+    for tp, own in files.items():
+        name = Template(to_topic).safe_substitute(topic=tp.topic)
+        found.append(Share(tp, TopicPartition(name, tp.partition), tuple(own)))
+    if len({share.target.topic for share in found}) < len(topics):
+        names = ", ".join(sorted(topics))
+        raise ConfigError(
+            [
+                Problem(
+                    "--to-topic", to_topic, f"would mix {names}.", "Write ${topic} into it, or choose one with --topic."
+                )
+            ]
+        )
+    return found
+
+
+def located(planned: Sequence[Share], target: Target) -> list[Share]:
+    """The shares with how far earlier runs came. Raises ConfigError where a target has too few partitions."""
+    topics = target.describe(sorted({share.target.topic for share in planned}))
+    found = []
+    for share in planned:
+        topic = topics.get(share.target.topic)
+        if topic is None:
+            found.append(share)
+            continue
+        if share.target.partition not in topic.partitions:
+            rule = (
+                f"has {len(topic.partitions)} partitions, and {share.source} needs partition {share.target.partition}."
+            )
+            raise ConfigError([Problem("--to-topic", topic.name, rule, "Add partitions, or choose another topic.")])
+        found.append(replace(share, done=last_position(target, share.target, share.files)))
+    return found
+
+
+def restore(
+    planned: Sequence[Share], *, store: ObjectStore, reading: Reading, target: Target, tell: Callable[[Share], None]
+) -> list[Share]:
+    """Writes what is not there yet; `tell` hears of each share as it is done.
+
+    Raises KafkaUnavailable, ObjectUnreadable, StorageError: what is written stays, and the same call goes on behind it.
+    """
+    names = {share.target.topic for share in planned}
+    there = target.describe(sorted(names))
+    for name in sorted(names - there.keys()):
+        target.create_topic(name, partitions=1 + max(s.target.partition for s in planned if s.target.topic == name))
+    done = []
+    for share in planned:
+        count = 0
+        with target.sending() as send:
+            for message in _messages(share, store, reading):
+                send(share.target.topic, message, partition=share.target.partition)
+                count += 1
+        done.append(replace(share, written=count))
+        tell(done[-1])
+    return done
+
+
+def _messages(share: Share, store: ObjectStore, reading: Reading) -> Iterator[Message]:
+    """What is to be written, each record with its origin."""
+    begin = Position(0, -1) if share.done is None else share.done
+    for number, file in enumerate(share.files[begin.file :], begin.file):
+        skip = max(file.skip, begin.row + 1) if number == begin.file else file.skip
+        wanted = replace(file, skip=skip)
+        if wanted.wanted == 0:
+            continue
+        for row, message in enumerate(reading.messages(store, wanted), skip):
+            yield replace(message, headers=(*message.headers, (ORIGIN, origin(file, row))))

@@ -1,0 +1,106 @@
+"""What is there to restore of the sink of these settings, and what writes it? The composition."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from kafka_s3.commit.reading import read_entries
+from kafka_s3.config.settings import Settings
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.producing import sending_in_order
+from kafka_s3.kafka.reader.whole_records import WholeRecords
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.restore.faithful import losses
+from kafka_s3.tools.restore.run import Send, Share, Target, located, shares
+from kafka_s3.tools.restore.selection import RestoreSelection
+from kafka_s3.tools.restore.stored import StoredFile, logged_files, named_files
+from kafka_s3.tools.verify.layout import object_layout
+from kafka_s3.wiring.clients import consumer_properties
+from kafka_s3.wiring.pipeline import is_block_gzip, state_paths
+
+BROKERS_CHOICE = -1
+"""The number of replicas that leaves it to the brokers (default.replication.factor)."""
+
+
+class RealTarget(WholeRecords):
+    """A real cluster that is written to."""
+
+    def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str]) -> None:
+        super().__init__(bootstrap_servers, properties=properties)
+        self._writer = KafkaBrokers(bootstrap_servers, properties=properties)
+
+    def create_topic(self, name: str, *, partitions: int) -> None:
+        """Creates a topic with the brokers' own number of replicas."""
+        self._writer.create_topic(name, partitions=partitions, replication=BROKERS_CHOICE)
+
+    def sending(self) -> AbstractContextManager[Send]:
+        """An idempotent producer that leaves no hole."""
+        return sending_in_order(self._writer.clients)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would be written, and what of it would not be as it was."""
+
+    shares: tuple[Share, ...]
+    notes: tuple[str, ...]
+
+
+def target_of(settings: Settings) -> RealTarget:
+    """The cluster of these settings."""
+    return RealTarget(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
+
+
+def plan_of(
+    settings: Settings, store: ObjectStore, target: Target, *, to_topic: str, selection: RestoreSelection, by_name: bool
+) -> Plan:
+    """The plan of a restore. Raises ConfigError where nothing is there to be restored, or the target does not fit."""
+    found = (
+        _by_name(settings, store, selection)
+        if by_name
+        else logged_files(e for _, e in read_entries(store, state_paths(settings)))
+    )
+    if not found:
+        remedy = "Name topics that it has." if by_name else "For objects of another writer take --by-name."
+        raise ConfigError([Problem("sink", settings.name, "has no such objects.", remedy)])
+    chosen, whole = selection.of(found)
+    planned = shares(chosen, to_topic)
+    notes = losses(settings, (file for own in chosen.values() for file in own))
+    if whole:
+        notes.append(
+            f"{whole:,} objects reach over the ends of the range and come back whole: they do not say each record's place."
+        )
+    notes += [] if by_name else _open_letters(settings, store, chosen)
+    own = {share.target.topic for share in planned} & {*settings.names("topics"), *(tp.topic for tp in found)}
+    notes += [f"The sink consumes {name}: it will write these records to objects once more." for name in sorted(own)]
+    return Plan(tuple(located(planned, target)), tuple(notes))
+
+
+def _by_name(
+    settings: Settings, store: ObjectStore, selection: RestoreSelection
+) -> dict[TopicPartition, list[StoredFile]]:
+    if selection.by_time:
+        raise ConfigError(
+            [Problem("--since", None, "needs the commit log: names say nothing of times.", "Choose offsets.")]
+        )
+    topics: Sequence[str] = sorted(selection.topics or settings.names("topics"))
+    if not topics:
+        raise ConfigError([Problem("--topic", None, "is needed with --by-name and topics.regex.", "Name the topics.")])
+    prefix = settings.text("block.gzip.prefix") if is_block_gzip(settings) else None
+    extension = settings.text("format.bytearray.extension")
+    return named_files(store, object_layout(settings), topics, prefix=prefix, bytes_extension=extension)
+
+
+def _open_letters(settings: Settings, store: ObjectStore, chosen: Collection[TopicPartition]) -> list[str]:
+    counts: dict[TopicPartition, int] = {}
+    for _, entry in read_entries(store, state_paths(settings)):
+        for tp, count in entry.dead_letters.items():
+            counts[tp] = counts.get(tp, 0) + count.count
+    way = "are in no object and do not come back; kafka-s3 dead-letters replay writes them to objects"
+    return [
+        f"{count:,} dead letters of {tp} {way}." for tp, count in sorted(counts.items()) if count > 0 and tp in chosen
+    ]

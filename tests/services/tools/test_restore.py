@@ -1,0 +1,84 @@
+"""Does `kafka-s3 restore` write a real sink's records back, each once and in order, though it is killed again and again?"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+from confluent_kafka import Consumer, TopicPartition
+from typer.testing import CliRunner
+
+from kafka_s3.cli.restore import restore
+from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.s3 import EmbeddedS3
+from tests.support.configurations import BASE
+from tests.support.direct_sink import drain_directly
+from tests.support.kafka import Given, document, produce
+from tests.support.s3_proxy import First, Proxy, Rule, Which
+from tests.support.sink_process import SinkProcess
+
+RECORDS = 6_000
+KEPT = {
+    "store.kafka.keys": "true", "keys.format.class": BASE["format.class"],
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "store.kafka.headers": "true", "headers.format.class": BASE["format.class"],
+}  # fmt: skip
+
+
+def found(servers: str, name: str) -> list[tuple[bytes | None, bytes | None, Any]]:
+    """Key, value and own header of each record of a partition, in order."""
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "judge", "enable.auto.commit": False})
+    _, head = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=10)
+    consumer.assign([TopicPartition(name, 0, 0)])
+    records = []
+    while len(records) < head:
+        message = consumer.poll(20)
+        assert message is not None
+        assert message.error() is None
+        own = [value for header, value in message.headers() or () if header == "n"]
+        records.append((message.key(), message.value(), own))
+    consumer.close()
+    return records
+
+
+def test_killed_twice_it_goes_on_and_nothing_is_doubled_or_lost(
+    kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    source, target = topic("stored"), topic("restored")
+    config = {
+        **BASE, **KEPT, "name": "stored", "topics": source, "flush.size": "1000", "s3.bucket.name": bucket,
+        "store.url": s3.endpoint_url, "kafka.bootstrap.servers": kafka.bootstrap_servers,
+    }  # fmt: skip
+    given = [Given(document(n=n), key=b"k%d" % n, headers=(("n", b"%d" % n),)) for n in range(RECORDS)]
+    produce(kafka.bootstrap_servers, source, given)
+    drain_directly(config)
+    path = tmp_path / "stored.json"
+    with Proxy(s3.endpoint_url) as proxy:
+        path.write_text(json.dumps({**config, "store.url": proxy.url}))
+        words = [str(path), "--to-topic", target, "--yes", "--output", "json"]
+        for number in (
+            2,
+            4,
+        ):  # killed as it asks for that file's values, with records of the file before still on their way
+            process = SinkProcess(["-m", "kafka_s3", "restore", *words], tmp_path / f"{number}.log")
+            rule = Rule(
+                Which("GET", key=rf"\+{number * 1000:010d}\.json"),
+                First(lambda _, at=process: at.signal(signal.SIGKILL)),
+            )
+            proxy.add(rule)
+            with process:
+                assert process.wait() == -signal.SIGKILL, process.output()
+            assert rule.strikes
+    app = typer.Typer()
+    app.command()(restore)
+    path.write_text(json.dumps(config))
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    (share,) = json.loads(done.stdout)["partitions"]
+    assert share["records"] == share["already_there"] + share["written"] == RECORDS
+    assert 0 < share["already_there"] < RECORDS
+    assert found(kafka.bootstrap_servers, target) == [(one.key, one.value, [one.headers[0][1]]) for one in given]

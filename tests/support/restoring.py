@@ -1,0 +1,53 @@
+"""A cluster in memory that records are written back to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Message
+from kafka_s3.tools.restore.position import ORIGIN
+from kafka_s3.tools.restore.run import Send
+from tests.support.deaths import Died
+
+NOW_MS = 1_800_000_000_000
+"""The time of records that are written without one."""
+
+
+@dataclass
+class MemoryTarget:
+    """Writes into a cluster in memory; dies once `lives` more records are written (None: never)."""
+
+    kafka: MemoryKafka
+    lives: int | None = None
+
+    def __post_init__(self) -> None:
+        kafka = self.kafka
+        self.describe, self.starts, self.heads, self.batches = kafka.describe, kafka.starts, kafka.heads, kafka.batches
+
+    def create_topic(self, name: str, *, partitions: int) -> None:
+        for partition in range(partitions):
+            self.kafka.create(TopicPartition(name, partition))
+
+    @contextmanager
+    def sending(self) -> Iterator[Send]:
+        yield self._send
+
+    def _send(self, topic: str, message: Message, *, partition: int = -1) -> None:
+        if self.lives == 0:
+            raise Died
+        self.lives = None if self.lives is None else self.lives - 1
+        tp = TopicPartition(topic, partition)
+        offset = self.kafka.heads([tp])[tp]
+        time = NOW_MS if message.timestamp is None else message.timestamp
+        self.kafka.add(tp, MemoryRecord(offset, time, message.key, message.value, message.headers))
+
+    def found(self, topic: str, partition: int = 0) -> list[MemoryRecord]:
+        """What the topic holds, without the headers that say where a record was in the bucket."""
+        return [
+            MemoryRecord(r.offset, r.timestamp, r.key, r.value, tuple(h for h in r.headers if h[0] != ORIGIN))
+            for r in self.kafka.records[TopicPartition(topic, partition)]
+        ]
