@@ -31,6 +31,8 @@ BOX_COLOURS: Final = ("#1f6fb2", "#2a7a5f", "#7a4f9a", "#9a4a3f", "#5b6770")
 HEIGHT: Final = 260
 BOXES: Final = 60
 CELL: Final = 22
+AROUND: Final = 60
+"""What axes take of a chart's height."""
 ALARM: Final = "#c2362f"
 OTHERS: Final = "(others)"
 ROWS: Final = "rows"
@@ -142,7 +144,7 @@ def heat_map(cells: pd.DataFrame, value: str, *, titles: tuple[str, str, str], c
         "color": _amount(value, titles[2], scale={"scheme": "viridis"}, legend={"orient": "right", "format": "~s"}),
         "tooltip": [_named("row", titles[0]), _named("column", titles[1]), _named("shown", titles[2]), _amount("files", "files")],
     }  # fmt: skip
-    height = max(CELL * len(rows), 3 * CELL)
+    height = AROUND + CELL * max(len(rows), 3)
     return {**_bars(cells, encoding, height=height), "mark": {"type": "rect"}}
 
 
