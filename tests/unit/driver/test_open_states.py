@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 
 import pytest
 
@@ -13,27 +12,14 @@ from kafka_s3.model.errors import Fenced, StorageError
 from kafka_s3.model.files import Reason
 from kafka_s3.storage.faults import Fault, Moment, raising
 from kafka_s3.task.open_state import MAGIC
-from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import STATE
 from tests.support.deaths import Died, strikes
 from tests.support.memory_world import World, settings_of
 from tests.support.observers import Warnings
+from tests.support.open_files import CONFIG, world_with_open_files
 
 OPEN = f"{STATE}orders/open/"
 HINT = f"{STATE}orders/open-files.json"
-CONFIG = {"flush.size": "100", "tail.read.records": "1"}
-
-
-def world_with_open_files(config: Mapping[str, str] = CONFIG) -> World:
-    """Four records in an open file, two parts of which are sent."""
-    world = World({**CONFIG, **config})
-    world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=16)
-    world.start()
-    world.add(range(4))
-    world.sink.cycle()
-    assert len(states(world)) == 1
-    assert world.store.uploads
-    return world
 
 
 def states(world: World) -> list[str]:
