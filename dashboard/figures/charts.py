@@ -31,7 +31,7 @@ BOX_COLOURS: Final = ("#1f6fb2", "#2a7a5f", "#7a4f9a", "#9a4a3f", "#5b6770")
 HEIGHT: Final = 260
 BOXES: Final = 60
 CELL: Final = 22
-AROUND: Final = 60
+AROUND: Final = 90
 """What axes take of a chart's height."""
 ALARM: Final = "#c2362f"
 OTHERS: Final = "(others)"
@@ -140,7 +140,7 @@ def heat_map(cells: pd.DataFrame, value: str, *, titles: tuple[str, str, str], c
     rows = list(dict.fromkeys(cells["row"]))
     encoding = {
         "x": {**_named("column", titles[1]), "sort": list(columns), "scale": {"domain": list(columns)}, "axis": {"labelAngle": 0}},
-        "y": {**_named("row", titles[0]), "sort": rows},
+        "y": {**_named("row", titles[0]), "sort": rows, "axis": {"labelOverlap": False}},
         "color": _amount(value, titles[2], scale={"scheme": "viridis"}, legend={"orient": "right", "format": "~s"}),
         "tooltip": [_named("row", titles[0]), _named("column", titles[1]), _named("shown", titles[2]), _amount("files", "files")],
     }  # fmt: skip

@@ -21,6 +21,7 @@ from figures.letter_tables import (
     pretty,
     shortened,
     told,
+    told_apart,
 )
 from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection, LetterState
 from kafka_s3.model.dead_letters import DeadLetter
@@ -51,6 +52,14 @@ def test_messages_that_differ_in_numbers_and_quoted_texts_are_one_pattern() -> N
     assert by_pattern([]).empty
     many = by_pattern(filed(number, "x" * number) for number in range(1, MOST_PATTERNS - 100))
     assert len(many) == MESSAGE  # the beginning of a message tells
+
+
+def test_patterns_are_shown_from_where_they_differ() -> None:
+    common = "Converting byte[] to Kafka Connect data failed: "
+    assert told_apart([f"{common}not JSON", f"{common}no field"]) == ["... not JSON", "... no field"]
+    assert told_apart([f"{common}not JSON"] * 2) == [f"{common}not JSON"] * 2
+    assert told_apart(["at a", "at b"]) == ["at a", "at b"]
+    assert told_apart([]) == []
 
 
 def test_of_patterns_no_more_are_told_apart_than_a_page_can_bear(monkeypatch: pytest.MonkeyPatch) -> None:
