@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -62,8 +61,11 @@ def by_pattern(found: Iterable[FiledLetter]) -> pd.DataFrame:
 
 def told_apart(patterns: Sequence[str]) -> list[str]:
     """The patterns without the words with which all of them begin, so that a narrow column shows where they differ."""
-    common = os.path.commonprefix(list(patterns))
-    begin = common.rfind(" ") + 1 if len(set(patterns)) > 1 else 0
+    if len(set(patterns)) < 2:
+        return list(patterns)
+    low, high = min(patterns), max(patterns)
+    same = next((place for place, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
+    begin = low.rfind(" ", 0, same) + 1
     return [f"... {pattern[begin:]}" if begin > BEGINNING else pattern for pattern in patterns]
 
 
