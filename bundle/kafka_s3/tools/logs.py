@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from kafka_s3.model.errors import RecordError, SinkError
 from kafka_s3.model.observer import Round, Start
+from kafka_s3.model.printable import printable
 from kafka_s3.model.seldom import Seldom
-from kafka_s3.tools.dead_letters.text import printable
 
 product: Final = logging.getLogger("kafka_s3")
 logger: Final = logging.getLogger("kafka_s3.progress")

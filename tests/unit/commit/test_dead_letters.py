@@ -8,8 +8,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafka_s3.commit.dead_letters import (
     FiledLetter,
@@ -26,7 +24,7 @@ from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import failure
-from kafka_s3.tools.dead_letters.text import csv_rows, details, formula_safe, json_lines, printable, readable
+from kafka_s3.tools.dead_letters.text import csv_rows, details, formula_safe, json_lines, readable
 from kafka_s3.tools.positions import write_positions
 from kafka_s3.wiring.pipeline import state_paths
 from tests.support.configurations import TOLERANT
@@ -176,11 +174,6 @@ HOSTILE = "\x1b[2J\x07\u202eevil\u2028\x9b31m\r\n\t"
 def filed(value: bytes | None = b"\x1b]0;title\x07\xff", message: str = HOSTILE) -> FiledLetter:
     letter = DeadLetter("t", 0, 7, 1, b"=1+1", value, ((HOSTILE, HOSTILE.encode()),), "TASK_PUT", "c", "E", message)
     return FiledLetter(letter, 3, START_MS, LetterState.RESOLVED, 9, HOSTILE)
-
-
-@given(st.text())
-def test_printable_text_has_no_character_that_a_terminal_obeys(text: str) -> None:
-    assert printable(text).isprintable()
 
 
 def test_nothing_of_a_hostile_record_reaches_the_terminal_as_a_control_character() -> None:
