@@ -20,6 +20,7 @@ from kafka_s3.driver.topics import Resume
 from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.wiring.followers import told
 from kafka_s3.wiring.pipeline import block_names, fingerprint, is_block_gzip, readiness, state_paths
 from kafka_s3.wiring.replay import guard_of, replays_again
 
@@ -131,6 +132,7 @@ def _followers(
         )
     if settings.flag("errors.log.enable"):
         followers.append(DeadLetterLog(store, settings.name, settings.flag("errors.log.include.messages"), warn))
+    followers += told(settings, store, brokers, clock_ms=clock_ms, warn=warn)
     if settings.flag("delta.enable"):
         from kafka_s3.wiring.delta import delta_tables  # loads delta-rs
 
