@@ -18,13 +18,14 @@ from figures.fleet import by_urgency
 from figures.text import plain
 from kafka_s3 import __version__
 from kafka_s3.model.errors import SinkError
-from page import controls, freshness, resources, states
+from page import controls, freshness, login, resources, states
 from page.scene import scene
 from reading.give_way import PAGES_FIRST
 from reading.place import surroundings
-from views import commits, configuration, dead_letters, layout, overview, rotation
+from reading.reader import SILENT_S
+from views import commits, configuration, dead_letters, delta, layout, overview, rotation
 
-VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, commits, configuration)
+VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, delta, commits, configuration)
 ICON: Final = str(Path(__file__).with_name("icon.png"))
 KEPT: Final = ("range", "from", "to", "topics", "zone", "refresh")
 """What of the address goes with the visitor to another page, beside the sink."""
@@ -38,6 +39,8 @@ def main() -> None:
     variables = surroundings()
     pages = [_page(view, lambda view=view: _show(view, variables, chosen[0])) for view in VIEWS]  # type: ignore[misc]
     page = st.navigation(pages, position="hidden")
+    if not login.admitted(dict(variables)):
+        return
     try:
         at = resources.place(variables)
     except SinkError as error:
@@ -104,7 +107,10 @@ def _wait_for_sinks(variables: resources.Variables) -> None:
     sight = resources.watch(variables).ask(0.5)
     if sight.names:
         st.rerun()
-    states.no_sinks(resources.place(variables), sight)
+    at = resources.place(variables)
+    if not sight.trouble and at.reader.waiting_s > SILENT_S:
+        freshness.blind("", at.reader.waiting_s, "It is asked again and again.")
+    states.no_sinks(at, sight)
 
 
 with PAGES_FIRST.drawing():

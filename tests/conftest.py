@@ -29,6 +29,10 @@ for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOI
 class_archive.use()
 time.tzset()
 
+pytest_plugins = [
+    "kafka_s3.testing.plugin"
+]  # as users have it from the wheel; named, for a checkout need not be installed anew
+
 # No test fails because the machine is busy, hence no deadline.
 hypothesis.settings.register_profile("kafka-s3", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("kafka-s3")

@@ -30,6 +30,7 @@ BOX_COLOURS: Final = ("#1f6fb2", "#2a7a5f", "#7a4f9a", "#9a4a3f", "#5b6770")
 """Dark enough for white names."""
 HEIGHT: Final = 260
 BOXES: Final = 60
+CELL: Final = 22
 ALARM: Final = "#c2362f"
 OTHERS: Final = "(others)"
 ROWS: Final = "rows"
@@ -129,6 +130,19 @@ def classes(frame: pd.DataFrame, *, title: str, texts: Sequence[str], labels: st
     }  # fmt: skip
     mark = {"type": "rect", "color": PALETTE[0], "stroke": "white", "strokeWidth": 0.5}
     return {**_bars(frame.assign(text=list(texts)), encoding, height=HEIGHT), "mark": mark}
+
+
+def heat_map(cells: pd.DataFrame, value: str, *, titles: tuple[str, str, str], columns: Sequence[str]) -> Chart:
+    """A cell of colour for each `row` and `column` of `figures.heat`; titles of rows, columns and value. `shown` tells the value."""
+    rows = list(dict.fromkeys(cells["row"]))
+    encoding = {
+        "x": {**_named("column", titles[1]), "sort": list(columns), "scale": {"domain": list(columns)}, "axis": {"labelAngle": 0}},
+        "y": {**_named("row", titles[0]), "sort": rows},
+        "color": _amount(value, titles[2], scale={"scheme": "viridis"}, legend={"orient": "right", "format": "~s"}),
+        "tooltip": [_named("row", titles[0]), _named("column", titles[1]), _named("shown", titles[2]), _amount("files", "files")],
+    }  # fmt: skip
+    height = max(CELL * len(rows), 3 * CELL)
+    return {**_bars(cells, encoding, height=height), "mark": {"type": "rect"}}
 
 
 def boxes(frame: pd.DataFrame, value: str) -> pd.DataFrame:

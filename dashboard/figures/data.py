@@ -97,18 +97,19 @@ def wall(times_ms: pd.Series, zone: str) -> pd.Series:
 def lag_table(known: SinkSnapshot | None, reached: Reach) -> pd.DataFrame:
     """Each topic-partition: frontier, lag in records and seconds, and `complete_ms`, up to which no record is missing.
 
-    A partition without lag is complete up to the look that measured it. One with lag is complete up to the latest record in an object, if
-    records are in the order of time: their own times are all that the log has. `committed_ms` is the last commit with its records.
+    A partition that had no lag is complete up to the look that measured it, also where nobody looks any more and lag itself is unknown. One
+    with lag is complete up to the latest record in an object, if records are in the order of time: their own times are all that the log
+    has. `committed_ms` is the last commit with its records.
     """
     columns = ["topic", "partition", "frontier", "lag", "lag_s", "complete_ms", "committed_ms", "recorded"]
     points = standpoints(known) if known else []
-    looked = looked_ms(known)
+    looked, measured = looked_ms(known), known.heartbeat.lag if known and known.heartbeat else {}
     rows = []
     for point in points:
         last_ms, committed = reached.get(
             (point.topic_partition.topic, point.topic_partition.partition), (NO_TIME, NO_TIME)
         )
-        complete = looked if point.lag == 0 and looked is not None else last_ms
+        complete = looked if measured.get(point.topic_partition) == 0 and looked is not None else last_ms
         lag_s = None if point.lag is None or looked is None or complete == NO_TIME else max(looked - complete, 0) / 1000
         rows.append((*point.topic_partition, point.frontier, point.lag, lag_s, complete, committed, point.dead_ahead))
     return pd.DataFrame(rows, columns=columns).astype({"frontier": "Int64", "lag": "Int64", "lag_s": "Float64"})
@@ -239,20 +240,6 @@ def offset_texts(files: pd.DataFrame) -> pd.Series:
     )
     texts = [f"{topic}-{number} {first}–{last}" for (_, topic, number), first, last in ranges.itertuples()]
     return pd.Series(texts, index=ranges.index.get_level_values("version")).groupby(level=0).agg(", ".join)
-
-
-def schema_changes(files: pd.DataFrame) -> pd.DataFrame:
-    """Where a topic-partition's files changed their schema: entry, time, the schema before and after."""
-    rows = data_files(files, "version", "committed_ms", "topic", "partition", "first_offset", "schema")
-    if len(rows["schema"].cat.remove_unused_categories().cat.categories) < 2:
-        return rows.iloc[:0].assign(before="", after="").drop(columns="schema")
-    rows = rows.sort_values(["topic", "partition", "version", "first_offset"], kind="stable")
-    codes = rows["schema"].cat.codes.to_numpy()
-    place = rows["partition"].to_numpy() + rows["topic"].cat.codes.to_numpy().astype(np.int64) * (1 << 31)
-    changed = np.flatnonzero((codes[1:] != codes[:-1]) & (place[1:] == place[:-1])) + 1
-    names = rows["schema"].astype(object).to_numpy()
-    found = rows.iloc[changed][["version", "committed_ms", "topic", "partition", "first_offset"]]
-    return found.assign(before=names[changed - 1], after=names[changed]).reset_index(drop=True)
 
 
 def _distinct(values: Sequence[str]) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pandas as pd
@@ -13,11 +13,14 @@ import pandas as pd
 from figures.text import cell
 from kafka_s3.commit.dead_letters import FiledLetter
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.tools.dead_letters.text import csv_rows, readable
+from kafka_s3.tools.dead_letters.text import csv_rows, details, readable
 
 PREVIEW: Final = 200
 MESSAGE: Final = 500
 SHOWN_BYTES: Final = 8 << 10
+SHOWN_HEADERS: Final = 50
+MOST_PATTERNS: Final = 1000
+OTHERS: Final = "(others)"
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 
@@ -38,15 +41,28 @@ def letters_table(found: Sequence[FiledLetter]) -> pd.DataFrame:
 def by_pattern(found: Iterable[FiledLetter]) -> pd.DataFrame:
     """Letters whose messages differ only in numbers and quoted texts, together: how many, since when and until when, and one of them.
 
-    Columns `pattern`, `stage`, `letters`, `first_ms`, `last_ms`, `example` (see `name_of`); most letters first.
+    Columns `pattern`, `stage`, `letters`, `first_ms`, `last_ms`, `example` (see `name_of`); most letters first. Letters are taken one by
+    one, and of patterns no more than MOST_PATTERNS are told apart: those beyond go into OTHERS.
     """
-    rows = [(pattern_of(one.letter.message), one.letter.stage, one.committed_ms, name_of(one.letter)) for one in found]
-    frame = pd.DataFrame(rows, columns=["pattern", "stage", "at_ms", "example"])
-    groups = frame.groupby(["pattern", "stage"])
-    made = groups.agg(
-        letters=("example", "size"), first_ms=("at_ms", "min"), last_ms=("at_ms", "max"), example=("example", "first")
-    )
-    return made.reset_index().sort_values("letters", ascending=False, ignore_index=True)
+    groups: dict[tuple[str, str], _Group] = {}
+    for one in found:
+        key = (pattern_of(one.letter.message), one.letter.stage)
+        if key not in groups and len(groups) >= MOST_PATTERNS:
+            key = (OTHERS, "")
+        group = groups.setdefault(key, _Group(0, one.committed_ms, one.committed_ms, name_of(one.letter)))
+        group.letters += 1
+        group.first_ms, group.last_ms = min(group.first_ms, one.committed_ms), max(group.last_ms, one.committed_ms)
+    rows = [(*key, group.letters, group.first_ms, group.last_ms, group.example) for key, group in groups.items()]
+    made = pd.DataFrame(rows, columns=["pattern", "stage", "letters", "first_ms", "last_ms", "example"])
+    return made.sort_values("letters", ascending=False, ignore_index=True, kind="stable")
+
+
+@dataclass(slots=True)
+class _Group:
+    letters: int
+    first_ms: int
+    last_ms: int
+    example: str
 
 
 def pattern_of(message: str) -> str:
@@ -77,14 +93,22 @@ def holds(letter: DeadLetter, text: str) -> bool:
     )
 
 
-def shortened(filed: FiledLetter, most: int = SHOWN_BYTES) -> FiledLetter:
-    """The letter with no more of key, value and each header than a page can show."""
-    letter = filed.letter
-    headers = tuple((name, value and value[:most]) for name, value in letter.headers)
-    short = replace(
-        letter, key=letter.key and letter.key[:most], value=letter.value and letter.value[:most], headers=headers
-    )
-    return replace(filed, letter=short)
+def told(filed: FiledLetter) -> Iterator[tuple[str, str]]:
+    """Everything of a letter, as names and printable texts, shortened to what a page can show."""
+    yield from details(shortened(filed))
+    if (more := len(filed.letter.headers) - SHOWN_HEADERS) > 0:
+        yield "headers", f"{more:,} more, in the export"
+
+
+def shortened(filed: FiledLetter) -> FiledLetter:
+    """The letter with no more of key, value and all headers together than a page can show."""
+    letter, left = filed.letter, SHOWN_BYTES
+    headers = []
+    for name, value in letter.headers[:SHOWN_HEADERS]:
+        headers.append((name[:MESSAGE], value and value[:left]))
+        left -= len(value[:left]) if value else 0
+    key, value = letter.key and letter.key[:SHOWN_BYTES], letter.value and letter.value[:SHOWN_BYTES]
+    return replace(filed, letter=replace(letter, key=key, value=value, headers=tuple(headers)))
 
 
 def pretty(raw: bytes | None) -> str | None:

@@ -34,11 +34,13 @@ def _tell(variables: resources.Variables, sink: str, blank: bool) -> None:
     seen = f"seen {ago(snapshot.looked_ms, now_ms())}" if snapshot.known is not None else "not seen yet"
     trouble = snapshot.trouble or sight.trouble
     if trouble or waited > SILENT_S:
-        why = plain(trouble) if trouble else f"it has not answered for {waited:.0f} s."
-        st.warning(
-            f"**The dashboard does not see the bucket:** {why} This says nothing of the sink: what is shown is as it was {seen}.",
-            icon=":material/visibility_off:",
-        )
+        blind(trouble, waited, f"This says nothing of the sink: what is shown is as it was {seen}.")
     else:
         at = resources.place(variables).place
         st.caption(f"In {plain(at)}, {seen}")
+
+
+def blind(trouble: str, waited_s: float, meaning: str) -> None:
+    """Says that the bucket does not answer, or refuses, and what that means for the reader."""
+    why = plain(trouble) if trouble else f"it has not answered for {waited_s:.0f} s."
+    st.warning(f"**The dashboard does not see the bucket:** {why} {meaning}", icon=":material/visibility_off:")

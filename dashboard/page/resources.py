@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import streamlit as st
 
 from kafka_s3.model.clock import now_ms
 from kafka_s3.naming.state_paths import StatePaths
 from page.kept import Kept
+from reading.answers import Answers
 from reading.cache_files import CacheFiles, default_folder
+from reading.decoding import LetterDecoder
 from reading.delta_versions import TableLogs
 from reading.history import History
 from reading.place import Opened, opened
@@ -63,8 +66,22 @@ def selections(variables: Variables, sink: str) -> Kept:
     return Kept(most=2)
 
 
+@st.cache_resource(show_spinner=False, on_release=Answers.close)
+def answers(variables: Variables) -> Answers:
+    """Who asks the bucket for single objects, and keeps what came."""
+    del variables
+    return Answers("answers", threads=4, most=64)
+
+
+@st.cache_resource(show_spinner=False, on_release=Answers.close)
+def letters(variables: Variables) -> Answers:
+    """Who reads dead letters, for all sessions: of the four answers that are kept each is bounded in bytes (`reading.letters`)."""
+    del variables
+    return Answers("letters", threads=2, most=4)
+
+
 @st.cache_resource(show_spinner=False, max_entries=4)
-def letters(variables: Variables, sink: str) -> Kept:
-    """The dead letters of one sink that were read last, for all sessions: each result is bounded in bytes (`reading.letters`)."""
+def decoder(variables: Variables, sink: str, _make: Callable[[], LetterDecoder]) -> LetterDecoder:
+    """The registry converters of a configuration. Raises ConfigError, ValueError."""
     del variables, sink
-    return Kept(most=2)
+    return _make()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
@@ -16,7 +16,6 @@ from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import StoredConfig
 from kafka_s3.control.status import SinkHealth, health
 from kafka_s3.model.clock import now_ms
-from kafka_s3.model.errors import ConfigError
 from kafka_s3.naming.state_paths import StatePaths
 from page import resources
 from page.controls import Chosen
@@ -91,15 +90,16 @@ class Scene:
 
     @cached_property
     def settings(self) -> Settings | None:
-        """The settings of the sink: those that the dashboard was started with, or the stored ones; references stay unresolved."""
+        """The settings of the sink: those that the dashboard was started with, the ones last in effect, or the stored ones.
+
+        References stay unresolved, secrets masked.
+        """
         if self.at.settings is not None and self.chosen.sink == self.at.sink:
             return self.at.settings
-        if isinstance(self.snapshot.stored, StoredConfig):
-            try:
-                return validate(dict(self.snapshot.stored.config), worker=self.snapshot.stored.worker).usable()
-            except ConfigError:
-                return None
-        return None
+        stored, notes = self.snapshot.stored, self.snapshot.notes
+        if notes and not isinstance(notes, str) and (found := _usable(notes[-1].set, {})) is not None:
+            return found
+        return _usable(stored.config, stored.worker) if isinstance(stored, StoredConfig) else None
 
     def kept(self, name: str, make: Callable[[], T], *about: Hashable) -> T:
         """A result that is worked out once for this state of the log, this window, and what else it is about."""
@@ -109,6 +109,10 @@ class Scene:
         """As `kept`, but of all topics, whichever are chosen: a result that can be cut to them makes choosing others quick."""
         every = replace(self.wanted, topics=())
         return self._kept(every, lambda: make(self._cut(every)), name, *about)
+
+    def kept_for_log(self, name: str, make: Callable[[], T], *about: Hashable) -> T:
+        """As `kept`, but of the whole log, whatever time is chosen."""
+        return resources.kept(self.variables, self.chosen.sink).of(self.snapshot.frames, (name, *about), make=make)
 
     def _kept(self, window: Window, make: Callable[[], T], *about: Hashable) -> T:
         kept = resources.kept(self.variables, self.chosen.sink)
@@ -129,12 +133,22 @@ class Scene:
         return not self.wanted.topics or topic in self.wanted.topics
 
     @cached_property
+    def table_folders(self) -> dict[str, str]:
+        """The folder of each chosen topic's Parquet objects."""
+        every = self.kept_for_log("folders", lambda: delta_versions.folders(self.snapshot.frames.files))
+        return {topic: one for topic, one in every.items() if self.wants(topic)}
+
+    @cached_property
     def tables(self) -> dict[str, TableLog]:
         """Each topic's Delta table, as far as it is known; topics without one are left out."""
-        every = self.kept("folders", lambda: delta_versions.folders(self.snapshot.frames.files))
-        folders = {topic: one for topic, one in every.items() if topic in (self.chosen.topics or every)}
+        folders = self.table_folders
         found = resources.table_logs(self.variables, self.chosen.sink).of(folders.values())
         return {topic: log for topic, log in zip(folders, found, strict=True) if log.last}
+
+
+def _usable(config: Mapping[str, str], worker: Mapping[str, str]) -> Settings | None:
+    found = validate(dict(config), worker=worker)
+    return None if found.problems else found.settings
 
 
 def scene(variables: resources.Variables, chosen: Chosen) -> Scene:

@@ -15,6 +15,7 @@ from typing import Final
 
 from kafka_s3.commit.entry import read_entry
 from kafka_s3.control.commands import StoredConfig, read_stored_config
+from kafka_s3.control.settings_notes import NotedSettings, read_notes
 from kafka_s3.control.sinks import known_of
 from kafka_s3.control.status import SinkSnapshot
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
@@ -38,7 +39,8 @@ TRIED_AGAIN: Final = 20
 class Snapshot:
     """What is known at a moment. `read` of `total` entries are in the frames; `trouble` is why the last look failed, if it did.
 
-    `stored` is the configuration beside the log, None where there is none; a text says why it cannot be read.
+    `stored` is the configuration beside the log, None where there is none, `notes` the settings in effect since when, oldest first; a text
+    says why they cannot be read.
     """
 
     number: int = 0
@@ -51,6 +53,7 @@ class Snapshot:
     trouble: str = ""
     looked_ms: int = 0
     stored: StoredConfig | str | None = None
+    notes: tuple[NotedSettings, ...] | str = ()
 
     @property
     def complete(self) -> bool:
@@ -78,6 +81,7 @@ class History:
         self._damage: dict[int, Damage] = {}
         self._top = -1
         self._looked = self._shown = 0.0
+        self._noted: object = None
         self.snapshot = Snapshot()
         self._background = Background(
             f"history {paths.sink}",
@@ -124,7 +128,9 @@ class History:
         self._retry()
         self._take(range(max(self._top + 1, top - RECENT + 1), top + 1))
         self._top = top
-        self.snapshot = replace(self.snapshot, stored=self._stored() if known.configured else None)
+        self.snapshot = replace(
+            self.snapshot, stored=self._stored() if known.configured else None, notes=self._notes(known)
+        )
         self._show(known=known)
 
     def _stored(self) -> StoredConfig | str | None:
@@ -132,6 +138,18 @@ class History:
             return read_stored_config(self._ahead, self._paths)
         except LogDamaged as error:
             return str(error)
+
+    def _notes(self, known: SinkSnapshot) -> tuple[NotedSettings, ...] | str:
+        """What is noted of settings, read again when an epoch begins."""
+        epochs = (known.log.epoch if known.log else 0, known.heartbeat.epoch if known.heartbeat else 0)
+        if epochs == self._noted:
+            return self.snapshot.notes
+        try:
+            found: tuple[NotedSettings, ...] | str = read_notes(self._store, self._paths)
+        except LogDamaged as error:
+            found = str(error)
+        self._noted = epochs
+        return found
 
     def _read_older(self) -> None:
         """What is missing below the newest entries; other looks come between the steps."""
@@ -205,7 +223,7 @@ class History:
 
     def _forget(self) -> None:
         self._ahead.forget()
-        self._parts, self._damage, self._top = [], {}, -1
+        self._parts, self._damage, self._top, self._noted = [], {}, -1, None
         self.snapshot = Snapshot(number=self.snapshot.number)
 
     def _listed_top(self) -> int:

@@ -1,44 +1,76 @@
-"""Which dead letters are there? The log's tables say which files to read; only what was asked for is read.
+"""Which dead letters are there? The log's tables say which files to read; only what was asked for is read, a page at a time.
 
 What became of each letter is judged by the product's own ledger (`kafka_s3.commit.dead_letters`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pandas as pd
 
-from kafka_s3.commit.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, Settled, letters
+from kafka_s3.commit.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, Settled, letters_of
 from kafka_s3.commit.entry import read_entry
 from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.store import ObjectStore
 from reading.frames import Frames
+from reading.masks import Mask, mask_of
 
 MOST_FILES: Final = 200
-MOST_LETTERS: Final = 5000
-MOST_BYTES: Final = 32 << 20
-"""What is unpacked of one file, and what the letters that are found may take together."""
+MOST_LETTERS: Final = 1000
+MOST_BYTES: Final = 16 << 20
+"""Of one page: files that are looked into, letters, and bytes that these take together."""
+MOST_COUNTED: Final = 2000
+"""Files that are looked into to count letters by their messages."""
 _STAND_IN: Final = DataFile("", "", 0, 0, 0, 0, 0, None, None, "", "", "", Reason.FLUSH_NOW, Upload("", "", (), 0))
 """For the files of a replay, which the tables keep apart: the ledger only asks whether an entry has any."""
+Wanted = Callable[[DeadLetter], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page of letters begins: at a file, by its key, with letter number `letter` of it."""
+
+    key: str
+    letter: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLetters:
-    """Letters that were read, newest files first; `unread` files were left out, `missing` ones are not in the bucket.
+    """A page of letters, newest files first. `older` is where the next page begins, None where there is none.
 
-    Of `cut` files, whose letters are more than MOST_BYTES, only the first ones were read. `full`: there are more than are kept.
+    Of the `files` that were looked into, `missing` ones are not in the bucket.
     """
 
     letters: tuple[FiledLetter, ...]
-    unread: int
-    missing: tuple[str, ...]
-    cut: int = 0
-    full: bool = False
+    older: Place | None
+    files: int
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LetterSource:
+    """Where letters are read from: `files` that may hold some, newest first, and what settled letters."""
+
+    store: ObjectStore
+    files: Sequence[LetterFile]
+    settled: Mapping[TopicPartition, Sequence[Settled]]
+    selection: LetterSelection
+    wanted: Wanted
+    mask: Mask
+
+    def of_file(self, origin: LetterFile, first: int = 0) -> Iterator[tuple[int, FiledLetter]]:
+        """The letters of a file that are looked for, with their numbers in it. Raises ObjectMissing, LogDamaged, StorageError."""
+        for number, filed in enumerate(letters_of(self.store, origin, self.settled, first=first), first):
+            if self.selection.takes(filed):
+                letter = self.mask(filed.letter)
+                if self.wanted(letter):
+                    yield number, replace(filed, letter=letter)
 
 
 def letter_files(frames: Frames) -> pd.DataFrame:
@@ -46,41 +78,55 @@ def letter_files(frames: Frames) -> pd.DataFrame:
     return frames.files[(frames.files["role"] == Role.DEAD_LETTER).to_numpy()]
 
 
-def read_letters(
+def source_of(
     store: ObjectStore,
     frames: Frames,
     candidates: pd.DataFrame,
     selection: LetterSelection,
     *,
-    wanted: Callable[[DeadLetter], bool] = lambda _: True,
-) -> FoundLetters:
-    """The selected letters of these files that are `wanted`: of at most MOST_FILES files, MOST_LETTERS letters and MOST_BYTES.
+    wanted: Wanted = lambda _: True,
+    masked: frozenset[str] = frozenset(),
+) -> LetterSource:
+    """The selected letters of these files that are `wanted`, with some fields `masked` before that; nothing is read yet."""
+    chosen = [one for one in map(_letter_file, candidates.iloc[::-1].itertuples()) if selection.may_hold(one)]
+    return LetterSource(store, chosen, _settled(frames), selection, wanted, mask_of(masked))
+
+
+def read_page(source: LetterSource, begin: Place | None = None) -> FoundLetters:
+    """A page from a place on, without one the newest letters: of MOST_FILES files at most MOST_LETTERS letters and MOST_BYTES.
 
     Raises LogDamaged, StorageError.
     """
-    chosen = [one for one in map(_letter_file, candidates.iloc[::-1].itertuples()) if selection.may_hold(one)]
-    ledger = Ledger(files={one.file.key: one for one in chosen[:MOST_FILES]}, settled=_settled(frames))
-    missing: list[str] = []
-    cut: list[LetterFile] = []
-    found = letters(
-        ledger,
-        store,
-        selection=selection,
-        missing=lambda gone: missing.append(gone.file.key),
-        most_bytes=MOST_BYTES,
-        cut=cut.append,
-    )
+    at = next((row for row, one in enumerate(source.files) if begin and one.file.key == begin.key), 0)
     kept: list[FiledLetter] = []
-    left, full = MOST_BYTES, False
-    for filed in (one for one in found if wanted(one.letter)):
-        left -= _size(filed.letter)
-        if full := left < 0 or len(kept) == MOST_LETTERS:
-            break
-        kept.append(filed)
-    return FoundLetters(tuple(kept), max(len(chosen) - MOST_FILES, 0), tuple(missing), len(cut), full)
+    missing: list[str] = []
+    left = MOST_BYTES
+    for row, origin in enumerate(source.files[at : at + MOST_FILES], 1):
+        first = begin.letter if begin is not None and origin.file.key == begin.key else 0
+        try:
+            for number, filed in source.of_file(origin, first):
+                left -= size_of(filed.letter)
+                if kept and (left < 0 or len(kept) == MOST_LETTERS):
+                    return FoundLetters(tuple(kept), Place(origin.file.key, number), row, tuple(missing))
+                kept.append(filed)
+        except ObjectMissing:
+            missing.append(origin.file.key)
+    behind = source.files[at + MOST_FILES : at + MOST_FILES + 1]
+    older = Place(behind[0].file.key) if behind else None
+    return FoundLetters(tuple(kept), older, min(len(source.files) - at, MOST_FILES), tuple(missing))
 
 
-def _size(letter: DeadLetter) -> int:
+def every_letter(source: LetterSource) -> Iterator[FiledLetter]:
+    """All letters, newest files first, one in memory at a time; of MOST_COUNTED files. Raises LogDamaged, StorageError."""
+    for origin in source.files[:MOST_COUNTED]:
+        try:
+            yield from (filed for _, filed in source.of_file(origin))
+        except ObjectMissing:
+            continue
+
+
+def size_of(letter: DeadLetter) -> int:
+    """Bytes of a letter's key, value, headers and message."""
     raw = (letter.key, letter.value, *(value for _, value in letter.headers))
     return sum(len(one) for one in raw if one is not None) + len(letter.message)
 

@@ -28,15 +28,20 @@ CONFIG: Final = "KAFKA_S3_DASHBOARD_CONFIG"
 WORKER: Final = "KAFKA_S3_DASHBOARD_WORKER"
 OVERRIDES: Final = "KAFKA_S3_DASHBOARD_SET"
 SINK: Final = "KAFKA_S3_DASHBOARD_SINK"
+LOGIN: Final = "KAFKA_S3_DASHBOARD_LOGIN"
+MASKED: Final = "KAFKA_S3_DASHBOARD_MASK_FIELDS"
 NAMES: Final = (
-    CONFIG, WORKER, OVERRIDES, SINK, "KAFKA_S3_BUCKET", "KAFKA_S3_STORE_URL", "KAFKA_S3_REGION", "KAFKA_S3_STATE_PREFIX",
+    CONFIG, WORKER, OVERRIDES, SINK, MASKED, LOGIN, "KAFKA_S3_BUCKET", "KAFKA_S3_STORE_URL", "KAFKA_S3_REGION", "KAFKA_S3_STATE_PREFIX",
     "KAFKA_S3_SERVICE_CREDENTIAL",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A bucket and the folder of its sinks' state. `settings` and `sink` are of the configuration that the dashboard was started with."""
+    """A bucket and the folder of its sinks' state. `settings` and `sink` are of the configuration that the dashboard was started with.
+
+    `masked` are the fields of records that nobody shall see.
+    """
 
     place: SinkFolder
     reader: Reader
@@ -45,6 +50,7 @@ class Opened:
     file: str = ""
     worker: str = ""
     overrides: tuple[tuple[str, str], ...] = ()
+    masked: frozenset[str] = frozenset()
 
     def command(self, sink: str) -> str:
         """What `kafka-s3` commands that take CONFIG are told, safe to paste into a shell; values of secret settings are left out."""
@@ -70,11 +76,12 @@ def surroundings() -> tuple[tuple[str, str], ...]:
 
 def opened(variables: Mapping[str, str]) -> Opened:
     """The place that the variables name. Raises ConfigError where they name none, or a configuration with problems."""
+    masked = frozenset(name for text in variables.get(MASKED, "").split(",") if (name := text.strip()))
     if file := variables.get(CONFIG):
         worker, overrides = variables.get(WORKER, ""), pairs(json.loads(variables.get(OVERRIDES, "[]")))
         settings = load(Path(file), worker_path=Path(worker) if worker else None, overrides=overrides)
         place = folder_of(resolved(settings))
-        return Opened(place, _reader(place), settings, settings.name, file, worker, tuple(overrides.items()))
+        return Opened(place, _reader(place), settings, settings.name, file, worker, tuple(overrides.items()), masked)
     folder = named_folder(
         variables.get("KAFKA_S3_BUCKET"),
         variables.get("KAFKA_S3_STATE_PREFIX", STATE_PREFIX),
@@ -82,7 +89,7 @@ def opened(variables: Mapping[str, str]) -> Opened:
         store_url=variables.get("KAFKA_S3_STORE_URL"),
         service_credential=variables.get("KAFKA_S3_SERVICE_CREDENTIAL"),
     )
-    return Opened(folder, _reader(folder), sink=variables.get(SINK, ""))
+    return Opened(folder, _reader(folder), sink=variables.get(SINK, ""), masked=masked)
 
 
 def _reader(place: SinkFolder) -> Reader:

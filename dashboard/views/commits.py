@@ -12,7 +12,8 @@ from figures import data
 from figures.text import plain
 from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.model.errors import ObjectMissing, SinkError
-from page import parts, states
+from page import parts, resources, schema_changes, states
+from page.asking import asked
 from page.scene import Scene
 from reading.delta_versions import TableLog
 
@@ -20,6 +21,9 @@ TITLE: Final = "Commits"
 ICON: Final = ":material/history:"
 PATH: Final = "commits"
 ROWS: Final = 200
+TABLE: Final = "commits"
+ENTRY_S: Final = 60.0
+"""An entry never changes, but a log may be deleted and begun anew."""
 
 
 def render(scene: Scene) -> None:
@@ -28,7 +32,7 @@ def render(scene: Scene) -> None:
         return
     _table(scene)
     _entry(scene)
-    _schemas(scene)
+    schema_changes.render(scene)
 
 
 def _table(scene: Scene) -> None:
@@ -53,17 +57,26 @@ def _table(scene: Scene) -> None:
     rows = scene.kept(
         "commits", lambda: data.commit_rows(newest, scene.frames.files, limit=ROWS), int(number), tuple(kinds)
     )
-    with_delta = any(table.added for table in scene.tables.values())
+    with_delta = any(table.versions for table in scene.tables.values())
     rows = rows.assign(
         delta=[_delta_text(scene.tables, *of) for of in zip(rows["version"], rows["topics"], strict=True)]
     )
     rows = parts.timed(rows.rename(columns={"committed_ms": "at_ms"}), scene.zone, "at_ms")
+    shown = rows["version"].tolist()
     parts.table(
-        rows, _columns(scene, with_delta=with_delta), name="Entries of the commit log, newest first", key="commits"
-    )
+        rows, _columns(scene, with_delta=with_delta), name="Entries of the commit log, newest first", key=TABLE,
+        on_select=lambda: _choose(shown), selection_mode="single-row",
+    )  # fmt: skip
     st.caption(
         f"{len(entries):,} entries. Each one reads as many records as it writes, turns into dead letters and skips."
     )
+
+
+def _choose(versions: list[int]) -> None:
+    """The chosen entry goes into the field below, and so into the address."""
+    rows = st.session_state[TABLE].selection.rows
+    if rows and rows[0] < len(versions):
+        st.session_state["entry"] = versions[rows[0]]
 
 
 def _columns(scene: Scene, *, with_delta: bool) -> dict[str, object]:
@@ -95,10 +108,14 @@ def _entry(scene: Scene) -> None:
         "Entry", 0, max(top, 0), value=None, key="entry", bind="query-params", placeholder="its number"
     )
     if number is None:
-        st.caption("Write the number of an entry to see its files, offsets and gaps as the log has them.")
+        st.caption(
+            "Choose a row, or write the number of an entry, to see its files, offsets and gaps as the log has them."
+        )
         return
     try:
         entry = _read(scene, int(number))
+        if entry is None:
+            return
     except ObjectMissing:
         st.warning(f"Entry {number} is not in the bucket.", icon=":material/search_off:")
         return
@@ -108,9 +125,13 @@ def _entry(scene: Scene) -> None:
     _facts(scene, entry)
 
 
-def _read(scene: Scene, version: int) -> CommitEntry:
-    key = scene.paths.commit(version)
-    return read_entry(scene.at.reader.get(key), key=key)
+def _read(scene: Scene, version: int) -> CommitEntry | None:
+    """An entry, None while it is read. Raises ObjectMissing, LogDamaged, StorageError."""
+    key, reader = scene.paths.commit(version), scene.at.reader
+    return asked(
+        resources.answers(scene.variables), ("entry", key), lambda: read_entry(reader.get(key), key=key), again_s=ENTRY_S,
+        what="Reading the entry",
+    )  # fmt: skip
 
 
 def _facts(scene: Scene, entry: CommitEntry) -> None:
@@ -161,21 +182,3 @@ def _files(scene: Scene, entry: CommitEntry) -> None:
         parts.timed(rows, scene.zone, "min_ms", "max_ms"), columns, name="Files of the entry", key="entry-files"
     )
     parts.cut_note(len(entry.files))
-
-
-def _schemas(scene: Scene) -> None:
-    st.subheader("Schema changes", anchor=False)
-    found = scene.kept("schemas", lambda: data.schema_changes(scene.frames.files))
-    if found.empty:
-        states.nothing("Every topic-partition kept its schema in this time.")
-        return
-    rows = parts.timed(
-        found.tail(parts.SHOWN_ROWS).iloc[::-1].rename(columns={"committed_ms": "at_ms"}), scene.zone, "at_ms"
-    )
-    columns = {
-        "version": parts.number_column("Entry"), "at": parts.time_column("Committed", scene.zone), "topic": "Topic",
-        "partition": "Partition",
-        "first_offset": parts.number_column("From offset"), "before": "Schema before", "after": "Schema after",
-    }  # fmt: skip
-    parts.table(rows, columns, name="Schema changes, newest first", key="schemas")
-    parts.cut_note(len(found))

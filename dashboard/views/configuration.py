@@ -1,90 +1,134 @@
-"""What is the sink set to? Effective settings with secrets masked, as far as the bucket or the start of the dashboard says."""
+"""What is the sink set to, and what was changed? Settings with secrets masked, as the sink noted them or the dashboard was told."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import pandas as pd
 import streamlit as st
 
+from figures import data
 from figures.text import plain
 from kafka_s3.config.options.table import option_of
-from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import StoredConfig
-from page import parts, states
+from kafka_s3.control.settings_notes import NotedSettings, changes
+from page import parts
 from page.scene import Scene
 
 TITLE: Final = "Configuration"
 ICON: Final = ":material/tune:"
 PATH: Final = "configuration"
+UNSET: Final = "(not known to it)"
 
 
 def render(scene: Scene) -> None:
     """The page."""
+    notes, stored = scene.snapshot.notes, scene.snapshot.stored
+    if isinstance(notes, str):
+        st.error(plain(notes), icon=":material/broken_image:")
+    if isinstance(stored, str):
+        st.error(plain(stored), icon=":material/broken_image:")
+    if isinstance(stored, StoredConfig):
+        _problems(stored)
+    known = notes[-1] if notes and not isinstance(notes, str) else None
     settings = scene.settings
-    if settings is not None:
-        _effective(scene, settings)
-    elif isinstance(scene.snapshot.stored, StoredConfig):
-        _broken(scene.snapshot.stored)
-    else:
-        _unknown(scene)
+    if scene.at.settings is not None and settings is scene.at.settings:
+        st.caption(
+            f"From {plain(scene.at.file)}. A sink that runs took its settings when it started; what changed is below."
+        )
+    elif known is not None:
+        at = data.local(pd.Series([known.at_ms]), scene.zone).iloc[0]
+        st.caption(
+            f"In effect since {at:%Y-%m-%d %H:%M:%S} (epoch {known.epoch}), as kafka-s3 {plain(known.product)} noted at its start."
+        )
+    elif isinstance(stored, StoredConfig) and settings is not None:
+        st.caption(
+            f"From the bucket, stored {plain(stored.created_at)} by kafka-s3 {plain(stored.product)}; not started since."
+        )
+    if known is not None and settings is not scene.at.settings:
+        _settings(scene, known.settings, frozenset(known.given))
+    elif settings is not None:
+        shown = settings.masked()
+        _settings(scene, shown, frozenset(key for key in shown if settings.given(key)))
+    elif stored is None:
+        _unknown()
+    if not isinstance(notes, str) and notes:
+        _changes(scene, notes)
     _where(scene)
 
 
-def _effective(scene: Scene, settings: Settings) -> None:
-    started = scene.at.settings is settings
-    st.caption(f"From {plain(scene.at.file)}." if started else _stored_note(scene))
-    only = st.toggle("Only what is set", key="set", bind="query-params", help="Leaves the defaults out.")
-    search = st.text_input("Search", key="search", bind="query-params", placeholder="part of a key or value")
-    rows = [(key, value, settings.given(key), _explanation(key)) for key, value in settings.masked().items()]
-    frame = pd.DataFrame(rows, columns=["key", "value", "given", "about"])
-    if only:
-        frame = frame[frame["given"]]
-    if search:
-        wanted = frame["key"].str.contains(search, case=False, regex=False) | frame["value"].str.contains(
-            search, case=False, regex=False
+def _settings(scene: Scene, shown: Mapping[str, str], given: frozenset[str]) -> None:
+    """What is set, then what is not."""
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        search = st.text_input(
+            "Search", key="search", bind="query-params", placeholder="part of a key or value", width=320
         )
-        frame = frame[wanted]
+        every = st.toggle("Defaults, too", key="defaults", bind="query-params")
+    rows = [(key, value, key in given, _explanation(key)) for key, value in shown.items() if every or key in given]
+    frame = pd.DataFrame(rows, columns=["key", "value", "given", "about"]).sort_values(
+        "given", ascending=False, kind="stable"
+    )
+    if search:
+        texts = (frame["key"] + "\n" + frame["value"]).astype(str)
+        frame = frame[texts.str.contains(search, case=False, regex=False)]
     if frame.empty:
-        states.nothing("No such setting.")
+        st.info("No such setting. \u201cDefaults, too\u201d looks at all of them.", icon=":material/search_off:")
         return
     columns = {
         "key": st.column_config.Column("Key", width="medium"), "value": st.column_config.Column("Value", width="medium"),
-        "given": st.column_config.CheckboxColumn("Set", help="Set by the configuration or the worker's file, not a default."),
         "about": st.column_config.Column("Meaning", width="large"),
     }  # fmt: skip
+    if every:
+        columns["given"] = st.column_config.CheckboxColumn(
+            "Set", help="By the configuration or the worker's file, not a default."
+        )
     parts.table(frame, columns, name="Settings in effect", key="settings", height="auto")
-    text = "".join(f"{key}={value}\n" for key, value in settings.masked().items())
+    text = "".join(f"{key}={value}\n" for key, value in shown.items())
     st.download_button(
-        "Download (secrets masked)", text, f"{scene.chosen.sink}.properties", "text/plain", icon=":material/download:"
-    )
+        "Download all (secrets masked)", text, f"{scene.chosen.sink}.properties", "text/plain", icon=":material/download:",
+        on_click="ignore",
+    )  # fmt: skip
 
 
-def _stored_note(scene: Scene) -> str:
-    stored = scene.snapshot.stored
-    if not isinstance(stored, StoredConfig):
-        return ""
-    when, by = plain(stored.created_at), plain(stored.product)
-    return f"From the bucket, stored {when} by kafka-s3 {by}. A sink that runs took its settings when it started."
-
-
-def _broken(stored: StoredConfig) -> None:
-    found = validate(dict(stored.config), worker=stored.worker).problems
-    st.error("The stored configuration has problems; the sink will not start with it.", icon=":material/error:")
-    st.code("\n".join(map(str, found)), language=None, wrap_lines=True)
-    st.caption("Store it anew: `kafka-s3 create CONFIG --replace`")
-
-
-def _unknown(scene: Scene) -> None:
-    if isinstance(scene.snapshot.stored, str):
-        st.error(plain(scene.snapshot.stored), icon=":material/broken_image:")
+def _changes(scene: Scene, notes: tuple[NotedSettings, ...]) -> None:
+    st.subheader("What changed", anchor=False)
+    found = changes(notes)
+    if not found:
+        st.caption(f"Nothing since epoch {notes[0].epoch}, the first one that noted its settings.")
         return
+    rows = pd.DataFrame(
+        [(one.epoch, one.at_ms, one.key, UNSET if one.before is None else one.before, UNSET if one.after is None else one.after)
+         for one in found],
+        columns=["epoch", "at_ms", "key", "before", "after"],
+    )  # fmt: skip
+    columns = {
+        "epoch": parts.number_column("From epoch"), "at": parts.time_column("Since", scene.zone), "key": "Key", "before": "Before",
+        "after": "After",
+    }  # fmt: skip
+    shown = parts.timed(rows.head(parts.SHOWN_ROWS), scene.zone, "at_ms")
+    parts.table(shown, columns, name="Settings that changed, newest first", key="changes")
+    parts.cut_note(len(rows))
+    st.caption("A secret is always shown as ****: that it was changed is not told.")
+
+
+def _problems(stored: StoredConfig) -> None:
+    found = validate(dict(stored.config), worker=stored.worker).problems
+    if found:
+        st.error("The stored configuration has problems; the sink will not start with it.", icon=":material/error:")
+        st.code("\n".join(map(str, found)), language=None, wrap_lines=True)
+        st.caption("Store it anew: `kafka-s3 create CONFIG --replace`")
+
+
+def _unknown() -> None:
     st.info(
-        "This sink's configuration is not in the bucket, and the dashboard was not started with it.",
+        "This sink has not noted its settings: it was last started by an earlier version. Its next start does.",
         icon=":material/tune:",
     )
-    st.markdown("To see it here, start the dashboard with it, or store it beside the log (no secret is ever stored):")
+    st.markdown(
+        "To see them now, start the dashboard with the configuration, or store it beside the log (no secret is ever stored):"
+    )
     st.code("kafka-s3 dashboard CONFIG\nkafka-s3 create CONFIG", language="bash")
 
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Hashable
+from typing import Final, TypeVar
 
 import pandas as pd
 import streamlit as st
 
 from figures import charts, data, letter_tables
 from figures.text import plain
-from figures.units import size_text
-from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection, LetterState
-from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection
 from kafka_s3.model.failures import Stage
-from kafka_s3.tools.dead_letters.text import details
-from page import parts, resources, states
+from page import one_letter, parts, resources, states
+from page.asking import asked
+from page.letter_search import Search, as_options, letter_search
 from page.scene import Scene
 from reading import letters
-from reading.letters import FoundLetters
+from reading.letters import FoundLetters, LetterSource, Place
 
 TITLE: Final = "Dead letters"
 ICON: Final = ":material/drafts:"
 PATH: Final = "dead-letters"
-ANY: Final = "any"
 TABLE: Final = "letters-table"
 LETTER: Final = "letter"
 """The letter that is shown, in the address: `orders-0-28`."""
+BEGINS: Final = "letters-begin"
+"""Where the pages begin that the reader has turned, with the question that they are of."""
+T = TypeVar("T")
 
 
 def render(scene: Scene) -> None:
@@ -82,123 +82,135 @@ def _charts(scene: Scene, counts: pd.DataFrame) -> None:
 
 def _browse(scene: Scene) -> None:
     st.subheader("Browse", anchor=False)
-    selection, search = _filters(scene)
+    selection, search = letter_search()
     candidates = data.within(letters.letter_files(scene.snapshot.frames), scene.wanted)
     size = int(candidates["bytes"].sum())
     if not st.toggle(f"Read the letters ({len(candidates):,} files, {size:,} bytes)", key="letters", bind="query-params",
                      help="Reads the dead letter files of the chosen time: these hold the records as they were consumed."):  # fmt: skip
         st.caption("Until then nothing of any record is read: the counts above come from the commit log.")
         return
-    with st.spinner("Reading dead letter files ..."):
-        found = _read(scene, candidates, selection, search)
+    question = _Question(scene, candidates, selection, search)
+    begins = question.begins()
+    found = question.page(begins[-1] if begins else None)
+    if found is not None:
+        _missing(found)
+        if found.letters:
+            _patterns(question)
+            _table(scene, found, len(begins))
+        else:
+            st.info("No dead letter that was read fits these filters.", icon=":material/search_off:")
+        _turn(question, found, begins)
+    _one(scene, found.letters if found else ())
+    if found is not None and found.letters:
+        _commands(scene, selection, search)
+
+
+class _Question:
+    """What is looked for, of one state of the log: the same question of others is answered from memory."""
+
+    def __init__(self, scene: Scene, candidates: pd.DataFrame, selection: LetterSelection, search: Search) -> None:
+        self.scene, self.candidates, self.selection, self.search = scene, candidates, selection, search
+        versions = candidates["version"]
+        notes = int((scene.snapshot.frames.entries["note"] != "").sum())
+        ends = (int(versions.iloc[0]), int(versions.iloc[-1])) if len(versions) else (0, 0)
+        self.about: tuple[Hashable, ...] = (
+            scene.chosen.sink,
+            selection,
+            search,
+            scene.at.masked,
+            len(versions),
+            *ends,
+            notes,
+        )
+
+    def page(self, begin: Place | None) -> FoundLetters | None:
+        """A page of letters, None while it is read. Raises SinkError."""
+        key = ("page", begin, *self.about)
+        return self._asked(key, lambda: letters.read_page(self._source(), begin), "Reading dead letter files")
+
+    def patterns(self) -> pd.DataFrame | None:
+        """All that fit, by what their messages have in common; None while they are counted. Raises SinkError."""
+        make = lambda: letter_tables.by_pattern(letters.every_letter(self._source()))  # noqa: E731
+        return self._asked(("patterns", *self.about), make, "Counting the letters by their messages")
+
+    def begins(self) -> list[Place]:
+        """Where the pages begin that were turned, the newest first; none for another question."""
+        asked_about, begins = st.session_state.get(BEGINS, (None, []))
+        return begins if asked_about == self._shown() else []
+
+    def turn(self, begins: list[Place]) -> None:
+        """Goes to the page that begins at the last of these."""
+        st.session_state[BEGINS] = (self._shown(), begins)
+
+    def _shown(self) -> tuple[Hashable, ...]:
+        """The question as the reader sees it: letters that come meanwhile do not turn the page."""
+        return (self.scene.chosen.sink, self.selection, self.search, self.scene.chosen.topics, self.scene.chosen.span)
+
+    def _asked(self, key: tuple[Hashable, ...], make: Callable[[], T], what: str) -> T | None:
+        return asked(resources.letters(self.scene.variables), key, make, what=what)
+
+    def _source(self) -> LetterSource:
+        frames, masked = self.scene.snapshot.frames, self.scene.at.masked
+        return letters.source_of(
+            self.scene.at.reader, frames, self.candidates, self.selection, wanted=self.search.wants, masked=masked
+        )
+
+
+def _missing(found: FoundLetters) -> None:
     if found.missing:
         st.warning(
             f"{len(found.missing)} dead letter files are not in the bucket: {plain(', '.join(found.missing[:3]))}",
             icon=":material/search_off:",
         )
-    if not found.letters:
-        states.nothing("No dead letter that was read fits these filters.")
-    else:
-        _found(scene, found)
-    _left_out(found)
-    _one(scene, found.letters)
-    if found.letters:
-        _commands(scene, selection, search)
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
-    """What the log's own filters cannot say: a text in the record or its message, and a range of offsets, both ends included."""
-
-    text: str = ""
-    first: int | None = None
-    last: int | None = None
-
-    def wants(self, letter: DeadLetter) -> bool:
-        """Whether a letter is looked for."""
-        return (
-            (self.first is None or letter.offset >= self.first)
-            and (self.last is None or letter.offset <= self.last)
-            and (not self.text or letter_tables.holds(letter, self.text))
-        )
-
-
-def _filters(scene: Scene) -> tuple[LetterSelection, Search]:
-    with st.container(horizontal=True, gap="small"):
-        stage = st.selectbox("Stage", [ANY, *map(str, Stage)], key="stage", bind="query-params", width=170)
-        state = st.selectbox(
-            "State", [ANY, *map(str, LetterState)], index=1, key="state", bind="query-params", width=120
-        )
-        exception = st.text_input(
-            "Exception class", key="class", bind="query-params", placeholder="whole, or its last part", width=200
-        )
-        partition = st.number_input(
-            "Partition", min_value=0, value=None, key="partition", bind="query-params", width=115
-        )
-        offset = st.number_input("Offset", min_value=0, value=None, key="offset", bind="query-params", width=130)
-        last = st.number_input("to offset", min_value=0, value=None, key="last", bind="query-params", width=130,
-                               help="With it, all offsets from the one before to this one.")  # fmt: skip
-        text = st.text_input(
-            "Text", key="text", bind="query-params", placeholder="in message, key, value, header", width=260
-        )
-    alone = last is None and offset is not None
-    search = Search(text.strip(), None if alone or offset is None else int(offset), None if last is None else int(last))
-    return LetterSelection(
-        stage=None if stage == ANY else stage,
-        states=frozenset(LetterState) if state == ANY else frozenset({LetterState(str(state))}),
-        exception=exception.strip() or None,
-        partition=None if partition is None else int(partition),
-        offset=int(offset) if alone and offset is not None else None,
-    ), search
-
-
-def _read(scene: Scene, candidates: pd.DataFrame, selection: LetterSelection, search: Search) -> FoundLetters:
-    """What is on the page is read once, not at each refresh, and for all who look."""
-    about = (selection, search, tuple(candidates["version"].tail(letters.MOST_FILES)))
-    frames = scene.snapshot.frames
-    return resources.letters(scene.variables, scene.chosen.sink).of(
-        frames,
-        about,
-        make=lambda: letters.read_letters(scene.at.reader, frames, candidates, selection, wanted=search.wants),
-    )
-
-
-def _found(scene: Scene, found: FoundLetters) -> None:
-    patterns = letter_tables.by_pattern(found.letters)
+def _patterns(question: _Question) -> None:
+    patterns = question.patterns()
+    if patterns is None:
+        return
     columns = {
         "pattern": st.column_config.Column("Message", width="large"), "stage": "Stage", "letters": parts.number_column("Letters"),
-        "first": parts.time_column("First", scene.zone), "last": parts.time_column("Last", scene.zone), "example": "For example",
+        "first": parts.time_column("First", question.scene.zone), "last": parts.time_column("Last", question.scene.zone),
+        "example": "For example",
     }  # fmt: skip
-    shown = parts.timed(patterns.head(parts.SHOWN_ROWS), scene.zone, "first_ms", "last_ms")
+    shown = parts.timed(patterns, question.scene.zone, "first_ms", "last_ms")
     parts.table(shown, columns, name="Dead letters by what their messages have in common", key="patterns")
-    table = letter_tables.letters_table(found.letters[: parts.SHOWN_ROWS])
+    if len(question.candidates) > letters.MOST_COUNTED:
+        st.caption(f"Of the newest {letters.MOST_COUNTED:,} files; a shorter time tells of older ones.")
+
+
+def _table(scene: Scene, found: FoundLetters, turned: int) -> None:
+    table = letter_tables.letters_table(found.letters)
     columns = {
         "topic": "Topic", "partition": "Partition", "offset": parts.number_column("Offset"), "stage": "Stage",
         "message": st.column_config.Column("Message", width="medium"), "value": st.column_config.Column("Value", width="medium"),
         "key": "Key", "since": parts.time_column("Dead letter since", scene.zone), "state": "State", "exception": "Exception class",
     }  # fmt: skip
     rows = parts.timed(table.rename(columns={"committed_ms": "since_ms"}), scene.zone, "since_ms")
-    names = [letter_tables.name_of(one.letter) for one in found.letters[: parts.SHOWN_ROWS]]
+    names = [letter_tables.name_of(one.letter) for one in found.letters]
     parts.table(
-        rows, columns, name="Dead letters", key=TABLE, on_select=lambda: _choose(names), selection_mode="single-row"
-    )
-    parts.cut_note(len(found.letters))
+        rows, columns, name=f"Dead letters, page {turned + 1}", key=TABLE, on_select=lambda: _choose(names),
+        selection_mode="single-row",
+    )  # fmt: skip
     st.download_button(
-        f"Export {len(found.letters):,} letters as CSV", lambda: letter_tables.export(found.letters),
-        f"{scene.chosen.sink}-dead-letters.csv",
-        "text/csv", icon=":material/download:", on_click="ignore",
+        f"Export these {len(found.letters):,} letters as CSV", lambda: letter_tables.export(found.letters),
+        f"{scene.chosen.sink}-dead-letters.csv", "text/csv", icon=":material/download:", on_click="ignore",
+        help="`kafka-s3 dead-letters export` writes those of all pages.",
     )  # fmt: skip
 
 
-def _left_out(found: FoundLetters) -> None:
-    """Says what was not read, each for its own reason."""
-    way = "A shorter time, or more filters, brings them in; `kafka-s3 dead-letters export` writes all."
-    if found.cut:
-        st.caption(f"Of {found.cut:,} large files only the first letters were read. {way}")
-    if found.full:
-        st.caption(f"There are more than these {len(found.letters):,} letters. {way}")
-    if found.unread:
-        st.caption(f"{found.unread:,} older files were not read. {way}")
+def _turn(question: _Question, found: FoundLetters, begins: list[Place]) -> None:
+    """Newer and older pages, so that every letter can be reached."""
+    older = found.older
+    if not begins and older is None:
+        return
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.button("Newer", key="newer", icon=":material/arrow_back:", disabled=not begins,
+                  on_click=lambda: question.turn(begins[:-1]))  # fmt: skip
+        st.button("Older", key="older", icon=":material/arrow_forward:", disabled=older is None,
+                  on_click=lambda: question.turn([*begins, older] if older else begins))  # fmt: skip
+        end = "" if older else ", the last one"
+        st.caption(f"Page {len(begins) + 1}{end}: {len(found.letters):,} letters, of {found.files:,} files.")
 
 
 def _choose(names: list[str]) -> None:
@@ -211,48 +223,26 @@ def _choose(names: list[str]) -> None:
 
 
 def _one(scene: Scene, found: tuple[FiledLetter, ...]) -> None:
-    """Everything of one letter, as text that nothing obeys."""
     st.subheader("One letter", anchor=False)
-    chosen = _chosen(scene, found)
-    if chosen is None:
-        st.caption("Choose a row of the table, or write its partition and offset above.")
-        return
-    texts = list(details(letter_tables.shortened(chosen)))
-    st.code(
-        "\n".join(f"{name}: {text}" for name, text in texts if not name.endswith((", hex", ", base64"))),
-        language=None,
-        wrap_lines=True,
-    )
-    for name, raw in (("key", chosen.letter.key), ("value", chosen.letter.value)):
-        if (text := letter_tables.pretty(raw)) is not None:
-            st.markdown(f"**{name.capitalize()}**")
-            st.code(text, language="json", wrap_lines=True)
-        if raw is not None and len(raw) > letter_tables.SHOWN_BYTES:
-            st.download_button(
-                f"The whole {name}, {size_text(len(raw))} (shown: {size_text(letter_tables.SHOWN_BYTES)})", raw,
-                f"{letter_tables.name_of(chosen.letter)}-{name}", icon=":material/download:", on_click="ignore",
-            )  # fmt: skip
-    raw_texts = [(name, text) for name, text in texts if name.endswith((", hex", ", base64"))]
-    if raw_texts:
-        with st.expander("Raw bytes"):
-            st.code("\n".join(f"{name}: {text}" for name, text in raw_texts), language=None, wrap_lines=True)
-    config, letter = scene.at.command(scene.chosen.sink), chosen.letter
-    words = f" --topic {shlex.quote(letter.topic)} --partition {letter.partition} --offset {letter.offset}"
-    st.caption("To settle this one:")
-    st.code(_settling(config, words), language="bash", wrap_lines=True)
-
-
-def _chosen(scene: Scene, found: tuple[FiledLetter, ...]) -> FiledLetter | None:
-    """The letter that the address names, wherever it is in the chosen time; else the only one there is."""
-    place = letter_tables.place_of(st.query_params.get(LETTER, ""))
+    name = st.query_params.get(LETTER, "")
+    place = letter_tables.place_of(name)
     if place is None:
-        return found[0] if len(found) == 1 else None
+        if len(found) == 1:
+            one_letter.render(scene, found[0])
+        else:
+            st.caption("Choose a row of the table, or write its partition and offset above.")
+        return
     for one in found:
         if (one.letter.topic, one.letter.partition, one.letter.offset) == place:
-            return one
-    selection = LetterSelection(topic=place[0], partition=place[1], offset=place[2])
+            one_letter.render(scene, one)
+            return
     files = letters.letter_files(scene.snapshot.frames)
-    return next(iter(_read(scene, files, selection, Search()).letters), None)
+    selection = LetterSelection(topic=place[0], partition=place[1], offset=place[2])
+    alone = _Question(scene, files, selection, Search()).page(None)
+    if alone is not None and alone.letters:
+        one_letter.render(scene, alone.letters[0])
+    elif alone is not None:
+        st.caption(f"No dead letter of the log is {plain(name)}. Choose another row of the table.")
 
 
 def _commands(scene: Scene, selection: LetterSelection, search: Search) -> None:
@@ -260,24 +250,8 @@ def _commands(scene: Scene, selection: LetterSelection, search: Search) -> None:
     if search != Search():
         st.caption("Commands take no text and no range of offsets: without these filters they are shown here.")
         return
-    st.code(_settling(scene.at.command(scene.chosen.sink), filters(scene, selection)), language="bash", wrap_lines=True)
+    options = as_options(selection, scene.chosen.topics)
+    st.code(one_letter.settling(scene.at.command(scene.chosen.sink), options), language="bash", wrap_lines=True)
     st.caption(
         "The dashboard changes nothing. Correct the cause, stop the sink, look with `--dry-run`, then replay and start it again."
     )
-
-
-def _settling(config: str, words: str) -> str:
-    return (
-        f"kafka-s3 dead-letters replay {config}{words} --dry-run\n"
-        f"kafka-s3 dead-letters replay {config}{words}\n"
-        f"kafka-s3 dead-letters resolve {config}{words} --reason 'why they need not be written'"
-    )
-
-
-def filters(scene: Scene, selection: LetterSelection) -> str:
-    """The filters of the page as options of the command line, safe to paste into a shell."""
-    pairs = [
-        ("--topic", scene.chosen.topics[0] if len(scene.chosen.topics) == 1 else None), ("--stage", selection.stage),
-        ("--class", selection.exception), ("--partition", selection.partition), ("--offset", selection.offset),
-    ]  # fmt: skip
-    return "".join(f" {option} {shlex.quote(str(value))}" for option, value in pairs if value is not None)

@@ -8,22 +8,25 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, partitions
+from figures.heat import Heat, heat
 from figures.text import plain
-from figures.units import duration_text, size_text
+from figures.units import duration_text, size_text, size_unit
 from kafka_s3.ddl.statements import Engine, script
-from kafka_s3.ddl.table import ExternalTable
+from kafka_s3.ddl.table import ExternalTable, TopicObjects
 from kafka_s3.model.errors import SinkError
 from kafka_s3.wiring.ddl import table_in_bucket
-from page import parts, states
+from page import parts, resources, states
+from page.asking import asked
 from page.scene import Scene
 from reading.frames import data_files
 
 TITLE: Final = "Partition layout"
 ICON: Final = ":material/account_tree:"
 PATH: Final = "layout"
-ENGINES: Final = {Engine.DUCKDB: "DuckDB"}
+ENGINES: Final = {Engine.DUCKDB: "DuckDB", Engine.SPARK: "Spark, Databricks"}
 """Names that are not written like a word."""
-MEASURES: Final = {"bytes": "bytes", "files": "files", "records": "records"}
+MEASURES: Final = ("bytes", "files", "records")
+HEATS: Final = {"records": "records", "bytes": "bytes", "median file size": "median_bytes"}
 
 
 def render(scene: Scene) -> None:
@@ -51,9 +54,40 @@ def _tree(scene: Scene, found: pd.DataFrame) -> None:
     if rows.empty:
         at, rows = "", partitions.children(found, "")
     _path(at)
-    measure = st.segmented_control(
-        "Area by", list(MEASURES), default="bytes", key="area", bind="query-params", required=True
+    warm = scene.kept("heat", lambda: heat(scene.frames.files, at), at)
+    if warm is None:
+        _treemap(rows, at)
+    else:
+        _heat(warm, at)
+    _children(scene, rows, at)
+    _zones(scene)
+
+
+def _heat(warm: Heat, at: str) -> None:
+    """Records, bytes and sizes by day and hour."""
+    measure = str(
+        st.segmented_control(
+            "Colour by", list(HEATS), default="records", key="heat", bind="query-params", required=True
+        )
     )
+    value, cells = HEATS[measure], warm.cells
+    if value == "records":
+        title, cells = measure, cells.assign(shown=cells[value].map("{:,}".format))
+    else:
+        size, unit = size_unit(float(cells[value].max()))
+        title = f"{measure}, {unit}"
+        cells = cells.assign(**{"shown": cells[value].map(size_text), value: cells[value] / size})
+    drawn = charts.heat_map(cells, value, titles=(*warm.titles, title), columns=warm.columns)
+    name = f"Map of {measure} by {warm.titles[0]} and {warm.titles[1]} below {at or 'the topics'}; the table below has the sums"
+    parts.chart(drawn, name=name, key="heat-map")
+    if warm.left_out:
+        st.caption(
+            f"{warm.left_out:,} older {warm.titles[0]}s are left out. A shorter time, or a directory, shows them."
+        )
+
+
+def _treemap(rows: pd.DataFrame, at: str) -> None:
+    measure = st.segmented_control("Area by", MEASURES, default="bytes", key="area", bind="query-params", required=True)
     placed = charts.boxes(rows, str(measure))
     texts = [size_text(value) if measure == "bytes" else f"{value:,.0f}" for value in placed[str(measure)]]
     parts.chart(
@@ -61,6 +95,21 @@ def _tree(scene: Scene, found: pd.DataFrame) -> None:
         name=f"Treemap of {len(rows)} directories below {at or 'the topics'}, by {measure}; the table below has the numbers",
         key="treemap",
     )  # fmt: skip
+
+
+def _zones(scene: Scene) -> None:
+    """Directories have a clock of their own."""
+    own = scene.settings.text("timezone") if scene.settings is not None else ""
+    if own:
+        named = f"Directories are named by the clock of {plain(own)} (`timezone`)"
+    elif scene.settings is None:
+        named = "By which clock directories are named, only the sink's configuration says"
+    else:
+        named = "No `timezone` is set: directories of times are named by the clock of UTC"
+    st.caption(f"{named}; the times of this table are those of {plain(scene.zone)}.")
+
+
+def _children(scene: Scene, rows: pd.DataFrame, at: str) -> None:
     shown = parts.timed(
         rows.head(parts.SHOWN_ROWS).reset_index(drop=True), scene.zone, "first_ms", "last_ms", "last_commit_ms"
     )
@@ -167,10 +216,13 @@ def _late(scene: Scene, late: pd.DataFrame) -> None:
 def _engines(scene: Scene, topics: list[str]) -> None:
     st.subheader("In query engines", anchor=False)
     topic = str(st.selectbox("Topic", topics, key="table", bind="query-params"))
+    objects = partitions.topic_objects(scene.snapshot.frames.files, topic)
+    if objects is None:
+        return
     try:
-        table = scene.kept("table", lambda: _table(scene, topic), topic)
+        table = _table(scene, objects)
     except SinkError as error:
-        states.nothing(str(error))
+        st.info(plain(error), icon=":material/table_view:")
         return
     if table is None:
         return
@@ -186,9 +238,11 @@ def _engines(scene: Scene, topics: list[str]) -> None:
     )
 
 
-def _table(scene: Scene, topic: str) -> ExternalTable | None:
-    """The topic's table. Raises SinkError where there can be none, or the bucket does not tell."""
-    objects = partitions.topic_objects(scene.snapshot.frames.files, topic)
-    if objects is None:
-        return None
-    return table_in_bucket(scene.settings, scene.at.reader, objects, bucket=scene.at.place.bucket)
+def _table(scene: Scene, objects: TopicObjects) -> ExternalTable | None:
+    """The topic's table, None while its objects are asked. Raises SinkError where there can be none, or the bucket does not tell."""
+    key = ("table", scene.chosen.sink, objects.topic, objects.newest[0].key, scene.settings is None)
+    settings, reader, bucket = scene.settings, scene.at.reader, scene.at.place.bucket
+    return asked(
+        resources.answers(scene.variables), key, lambda: table_in_bucket(settings, reader, objects, bucket=bucket),
+        what="Reading the columns of the newest objects",
+    )  # fmt: skip

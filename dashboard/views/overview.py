@@ -87,6 +87,8 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
         "committed": parts.time_column("Last commit", zone),
     }  # fmt: skip
     parts.table(by_topic, columns, name="Topics with completeness and lag", key="topics-table")
+    if scene.snapshot.known is not None and not scene.snapshot.known.lag.exact and lags["lag"].notna().any():
+        st.caption("Nobody looks at the brokers any more, or not all of them answer: lag is so much, or more.")
     box = parts.box(f"Each of {len(lags)} topic-partitions", key="lags-box")
     if box is None:
         return

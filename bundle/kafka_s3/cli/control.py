@@ -239,7 +239,7 @@ def _log_keys(target: Target) -> list[str]:
             f"Entry {log.state.version} of {target.name} was written {age(ago)} ago, and no heartbeat says that its driver has ended. Stop "
             f"it, and delete the log when it has been quiet for {age(QUIET_MS)}."
         )
-    folders = ("checkpoints/", "commits/", "published/", "again/", "followers/", "open-files.json")
+    folders = ("checkpoints/", "commits/", "published/", "again/", "followers/", "settings/", "open-files.json")
     found = [[info.key for info in target.store.list(f"{target.paths.root}{folder}")] for folder in folders]
     return [key for keys in found for key in reversed(keys)]
 

@@ -40,6 +40,14 @@ def dashboard(
             "--address", help="The interface; 0.0.0.0 for all, which shows the sinks to whoever can reach it."
         ),
     ] = "127.0.0.1",
+    login: Annotated[
+        bool,
+        typer.Option("--login", help="Ask for a login with the OpenID Connect provider of .streamlit/secrets.toml."),
+    ] = False,
+    masked: Annotated[
+        list[str] | None,
+        typer.Option("--mask-field", metavar="NAME", help="Mask this field of records; may be given more than once."),
+    ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = False,
     worker: WorkerPath = None,
     overrides: Overrides = None,
@@ -56,6 +64,10 @@ def dashboard(
         }  # fmt: skip
     else:
         raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
+    if login:
+        variables["KAFKA_S3_DASHBOARD_LOGIN"] = "oidc"
+    if masked:
+        variables["KAFKA_S3_DASHBOARD_MASK_FIELDS"] = ",".join(masked)
     _serve(app.with_name(SERVER), [
         "run", str(app), "--server.port", str(port), "--server.address", address, "--server.headless", "false" if browser else "true",
         "--browser.gatherUsageStats", "false",

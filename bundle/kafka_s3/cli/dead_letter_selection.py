@@ -18,10 +18,10 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.failures import Stage
+from kafka_s3.model.printable import printable
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.dead_letters.replay import Replay, make_replay
-from kafka_s3.tools.dead_letters.text import printable
 from kafka_s3.tools.positions import check_idle, epoch_ms
 from kafka_s3.wiring.pipeline import state_paths
 from kafka_s3.wiring.sink import tagging_of

@@ -36,9 +36,10 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, counted
+from kafka_s3.model.printable import printable
 from kafka_s3.tools.dead_letters.dry_run import DryRunResult
 from kafka_s3.tools.dead_letters.replay import check_replayable
-from kafka_s3.tools.dead_letters.text import csv_rows, details, json_lines, printable, time_text
+from kafka_s3.tools.dead_letters.text import csv_rows, details, json_lines, time_text
 
 SHOWN_FILES: Final = 20
 SHOWN_REASONS: Final = 20

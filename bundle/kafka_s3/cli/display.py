@@ -45,11 +45,18 @@ def show_table(out: Console, table: Table) -> None:
 
 @dataclass
 class ProgressObserver:
-    """A progress bar over the records that were there at the start: records per second, files, lag."""
+    """A progress bar over the records that were there at the start: records per second, files, lag, time that remains.
+
+    `rate` is that of the records within the rounds: what comes before and between them is no part of it.
+    """
 
     console: Console
+    rate: float = 0.0
     _began: float = 0.0
+    _backlog: int = 0
     _done: int = 0
+    _read: int = 0
+    _worked_ms: int = 0
     _files: int = 0
     _bar: Progress = field(init=False)
 
@@ -58,9 +65,9 @@ class ProgressObserver:
         self._bar = Progress(
             SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[rate]} records/s"), TextColumn("{task.fields[files]} files"),
-            TextColumn("lag {task.fields[lag]}"), TimeElapsedColumn(), console=self.console,
+            TextColumn("lag {task.fields[lag]}"), TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=self.console,
         )  # fmt: skip
-        self._task = self._bar.add_task("reading", total=None, rate="0", files=0, lag="?")
+        self._task = self._bar.add_task("starting", total=None, rate="0", files=0, lag="unknown", left="")
 
     def __enter__(self) -> ProgressObserver:
         self._bar.start()
@@ -71,20 +78,45 @@ class ProgressObserver:
 
     def started(self, start: Start) -> None:
         """The clock starts."""
-        self._began = time.monotonic()
+        self._began, self._backlog = time.monotonic(), start.backlog
         self._bar.update(self._task, total=start.backlog or None, lag=f"{start.backlog:,}", description=start.sink)
+
+    def preparing(self, step: str) -> None:
+        """Beside the spinner."""
+        self._bar.update(self._task, description=step)
+
+    def reading(self, records: int, wanted: int) -> None:
+        """The bar moves by what is read, before it is committed."""
+        self._move(self._done + records)
 
     def round_done(self, done: Round) -> None:
         """The bar moves by what was committed."""
         self._done += done.totals.read
         self._files += done.totals.files
-        rate = self._done / max(time.monotonic() - self._began, 0.001)
-        lag = f"{sum(done.lag.values()):,}"
-        self._bar.update(self._task, completed=self._done, rate=f"{rate:,.0f}", files=self._files, lag=lag)
+        self._worked_ms += done.ended_ms - done.started_ms
+        self._read += done.read
+        self.rate = self._read / max(self._worked_ms / 1000, 0.001)
+        self._bar.update(self._task, files=self._files, lag=f"{sum(done.lag.values()):,}")
+        self._move(self._done)
+
+    def _move(self, records: int) -> None:
+        passed = max(time.monotonic() - self._began, 0.001)
+        rate = self.rate or records / passed
+        left = max(self._backlog - records, 0) / rate if rate else 0
+        told = f"{left:,.0f} s left" if left >= 1 else ""
+        self._bar.update(self._task, completed=records, rate=f"{rate:,.0f}", left=told)
 
     def warned(self, text: str) -> None:
         """Shown above the bar."""
         self._bar.console.print(f"[yellow]trying again:[/] {text}", highlight=False)
+
+    def recovered(self, after_ms: int) -> None:
+        """Shown above the bar."""
+        self._bar.console.print(f"[green]recovered[/] after {after_ms / 1000:.0f} s", highlight=False)
+
+    def stopped(self) -> None:
+        """Beside the spinner."""
+        self._bar.update(self._task, left="stopped")
 
     def decided(self, choice: str, reason: str) -> None:
         """Shown above the bar."""

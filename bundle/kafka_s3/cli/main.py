@@ -13,6 +13,7 @@ import typer
 from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.model.errors import ConfigError, SinkError
+from kafka_s3.tools.logs import told_as_json
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
@@ -95,9 +96,15 @@ def main() -> None:
         _fail(error, code=2)
     except SinkError as error:
         _fail(error, code=1)
+    except Exception as error:
+        if not told_as_json(error):
+            raise
+        sys.exit(1)
 
 
 def _fail(error: SinkError, *, code: int) -> NoReturn:
+    if told_as_json(error):
+        sys.exit(code)
     typer.secho(type(error).__name__, fg=typer.colors.RED, nl=False, err=True)
     print(f" {error}", file=sys.stderr)
     sys.exit(code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from threading import Event
 from typing import Annotated
 
@@ -21,6 +22,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
+from kafka_s3.tools.preflight import ask_bucket, ask_kafka
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 
@@ -61,11 +63,13 @@ def run(
     log_to_stderr(log_format, verbosity=verbose)
     settings = resolved(sink_config(sink, where, worker, overrides).usable())
     mask_logs(masking(settings))
-    if progress if progress is not None else sys.stderr.isatty() and not verbose:
-        with ProgressObserver(Console(stderr=True)) as bar:
-            _run(settings, cores, bar, available_now=available_now, flush=flush)
-    else:
-        _run(settings, cores, LogObserver(), available_now=available_now, flush=flush)
+    with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
+        ask_bucket(settings, observer.preparing)
+        _run(settings, cores, observer, available_now=available_now, flush=flush)
+
+
+def _observer(progress: bool) -> AbstractContextManager[Observer]:
+    return ProgressObserver(Console(stderr=True)) if progress else nullcontext(LogObserver())
 
 
 def _run(settings: Settings, cores: str, observer: Observer, *, available_now: bool, flush: bool) -> None:
@@ -74,6 +78,8 @@ def _run(settings: Settings, cores: str, observer: Observer, *, available_now: b
 
     stop = Event()
     with attended(settings, observer=observer, clock_ms=now_ms) as attendance, stopping(stop):
+        ask_kafka(settings, observer.preparing)
+        observer.preparing("starting Spark")
         spark = spark_session(name=settings.name, cores=cores)
         try:
             sink, channel = sink_on_spark(settings, spark, observer=attendance.heartbeat), attendance.channel

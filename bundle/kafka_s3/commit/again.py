@@ -11,9 +11,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from kafka_s3.commit.entry import CommitEntry, file_of
+from kafka_s3.commit.entry import CommitEntry, file_document, file_of
 from kafka_s3.model.errors import PreconditionFailed
 from kafka_s3.model.files import DataFile, counted
 from kafka_s3.naming.state_paths import StatePaths
@@ -45,7 +45,7 @@ def agreed(store: ObjectStore, paths: StatePaths, entry: CommitEntry, *, made: I
         lost = hashlib.sha256(before[file.key].upload.id.encode()).hexdigest()
         key = paths.again(entry.version, lost)
         try:
-            store.put_new(key, json.dumps(asdict(file), separators=(",", ":")).encode())
+            store.put_new(key, json.dumps(file_document(file), separators=(",", ":")).encode())
         except PreconditionFailed:
             first = file_of(json.loads(store.get(key)))
             if first.upload.id != file.upload.id:

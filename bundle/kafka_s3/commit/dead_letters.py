@@ -7,10 +7,11 @@ position back lets Kafka's records be read again, so that the letters no longer 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,8 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
 LAST_OFFSET: Final = 2**63 - 1
+TOGETHER: Final = 20
+"""Letters that are judged at a time."""
 
 
 class LetterState(StrEnum):
@@ -155,30 +158,34 @@ def read_ledger(store: ObjectStore, paths: StatePaths) -> Ledger:
 
 
 def letters(
-    ledger: Ledger,
-    store: ObjectStore,
-    *,
-    selection: LetterSelection,
-    missing: Callable[[LetterFile], None],
-    most_bytes: int | None = None,
-    cut: Callable[[LetterFile], None] = lambda _: None,
+    ledger: Ledger, store: ObjectStore, *, selection: LetterSelection, missing: Callable[[LetterFile], None]
 ) -> Iterator[FiledLetter]:
     """The selected letters in the order of their entries, one file in memory at a time; `missing` is told of files that are not there.
 
-    Of a file that unpacks to more than `most_bytes` only the first letters are read, and `cut` is told.
+    Raises LogDamaged.
     """
     for candidate in ledger.files.values():
         if not selection.may_hold(candidate):
             continue
         try:
-            content = _content(store, candidate.file, most_bytes)
+            content = store.get(candidate.file.key)
         except ObjectMissing:
             missing(candidate)
             continue
-        found = _read(content, candidate, most_bytes)
-        if most_bytes is not None and len(found) < candidate.file.records:
-            cut(candidate)
-        yield from (filed for filed in _judged(found, candidate, ledger) if selection.takes(filed))
+        found = sorted(_unpacked(content, candidate), key=lambda letter: letter.offset)
+        yield from filter(selection.takes, _judged(found, candidate, ledger.settled))
+
+
+def letters_of(
+    store: ObjectStore, origin: LetterFile, settled: Mapping[TopicPartition, Sequence[Settled]], *, first: int = 0
+) -> Iterator[FiledLetter]:
+    """The letters of one file in its order, from number `first` on; they are unpacked as they are asked for, so that none is held.
+
+    Raises ObjectMissing, LogDamaged.
+    """
+    lines = islice(_unpacked(store.get(origin.file.key), origin), first, None)
+    while some := list(islice(lines, TOGETHER)):
+        yield from _judged(some, origin, settled)
 
 
 def grouped(found: Iterable[FiledLetter]) -> list[LetterGroup]:
@@ -210,14 +217,16 @@ def _read_again(progress: Progress) -> OffsetSet:
     return OffsetSet((*ranges, (start, LAST_OFFSET)))
 
 
-def _judged(found: list[DeadLetter], origin: LetterFile, ledger: Ledger) -> Iterator[FiledLetter]:
+def _judged(
+    found: Sequence[DeadLetter], origin: LetterFile, settled: Mapping[TopicPartition, Sequence[Settled]]
+) -> Iterator[FiledLetter]:
     """What became of each letter of a file: the first entry behind the file's own that covers its offset says it."""
     offsets = np.array([letter.offset for letter in found], np.int64)
     by: dict[int, Settled] = {}
-    for settled in ledger.settled.get(origin.file.topic_partition, ()):
-        if settled.entry > origin.entry:
-            for row in np.flatnonzero(settled.offsets.mask(offsets)).tolist():
-                by.setdefault(row, settled)
+    for one in settled.get(origin.file.topic_partition, ()):
+        if one.entry > origin.entry:
+            for row in np.flatnonzero(one.offsets.mask(offsets)).tolist():
+                by.setdefault(row, one)
     for row, letter in enumerate(found):
         end = by.get(row)
         if end is None:
@@ -226,16 +235,9 @@ def _judged(found: list[DeadLetter], origin: LetterFile, ledger: Ledger) -> Iter
             yield FiledLetter(letter, origin.entry, origin.committed_ms, end.state, end.entry, end.reason)
 
 
-def _content(store: ObjectStore, file: DataFile, most_bytes: int | None) -> bytes:
-    """The file, or its beginning: packed letters are never longer than unpacked ones."""
-    if most_bytes is None or file.bytes <= most_bytes:
-        return store.get(file.key)
-    return store.get_range(file.key, 0, most_bytes - 1)
-
-
-def _read(content: bytes, origin: LetterFile, most_bytes: int | None) -> list[DeadLetter]:
+def _unpacked(content: bytes, origin: LetterFile) -> Iterator[DeadLetter]:
     try:
-        return sorted(each_line(content, most_bytes), key=lambda letter: letter.offset)
+        yield from each_line(content)
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise LogDamaged(
             f"Dead letter file {origin.file.key} of entry {origin.entry} is damaged ({type(error).__name__}). Restore the object from a "

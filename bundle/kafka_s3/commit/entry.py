@@ -81,7 +81,7 @@ class CommitEntry:
             "leader_epochs": _by_topic(
                 {tp: p.leader_epoch for tp, p in self.progress.items() if p.leader_epoch is not None}
             ),
-            "files": [dataclasses.asdict(file) for file in self.files],
+            "files": [file_document(file) for file in self.files],
             "dead_letters": {str(tp): dataclasses.asdict(count) for tp, count in self.dead_letters.items()},
             "skipped": {str(tp): count for tp, count in self.skipped.items()},
             "gaps": [
@@ -148,13 +148,22 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
     )
 
 
+def file_document(file: DataFile) -> dict[str, Any]:
+    """A file in its JSON form. Who began its upload is no matter of the log."""
+    document = dataclasses.asdict(file)
+    del document["upload"]["inherited"]
+    return document
+
+
 def file_of(document: dict[str, Any]) -> DataFile:
-    """A file from its JSON form."""
+    """A file from its JSON form, or from that of a task's report."""
     upload = document["upload"]
     return DataFile(
         **{
             **document,
-            "upload": Upload(upload["key"], upload["id"], tuple(upload["parts"]), upload["size"]),
+            "upload": Upload(
+                upload["key"], upload["id"], tuple(upload["parts"]), upload["size"], upload.get("inherited", False)
+            ),
             "reason": Reason(document["reason"]),
             "role": Role(document["role"]),
         }

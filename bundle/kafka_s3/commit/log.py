@@ -83,7 +83,7 @@ class CommitLog:
     def __init__(self, store: ObjectStore, paths: StatePaths, *, clock_ms: Callable[[], int]) -> None:
         self._store = store
         self._paths = paths
-        self._clock_ms = clock_ms
+        self.clock_ms = clock_ms
         self._epoch = 0
         self._checkpointed = -1
         self._driver = f"{socket.gethostname()}/{uuid.uuid4().hex[:8]}"
@@ -142,7 +142,7 @@ class CommitLog:
 
     def new_entry(self, kind: EntryKind, **members: Any) -> CommitEntry:
         """The next entry, not written yet."""
-        committed_at = datetime.fromtimestamp(self._clock_ms() / 1000, UTC).isoformat(timespec="milliseconds")
+        committed_at = datetime.fromtimestamp(self.clock_ms() / 1000, UTC).isoformat(timespec="milliseconds")
         return CommitEntry(
             version=self.state.version + 1,
             commit_id=str(uuid.uuid4()),

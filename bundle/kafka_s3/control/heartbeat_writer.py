@@ -48,9 +48,11 @@ class HeartbeatWriter:
         mask: Callable[[str], str] = str,
         inner: Observer | None = None,
         limits: Limits = DEFAULT,
+        claimed: Callable[[Heartbeat], None] = lambda _: None,
     ) -> None:
+        """`claimed` is called by the thread ahead of the first heartbeat of an epoch; what it raises is logged."""
         self._store, self._paths, self._clock_ms, self._mask = store, paths, clock_ms, mask
-        self._inner = inner or Silent()
+        self._inner, self._claimed, self._epoch = inner or Silent(), claimed, 0
         self._lock = Lock()
         self._news = Event()
         self._rounds = 0
@@ -76,6 +78,18 @@ class HeartbeatWriter:
         about = {"lag": dict(start.lag), "looked_ms": start.looked_ms, "standing": start.standing}
         self._say(epoch=start.epoch, version=start.version, **about)
         self._inner.started(start)
+
+    def preparing(self, step: str) -> None:
+        """The heartbeat says that it starts, all the while."""
+        self._inner.preparing(step)
+
+    def reading(self, records: int, wanted: int) -> None:
+        """The heartbeat tells of rounds, not of their parts."""
+        self._inner.reading(records, wanted)
+
+    def recovered(self, after_ms: int) -> None:
+        """The next look that brings no warning says so in the heartbeat (`worked`)."""
+        self._inner.recovered(after_ms)
 
     def round_done(self, done: Round) -> None:
         """A round was committed; regular heartbeats carry it."""
@@ -125,7 +139,12 @@ class HeartbeatWriter:
         if isinstance(error, Exception):
             self._say(phase=Phase.FAILED, failure=self._fit(reason_of(error)))
         else:
-            self._say(phase=Phase.STOPPED)
+            self.stopped()
+
+    def stopped(self) -> None:
+        """The run is over as it should be."""
+        self._say(phase=Phase.STOPPED)
+        self._inner.stopped()
 
     # ------------------------------------------------------------ the thread writes
 
@@ -142,6 +161,9 @@ class HeartbeatWriter:
     def beat(self) -> None:
         """Writes the heartbeat; whatever fails is logged once and forgotten."""
         own = self._next()
+        if own.epoch > self._epoch:
+            self._epoch = own.epoch
+            self._tell_claim(own)
         try:
             if may_replace(self._existing(), own, own.beat_ms):
                 self._store.put(self._paths.heartbeat(), own.to_json())
@@ -159,6 +181,16 @@ class HeartbeatWriter:
     def wake(self) -> None:
         """Ends a wait."""
         self._news.set()
+
+    def _tell_claim(self, own: Heartbeat) -> None:
+        try:
+            self._claimed(own)
+        except Exception as error:
+            _log.warning(
+                "What is in effect from epoch %s on could not be noted; the sink goes on: %s",
+                own.epoch,
+                reason_of(error),
+            )
 
     def _existing(self) -> Heartbeat | None:
         try:

@@ -97,7 +97,10 @@ class SinkHealth:
 
 @dataclass(frozen=True, slots=True)
 class Standpoint:
-    """Where a sink stands in one topic-partition: None where the log, or the heartbeat, does not say."""
+    """Where a sink stands in one topic-partition: None where the log, or the heartbeat, does not say.
+
+    A `lag` of 0 is told only where the sink looks again and again: of one that has ended nobody knows what came since (see `Lag`).
+    """
 
     topic_partition: TopicPartition
     frontier: int | None
@@ -186,16 +189,17 @@ def standpoints(known: SinkSnapshot) -> list[Standpoint]:
     """Every topic-partition that the log or the heartbeat knows, in order."""
     progress = known.log.progress if known.log else {}
     lag: Mapping[TopicPartition, int] = known.heartbeat.lag if known.heartbeat else {}
+    exact = known.lag.exact
     found = []
     for tp in sorted({*progress, *lag}):
-        here = progress.get(tp)
+        here, behind = progress.get(tp), lag.get(tp)
         found.append(
             Standpoint(
                 tp,
                 frontier=here.frontier if here else None,
                 written=here.written if here else None,
                 dead_ahead=len(here.recorded) if here else 0,
-                lag=lag.get(tp),
+                lag=behind if exact or behind else None,
             )
         )
     return found

@@ -24,7 +24,7 @@ from kafka_s3.records.values import Longs
 from kafka_s3.registry.compression import inflated
 from kafka_s3.registry.framing import Framing
 from kafka_s3.registry.subjects import SubjectNameStrategy, subject
-from kafka_s3.registry.wire_format import MessageIndexes, SchemaName, framed, payloads, schema_id_headers
+from kafka_s3.registry.wire_format import Framed, MessageIndexes, SchemaName, framed, payloads, schema_id_headers
 from kafka_s3.schemas.connect import SchemaError
 from kafka_s3.schemas.registered import Language, RegisteredSchema, SchemaRegistry
 
@@ -104,16 +104,32 @@ class RegistryValues:
         batch, nulls = without_tombstones(batch)
         if not len(batch):
             return Decoded(nulls=nulls)
-        follow = MessageIndexes.FOLLOW if self.catalog.language is Language.PROTOBUF else MessageIndexes.ABSENT
-        values, broken = inflated(batch.values) if self.catalog.framing is Framing.GLUE else (batch.values, [])
-        named = self._headers(batch)
-        found = framed(values, headers=named, indexes=follow, framing=self.catalog.framing)
+        values, broken, found = self._framed(batch)
         decoded = Decoded([], [self._failure(batch, row, text) for row, text in (*broken, *found.failures)], nulls)
         for name, rows, starts in found.distinct:
             decoded.runs.extend(self._part(batch, name, payloads(values, rows, starts), rows, decoded))
         decoded.runs.sort(key=lambda run: int(run.offsets[0]))
         decoded.nulls.sort()
         return decoded
+
+    def schema_names(self, batch: KafkaBatch) -> list[str]:
+        """Per record the id or GUID of the schema that it names, blank where it names none; no registry is asked."""
+        _, _, found = self._framed(batch)
+        names = [""] * len(batch)
+        for name, rows, _ in found.distinct:
+            for row in rows.tolist():
+                names[row] = str(name.guid or name.id)
+        return names
+
+    def _framed(self, batch: KafkaBatch) -> tuple[pa.Array, list[tuple[int, str]], Framed]:
+        """The values, unpacked where Glue's serializers packed them; those that cannot be unpacked; where each names its schema."""
+        values, broken = inflated(batch.values) if self.catalog.framing is Framing.GLUE else (batch.values, [])
+        follow = MessageIndexes.FOLLOW if self.catalog.language is Language.PROTOBUF else MessageIndexes.ABSENT
+        return (
+            values,
+            broken,
+            framed(values, headers=self._headers(batch), indexes=follow, framing=self.catalog.framing),
+        )
 
     def _headers(self, batch: KafkaBatch) -> pa.Array | None:
         """The records' headers that name schemas, which only Confluent's serializers write; None where there are none."""

@@ -3,7 +3,7 @@
 1. The entry is appended to the log: this is the commit. Until its answer is known, nothing else is begun.
 2. Its files are made visible, and a marker says so (`commit.published`). Files that are lost become gaps, by an entry of their own.
 3. A checkpoint is written, where the last one is far behind.
-4. Followers catch up. An error of one holds neither another nor the sink, and they are called again soon.
+4. Followers catch up. An error of one holds neither another nor the sink, and they are called again soon, or later where that took long.
 
 What fails with an error that is worth another try is taken up by `finish` where it was left.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite
 from kafka_s3.commit.published import mark_published
-from kafka_s3.driver.follower import Follower
+from kafka_s3.driver.follower import Followed, Follower
 from kafka_s3.driver.tagging import ObjectTags
 from kafka_s3.model.errors import Fenced, SinkError, StorageError
 from kafka_s3.model.observer import Observer, Silent
@@ -44,6 +44,7 @@ class Committer:
     _begun: tuple[CommitEntry, Done] | None = None
     _unpublished: CommitEntry | None = None
     _visible: tuple[str, Sequence[Gap]] = ("", ())
+    _followed: Followed = field(default_factory=Followed)
 
     def claim(self, cluster_id: str) -> None:
         """Takes the log over, with what the last driver left unpublished. Raises CommitError, OffsetsLost, StorageError."""
@@ -78,13 +79,16 @@ class Committer:
         refused: SinkError | None = None
         self.behind = False
         for follower in self.followers:
+            if self._followed.rests(follower, self.log) and not _must_succeed(follower):
+                self.behind = True
+                continue
             try:
-                follower.catch_up(self.log)
+                self._followed.catch_up(follower, self.log)
             except Fenced:
                 raise
             except SinkError as error:
                 self.behind = True
-                if isinstance(follower, ObjectTags) and follower.must_succeed:
+                if _must_succeed(follower):
                     refused = error
                 else:
                     self.observer.warned(f"{follower.name}: {error} It catches up at the next chance.")
@@ -136,3 +140,7 @@ class Committer:
             abort_uploads(self.log.store, entry.files)
         except StorageError as error:
             _log.info("uploads are left to the sweep", extra={"facts": {"reason": str(error)}})
+
+
+def _must_succeed(follower: Follower) -> bool:
+    return isinstance(follower, ObjectTags) and follower.must_succeed

@@ -22,9 +22,12 @@ def stop_at_failures(reports: Sequence[TaskReport], *, sink: str) -> RecordError
     if first is None:
         return None
     reason = (first.failure or "").removesuffix(".")
+    place: dict[str, str | int] = {"topic": first.topic_partition.topic, "partition": first.topic_partition.partition}
+    place |= zip(("stage", "offset"), first.failed_at or (), strict=False)
     return RecordError(
         f"Sink {sink} stops at {reason}. Nothing of this batch was committed; the sink stands at {first.topic_partition} offset "
-        f"{first.start}. Correct the data or the configuration. {first.remedy}"
+        f"{first.start}. Correct the data or the configuration. {first.remedy}",
+        place,
     )
 
 

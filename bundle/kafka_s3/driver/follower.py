@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.model.errors import LogDamaged, ObjectMissing
+from kafka_s3.model.errors import LogDamaged, ObjectMissing, SinkError
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
+
+REST: Final = 9
+"""A follower that failed is left alone for so many times as long as its failure took."""
 
 
 class Follower(Protocol):
@@ -25,6 +28,28 @@ class Follower(Protocol):
     def catch_up(self, log: CommitLog) -> None:
         """Follows the log; may raise any SinkError, and is then called again soon."""
         ...
+
+
+@dataclass
+class Followed:
+    """Calls followers, so that one which fails holds the loop for a tenth of the time at most: what fails at once is tried at once."""
+
+    _failed: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def rests(self, follower: Follower, log: CommitLog) -> bool:
+        """Whether the follower is left alone for now."""
+        failed_ms, took_ms = self._failed.get(follower.name, (0, 0))
+        return 0 <= log.clock_ms() - failed_ms < REST * took_ms
+
+    def catch_up(self, follower: Follower, log: CommitLog) -> None:
+        """Calls it. Raises what it raises."""
+        begun = log.clock_ms()
+        try:
+            follower.catch_up(log)
+        except SinkError:
+            failed = log.clock_ms()
+            self._failed[follower.name] = failed, failed - begun
+            raise
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import drop_state, state_uploads
+from kafka_s3.task.open_state import drop_state, drop_unused_state, state_uploads
 
 THREADS: Final = 16
 """How many overtaken states are removed at a time."""
@@ -47,24 +47,28 @@ class OpenStates:
     _continued: set[str] = field(default_factory=set)
 
     def restored(
-        self, partitions: Mapping[TopicPartition, PartitionState], log: LogState
+        self, partitions: Mapping[TopicPartition, PartitionState], log: CommitLog
     ) -> dict[TopicPartition, PartitionState]:
-        """A new driver's topic-partitions, with the open files of the last one where its hint holds; other states are removed."""
-        found = dict(partitions)
+        """A new driver's topic-partitions, with the open files of the last one where its hint holds; other states are removed.
+
+        Raises Fenced where another driver has taken over meanwhile.
+        """
+        found, ended = dict(partitions), list[str]()
         try:
             self.keeps = self._may_delete()
             if not self.keeps:
                 return found
             for noted in noted_open_files(self.store, self.paths):
                 tp = noted.topic_partition
-                why = self._mismatch(noted, partitions.get(tp), log)
+                why = self._mismatch(noted, partitions.get(tp), log.state)
                 if why:
                     self._tell(tp, why)
+                    ended.append(noted.state.key)
                 else:
                     found[tp] = _with(partitions[tp], noted)
                     self._noted[tp] = noted.state.key
                     self._there[tp] = [noted.state.key]
-            self._remove_others()
+            self._remove_others(ended, log)
         except StorageError as error:
             self.observer.warned(f"Open files of the last driver were not looked at; the sink goes on. {error}")
         return found
@@ -108,11 +112,14 @@ class OpenStates:
             drop_state(key, self.store)
 
     def abandoned(self, reports: Sequence[TaskReport]) -> None:
-        """Removes the states of reports that will not be committed, with the uploads that they began."""
+        """Removes the states of reports that will not be committed, with the uploads that their tasks began.
+
+        What those took over is left: it is of a state that the next start goes on with, or the driver that has replaced this one.
+        """
         try:
             for report in reports:
                 if report.state is not None:
-                    drop_state(report.state.key, self.store, self._uploads(self._noted.get(report.topic_partition)))
+                    drop_unused_state(report.state.key, self.store)
         except StorageError as error:  # `sweep` finds what is left
             self.observer.warned(f"Open files that nobody goes on with were not removed. {error}")
 
@@ -158,21 +165,26 @@ class OpenStates:
     def _tell(self, tp: TopicPartition, why: str) -> None:
         self.observer.warned(f"{tp}: open files of an earlier task are not continued, because {why}; read again.")
 
-    def _remove_others(self) -> None:
-        """Removes the states that nobody goes on from, with the uploads that no other goes on with."""
-        kept = set(self._noted.values())
-        others = [info.key for info in self.store.list(self.paths.open_states()) if info.key not in kept]
-        if others:
-            spared = {upload for key in kept for upload in self._uploads(key)}
-            for key in others:
-                drop_state(key, self.store, spared)
+    def _remove_others(self, ended: Collection[str], log: CommitLog) -> None:
+        """Removes the states that nobody goes on from: those that were noted and have `ended`, and those that never held.
 
-    def _uploads(self, key: str | None) -> Collection[tuple[str, str]]:
-        """The uploads (key, id) with which a state goes on; none where it is gone."""
+        A state of a later epoch is a successor's. Raises Fenced where there is one, and then removes nothing.
+        """
+        kept = set(self._noted.values())
+        listed = [info.key for info in self.store.list(self.paths.open_states()) if info.key not in kept]
+        others = [key for key in listed if self.paths.open_state_epoch(key) <= log.state.epoch]
+        if not others:
+            return
+        log.check_owner(log.state.version)
         try:
-            return state_uploads(key, self.store) if key is not None else ()
-        except ObjectMissing:
-            return ()
+            spared = {upload for key in kept for upload in state_uploads(key, self.store)}
+        except ObjectMissing:  # somebody was there; what is left is the sweep's
+            return
+        for key in others:
+            if key in ended:
+                drop_state(key, self.store)
+            else:
+                drop_unused_state(key, self.store, spared)
 
 
 def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:

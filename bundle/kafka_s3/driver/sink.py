@@ -14,7 +14,7 @@ from kafka_s3.driver.committer import Committer
 from kafka_s3.driver.dead_letters.limit import stop_above_limit
 from kafka_s3.driver.dead_letters.reporters import REPORTERS
 from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
-from kafka_s3.driver.follower import Follower
+from kafka_s3.driver.follower import Followed, Follower
 from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
@@ -63,7 +63,9 @@ class Sink:
     looked_ms: int | None = None
     committer: Committer = field(init=False)
     _mirrored: int = -1
+    _followed: Followed = field(default_factory=Followed)
     _registry_down_since: int | None = None
+    _troubled_since: int | None = None
 
     def __post_init__(self, followers: Sequence[Follower]) -> None:
         """Topics are found when the sink is opened."""
@@ -84,7 +86,7 @@ class Sink:
         self.committer.claim(cluster)
         self.topics.refresh(self.clock_ms())
         if self.open_states is not None:
-            self.topics.partition_states = self.open_states.restored(self.partition_states, self.log.state)
+            self.topics.partition_states = self.open_states.restored(self.partition_states, self.log)
         self.committer.follow()
         self._mirror()
         self.observer.started(self._start())
@@ -223,27 +225,34 @@ class Sink:
         try:
             work()
         except (KafkaUnavailable, StorageUnavailable, UploadMissing, CommitUnknown) as error:
-            self.observer.warned(str(error))
-            return False
+            return self._in_trouble(error)
         except OffsetsLost as error:  # between plan and read
             if self.behaviour.lost == "fail":
                 raise
-            self.observer.warned(str(error))
-            return False
+            return self._in_trouble(error)
         except RegistryUnavailable as error:
             self._wait_for_registry(error)
-            return False
+            return self._in_trouble(error)
         self._registry_down_since = None
+        if self._troubled_since is not None:
+            self.observer.recovered(self.clock_ms() - self._troubled_since)
+            self._troubled_since = None
         return True
 
+    def _in_trouble(self, error: SinkError) -> bool:
+        """False, after a warning; how long it lasts is told when it is over."""
+        if self._troubled_since is None:
+            self._troubled_since = self.clock_ms()
+        self.observer.warned(str(error))
+        return False
+
     def _wait_for_registry(self, error: RegistryUnavailable) -> None:
-        """Warns, or raises the error once the registry has been away for `errors.retry.timeout` (SEMANTICS A1.4)."""
+        """Raises the error once the registry has been away for `errors.retry.timeout` (SEMANTICS A1.4)."""
         now, patience = self.clock_ms(), self.behaviour.retry_timeout_ms
         if self._registry_down_since is None:
             self._registry_down_since = now
         if 0 <= patience <= now - self._registry_down_since:
             raise error
-        self.observer.warned(str(error))
 
     # ------------------------------------------------------------ commit
 
@@ -276,10 +285,10 @@ class Sink:
     def _mirror(self) -> None:
         """Tells the consumer group where the sink stands, once a round and where something was committed. Raises Fenced."""
         version = self.log.state.version
-        if self.group is None or version == self._mirrored:
+        if self.group is None or version == self._mirrored or self._followed.rests(self.group, self.log):
             return
         try:
-            self.group.catch_up(self.log)
+            self._followed.catch_up(self.group, self.log)
             self._mirrored = version
         except Fenced:
             raise
@@ -297,6 +306,7 @@ class Sink:
             frontier=self.log.state.frontier,
             lag=self.lag(),
             looked_ms=self.looked_ms,
+            open=sum(report.tail.records for report in reports),
             open_states=self.open_states.written if self.open_states is not None else 0,
             open_state_bytes=self.open_states.bytes if self.open_states is not None else 0,
         )

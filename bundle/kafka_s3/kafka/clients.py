@@ -16,6 +16,7 @@ from kafka_s3.config import librdkafka
 from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import confluent_login
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
+from kafka_s3.model.seldom import Seldom
 
 REQUEST_SECONDS: Final = 30.0
 BATCH_MESSAGES: Final = 10_000
@@ -24,6 +25,9 @@ QUEUE_KIB: Final = 128 << 10
 """What an ordered producer holds of messages that are not acknowledged; a larger one cannot be sent."""
 """The client's own limit, its highest: the topic's is the one that counts."""
 LOGIN_FAILED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
+OUTAGE_LINES_S: Final = 60
+_log = logging.getLogger(__name__)
+_outages = Seldom(OUTAGE_LINES_S)
 Client = TypeVar("Client", AdminClient, Consumer, Producer)
 
 
@@ -99,6 +103,10 @@ class Clients:
             raise SourceError(f"The settings of Kafka's clients cannot be used: {cause.str()}. {CHECK}") from None
 
     def _heard(self, error: KafkaError) -> None:
-        """Keeps why a login failed: the request that waits for it only says that nobody answered."""
+        """Keeps why a login failed: the request that waits for it only says that nobody answered. An outage is told when it begins."""
         if error.code() in LOGIN_FAILED:
             self._complaint = f"librdkafka says: {error.str()}."
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN and _outages.due(self.bootstrap_servers):
+            _log.warning(
+                "no broker answers", extra={"facts": {"servers": self.bootstrap_servers, "reason": error.str()}}
+            )

@@ -1,4 +1,4 @@
-"""How do the demo and the tests get a real Kafka? One broker in KRaft mode, broker and controller in one JVM."""
+"""How do the demo and the tests get a real Kafka? One broker in KRaft mode, broker and controller in one JVM; others can join it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ FAST_START = ("-Xms128m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel
 # One topic-partition each for the internal topics, no waiting for consumers, and records of any time are taken and kept.
 SETTINGS = {
     "process.roles": "broker,controller",
-    "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "auto.create.topics.enable": "false",
@@ -41,6 +40,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "log.retention.ms": "-1",
     "log.retention.bytes": "-1",
+    "log.cleaner.backoff.ms": "100",  # what is to be compacted is so at once
     "log.roll.ms": str(100 * 365 * 24 * 3_600_000),
     "log.message.timestamp.before.max.ms": str(2**63 - 1),
     "log.message.timestamp.after.max.ms": str(2**63 - 1),
@@ -51,6 +51,7 @@ SETTINGS = {
 class EmbeddedKafka:
     """A Kafka 4.1 broker on this machine; a context manager. Its data is gone when it stops. `settings` are the broker's own, beyond ours;
     `listeners` among them are further ones, beside the plain one; `advertised.listeners` say how clients reach those through a proxy.
+    With `joins` it is broker `node` of that one's cluster, and leaves the metadata to it.
 
     Raises LocalServiceError where Java or the jars cannot be had or the broker does not start; the text then holds the end of its log.
     """
@@ -61,9 +62,15 @@ class EmbeddedKafka:
         *,
         java_options: Sequence[str] = FAST_START,
         settings: Mapping[str, str] | None = None,
+        joins: EmbeddedKafka | None = None,
+        node: int = 1,
     ) -> None:
-        free, self._controller_port = free_ports(2)
+        free, own = free_ports(2)
         self.port = port or free
+        self.node = node
+        self._joins = joins
+        self._controller_port: int = own if joins is None else joins._controller_port
+        self._cluster_id = ""
         self._java_options = tuple(java_options)
         self._settings = dict(settings or {})
         self._folder: Path | None = None
@@ -135,11 +142,15 @@ class EmbeddedKafka:
         plain, further = f"PLAINTEXT://{self.bootstrap_servers}", self._settings.get("listeners")
         clients = ",".join(filter(None, [plain, further]))
         advertised = ",".join(filter(None, [plain, self._settings.get("advertised.listeners", further)]))
+        controller = f"CONTROLLER://{HOST}:{self._controller_port}"
+        joined = {"process.roles": "broker", "listeners": clients}
+        role = joined if self._joins else {"listeners": f"{clients},{controller}"}
         settings = (
             SETTINGS
             | self._settings
+            | role
             | {
-                "listeners": f"{clients},CONTROLLER://{HOST}:{self._controller_port}",
+                "node.id": str(self.node),
                 "advertised.listeners": advertised,
                 "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
                 "log.dirs": str(folder / "data"),
@@ -148,7 +159,13 @@ class EmbeddedKafka:
         (folder / "server.properties").write_text(_properties(settings))
         # What Kafka's StorageTool would write in a JVM of its own, which takes as long as the broker takes to start.
         (folder / "data").mkdir()
-        identity = {"version": "1", "node.id": "1", "cluster.id": _kafka_id(), "directory.id": _kafka_id()}
+        self._cluster_id = self._joins._cluster_id if self._joins else _kafka_id()
+        identity = {
+            "version": "1",
+            "node.id": str(self.node),
+            "cluster.id": self._cluster_id,
+            "directory.id": _kafka_id(),
+        }
         (folder / "data" / "meta.properties").write_text(_properties(identity))
         return folder
 

@@ -49,11 +49,14 @@ class DeadLetter:
 
 
 def dead_letter(failure: Failure, topic_partition: TopicPartition, row: Mapping[str, Any]) -> DeadLetter:
-    """The dead letter of a failed record; `row` holds the record's `timestamp`, `key`, `value` and `headers` as read."""
+    """The dead letter of a failed record; `row` holds the record's `timestamp`, `key`, `value` and `headers` as read.
+
+    The message may quote the record: halves of surrogate pairs in it, which no encoding takes, become `?`, as in Java.
+    """
     headers = tuple((header["key"], header["value"]) for header in row.get("headers") or ())
     return DeadLetter(
         *topic_partition, failure.offset, row.get("timestamp"), row.get("key"), row.get("value"), headers,
-        str(failure.stage), failure.component, failure.exception, failure.message,
+        str(failure.stage), failure.component, failure.exception, failure.message.encode(errors="replace").decode(),
     )  # fmt: skip
 
 
@@ -84,18 +87,11 @@ def read_lines(content: bytes) -> list[DeadLetter]:
     return list(each_line(content))
 
 
-def each_line(content: bytes, most_bytes: int | None = None) -> Iterator[DeadLetter]:
-    """The dead letters of a file one by one, as they are unpacked; those beyond so many unpacked bytes are left out.
-
-    Then `content` may be the beginning of a file only.
-    """
-    left = -1 if most_bytes is None else most_bytes
+def each_line(content: bytes) -> Iterator[DeadLetter]:
+    """The dead letters of a file one by one, as they are unpacked."""
     with gzip.open(io.BytesIO(content)) as lines:
-        while left and (line := lines.readline(left)):
-            if left > 0 and not line.endswith(b"\n"):
-                return
+        for line in lines:
             yield _letter(json.loads(line))
-            left -= len(line) if left > 0 else 0
 
 
 def context_headers(letter: DeadLetter, *, connector: str, task: int = 0) -> list[tuple[str, bytes]]:
@@ -106,7 +102,7 @@ def context_headers(letter: DeadLetter, *, connector: str, task: int = 0) -> lis
         "exception.class.name": letter.exception, "exception.message": letter.message,
         "exception.stacktrace": f"{letter.exception}: {letter.message}",
     }  # fmt: skip
-    return [(PREFIX + name, text.encode()) for name, text in texts.items()]
+    return [(PREFIX + name, text.encode(errors="replace")) for name, text in texts.items()]
 
 
 def _line(letter: DeadLetter) -> dict[str, Any]:

@@ -34,7 +34,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 
@@ -67,7 +67,14 @@ class ConfigError(SinkError):
 
 
 class RecordError(SinkError):
-    """A record cannot be written and the error policy does not allow to go on without it."""
+    """A record cannot be written and the error policy does not allow to go on without it.
+
+    `place` has its `stage`, `topic`, `partition` and `offset`, as far as they are known.
+    """
+
+    def __init__(self, text: str, place: Mapping[str, str | int] | None = None) -> None:
+        super().__init__(text)
+        self.place = dict(place or {})
 
 
 class SourceError(SinkError):

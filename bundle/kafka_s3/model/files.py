@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafka_s3.model.offsets import TopicPartition
@@ -40,13 +40,15 @@ class Reason(StrEnum):
 class Upload:
     """A multipart upload that holds all its parts but is not completed: invisible in the bucket until it is.
 
-    `parts` are the parts' ETags in order, without quotes; `size` is the object's size in bytes.
+    `parts` are the parts' ETags in order, without quotes; `size` is the object's size in bytes. One that is `inherited` was begun by an
+    earlier task, whose state others may go on with: whoever cannot commit it leaves it as it is.
     """
 
     key: str
     id: str
     parts: tuple[str, ...]
     size: int
+    inherited: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,9 @@ class Start:
 class Round:
     """What one step of the loop did, for progress displays and logs. Times in epoch ms, lag in records, behind the heads at `looked_ms`.
 
-    `open_states` states of open files were written since the start, `open_state_bytes` in all.
+    `open` records of these topic-partitions were read and wait in open files; with those that waited before, all that was `read` is
+    written, a dead letter, skipped, or open (files that are not kept are read, and counted, again). `open_states` states of open files
+    were written since the start, `open_state_bytes` in all.
     """
 
     version: int
@@ -44,6 +46,7 @@ class Round:
     frontier: dict[TopicPartition, int]
     lag: dict[TopicPartition, int]
     looked_ms: int | None = None
+    open: int = 0
     open_states: int = 0
     open_state_bytes: int = 0
 
@@ -51,8 +54,16 @@ class Round:
 class Observer(Protocol):
     """Is told what the loop does."""
 
+    def preparing(self, step: str) -> None:
+        """What is done before the sink works, and takes its time: `asking Kafka at ...`."""
+        ...
+
     def started(self, start: Start) -> None:
         """The log is claimed and the topics are known."""
+        ...
+
+    def reading(self, records: int, wanted: int) -> None:
+        """Within a round: about so many of its records are read."""
         ...
 
     def round_done(self, done: Round) -> None:
@@ -63,6 +74,14 @@ class Observer(Protocol):
         """Something failed that the sink tries again."""
         ...
 
+    def recovered(self, after_ms: int) -> None:
+        """What kept the sink from its work is over; it lasted so long."""
+        ...
+
+    def stopped(self) -> None:
+        """The sink has stopped because it was told to, or was done."""
+        ...
+
     def decided(self, choice: str, reason: str) -> None:
         """A choice that the configuration leaves open was made, for this run: `kafka.reader=tasks`, and why."""
         ...
@@ -70,6 +89,18 @@ class Observer(Protocol):
 
 class Silent:
     """An observer that does nothing."""
+
+    def preparing(self, step: str) -> None:
+        """Nothing."""
+
+    def reading(self, records: int, wanted: int) -> None:
+        """Nothing."""
+
+    def recovered(self, after_ms: int) -> None:
+        """Nothing."""
+
+    def stopped(self) -> None:
+        """Nothing."""
 
     def started(self, start: Start) -> None:
         """Nothing."""

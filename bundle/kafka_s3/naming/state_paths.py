@@ -56,6 +56,14 @@ class StatePaths:
         """The key of the sink's stored configuration."""
         return f"{self.root}config.json"
 
+    def settings_notes(self) -> str:
+        """The folder of what is noted of the settings in effect, with a trailing slash."""
+        return f"{self.root}settings/"
+
+    def settings(self, epoch: int) -> str:
+        """The key of the settings in effect from an epoch of the log on."""
+        return f"{self.settings_notes()}{epoch:020d}.json"
+
     def open_states(self) -> str:
         """The folder of the objects in which tasks keep their open files, with a trailing slash."""
         return f"{self.root}open/"
@@ -64,6 +72,11 @@ class StatePaths:
         """The key of one: the driver's epoch, the first offset not read yet, and a text that no other has."""
         topic, partition = topic_partition
         return f"{self.open_states()}{topic}/{partition}/{epoch:010d}-{offset:020d}-{unique}"
+
+    @staticmethod
+    def open_state_epoch(key: str) -> int:
+        """The driver's epoch in such a key."""
+        return int(key.rpartition("/")[2].partition("-")[0])
 
     def open_files(self) -> str:
         """The key of the object in which the driver notes which of them hold."""

@@ -1,24 +1,31 @@
-"""Who reads the records of a sink: its tasks by themselves, or Spark's Kafka source? Decided once, with the first ranges to be read."""
+"""Who reads the records of a sink: its tasks by themselves, or Spark's Kafka source? Decided once, with the first ranges to be read.
+
+An outage decides nothing: brokers that answer nobody say nothing about who has a way to them. The round ends then as in any outage, and the
+next one tries again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from kafka_s3.kafka.reader.reach import why_out_of_reach
+from kafka_s3.kafka.reader.reach import check_reach
+from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Source
+from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.spark.failures import SPARK_ERRORS, python_reason
+from kafka_s3.spark.failures import SPARK_ERRORS, failure_text, python_reason, raise_failure
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Decided = Callable[[str, str], None]
+REACHED: Final = "{}"
 
 
 class KafkaReader(StrEnum):
@@ -31,51 +38,54 @@ class KafkaReader(StrEnum):
 
 @dataclass(frozen=True)
 class Trial:
-    """What a task does to find out whether tasks can read for themselves."""
+    """How a task finds out whether tasks can read for themselves. `properties` are the consumer's, by their Java names."""
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(repr=False)
-    place: TopicPartition
 
-    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row: the reason why not, or nothing."""
+    def check(self, spark: SparkSession, place: TopicPartition) -> None:
+        """Tries it in one task. Raises KafkaUnavailable where the brokers did not answer it, SourceError where it cannot read."""
+        try:
+            (row,) = spark.range(0, 1, 1, 1).mapInArrow(partial(self.run, place), "answer string").collect()
+        except SPARK_ERRORS as error:
+            raise SourceError(f"the trial failed in Spark: {python_reason(error)}") from error
+        raise_failure(row.answer)
+
+    def run(self, place: TopicPartition, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """One row: the task's failure, or that there is none."""
         for _ in batches:
             pass
-        reason = why_out_of_reach(self.bootstrap_servers, self.properties, self.place)
-        yield pa.RecordBatch.from_arrays([pa.array([reason or ""])], names=["reason"])
-
-    def reason(self, spark: SparkSession) -> str:
-        """The reason, tried in one task; empty: it can."""
         try:
-            (row,) = spark.range(0, 1, 1, 1).mapInArrow(self.run, "reason string").collect()
-        except SPARK_ERRORS as error:
-            return f"the trial failed in Spark: {python_reason(error)}"
-        return str(row.reason)
+            check_reach(self.bootstrap_servers, self.properties, place)
+            answer = REACHED
+        except SourceError as error:
+            answer = failure_text(error, place)
+        yield pa.RecordBatch.from_arrays([pa.array([answer])], names=["answer"])
 
 
 class ChosenSource:
-    """The engine whose reader is found by trial. `decided` is told the choice and the reason."""
+    """The engine whose reader is found by trial: `check` raises as `Trial.check`. `decided` is told the choice and the reason."""
 
     def __init__(
         self,
-        spark: SparkSession,
         tasks: Source,
         by_spark: Source,
         *,
-        bootstrap_servers: str,
-        properties: Mapping[str, str],
+        check: Callable[[TopicPartition], None],
+        brokers: Brokers,
         decided: Decided,
     ) -> None:
-        self._spark = spark
         self._tasks = tasks
         self._by_spark = by_spark
-        self._bootstrap_servers = bootstrap_servers
-        self._properties = dict(properties)
+        self._check = check
+        self._brokers = brokers
         self._decided = decided
         self._chosen: Source | None = None
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """One report per assignment, by the chosen reader. Raises the store's errors and SourceError."""
+        """One report per assignment, by the chosen reader. Raises the store's errors and SourceError; KafkaUnavailable, with nothing
+        decided, where the brokers answer the driver no more than the tasks.
+        """
         if not assignments:
             return []
         if self._chosen is None:
@@ -83,12 +93,31 @@ class ChosenSource:
         return self._chosen.read(assignments)
 
     def _choose(self, place: TopicPartition) -> Source:
-        reason = Trial(self._bootstrap_servers, self._properties, place).reason(self._spark)
-        if not reason:
+        failure = self._failure(place)
+        if isinstance(failure, KafkaUnavailable):
+            self._check_driver(place, failure)
+            failure = self._failure(place)  # it may have been over by the time that the driver asked
+        if failure is None:
             self._decided(f"kafka.reader={KafkaReader.TASKS}", f"a task of Spark reached {place} by itself.")
             return self._tasks
         self._decided(
             f"kafka.reader={KafkaReader.SPARK}",
-            f"the tasks cannot read for themselves: {reason.rstrip('.')}. If that is over, start again, or set kafka.reader=tasks.",
+            f"the tasks cannot read for themselves: {str(failure).rstrip('.')}. If that is over, start again, or set kafka.reader=tasks.",
         )
         return self._by_spark
+
+    def _failure(self, place: TopicPartition) -> SourceError | None:
+        try:
+            self._check(place)
+        except SourceError as error:
+            return error
+        return None
+
+    def _check_driver(self, place: TopicPartition, failure: KafkaUnavailable) -> None:
+        """Raises KafkaUnavailable where the topic-partition's leader does not answer the driver either."""
+        try:
+            answered = place in self._brokers.heads([place])
+        except KafkaUnavailable:
+            answered = False
+        if not answered:
+            raise KafkaUnavailable(f"Who reads (kafka.reader=auto) is not decided while Kafka is away: {failure}")

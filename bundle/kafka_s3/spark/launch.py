@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_s3.config.settings import Settings
@@ -12,11 +13,12 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.observer import Observer, Silent
-from kafka_s3.model.protocols import Source
+from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.spark.catalog import HOW_TO_KNOW, SparkCatalog
-from kafka_s3.spark.choice import ChosenSource, KafkaReader
+from kafka_s3.spark.choice import ChosenSource, Decided, KafkaReader, Trial
 from kafka_s3.spark.consumer import kafka_classes, reading_properties
 from kafka_s3.spark.driver import DriverSource
+from kafka_s3.spark.progress import WatchedSource
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.spark.tasks_source import TasksSource
 from kafka_s3.spark.unreadable import ReadHereInstead
@@ -36,10 +38,12 @@ def sink_on_spark(
     """A sink of resolved settings, not opened yet. `store` replaces the driver's view of the bucket in tests of faults."""
     servers = settings.text("kafka.bootstrap.servers")
     properties = consumer_properties(settings)
+    brokers = KafkaBrokers(servers, properties=properties)
+    source = _source(settings, spark, properties, brokers, (observer or Silent()).decided)
     return build_sink(
         settings,
-        KafkaBrokers(servers, properties=properties),
-        source=_source(settings, spark, properties, observer or Silent()),
+        brokers,
+        source=source if observer is None else WatchedSource(source, spark, observer.reading),
         store=store or S3Store(store_options(settings)),
         clock_ms=now_ms,
         observer=observer,
@@ -47,7 +51,9 @@ def sink_on_spark(
     )
 
 
-def _source(settings: Settings, spark: SparkSession, properties: Mapping[str, str], observer: Observer) -> Source:
+def _source(
+    settings: Settings, spark: SparkSession, properties: Mapping[str, str], brokers: Brokers, decided: Decided
+) -> Source:
     """Who reads, by `tasks.run.on` and `kafka.reader`."""
     servers, reader = settings.text("kafka.bootstrap.servers"), KafkaReader(settings.text("kafka.reader"))
     reading = reading_properties(properties, kafka_classes(os.environ))
@@ -60,9 +66,8 @@ def _source(settings: Settings, spark: SparkSession, properties: Mapping[str, st
     tasks = TasksSource(spark, settings, bootstrap_servers=servers, properties=properties)
     if reader is KafkaReader.TASKS:
         return tasks
-    return ChosenSource(
-        spark, tasks, instead, bootstrap_servers=servers, properties=properties, decided=observer.decided
-    )
+    check = partial(Trial(servers, properties).check, spark)
+    return ChosenSource(tasks, instead, check=check, brokers=brokers, decided=decided)
 
 
 def _catalog(settings: Settings, spark: SparkSession) -> SparkCatalog | None:

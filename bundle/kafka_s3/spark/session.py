@@ -8,8 +8,11 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from kafka_s3.spark.jvm_output import taken_over
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +26,14 @@ LOCAL: Final = {
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "kafka_s3.spark.daemon",
     "spark.log.level": "ERROR",
+}
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+DELTA: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    JAVA_OPTIONS: "-Duser.timezone=UTC",
 }
 ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 COLLECTOR: Final = "-XX:+UseParallelGC"
@@ -49,20 +60,33 @@ def end_session(spark: SparkSession) -> None:
 
 def local_session(*, name: str, cores: str = "*") -> SparkSession:
     """A new local session; finds Java, fetches the connector once."""
+    from kafka_s3.local.jars import spark_kafka_jars
+
+    return _started(name, cores, {}, spark_kafka_jars)
+
+
+def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
+    """A new local session that also reads and writes Delta tables, with its own tables in a folder: for tests, small and quick."""
+    from kafka_s3.local.jars import spark_kafka_and_delta_jars
+
+    return _started(name, cores, {**DELTA, "spark.sql.warehouse.dir": str(warehouse)}, spark_kafka_and_delta_jars)
+
+
+def _started(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> SparkSession:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.local.jars import spark_kafka_jars
     from kafka_s3.local.java import java_environment
 
     os.environ.update(java_environment())
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python must be the one that has the product
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-    builder = builder.config("spark.driver.extraJavaOptions", java_options(os.environ))
-    for key, value in LOCAL.items():
+    options = f"{java_options(os.environ)} {more.get(JAVA_OPTIONS, '')}".strip()
+    settings = {**LOCAL, **more, JAVA_OPTIONS: options, "spark.jars": ",".join(map(str, jars()))}
+    for key, value in settings.items():
         builder = builder.config(key, value)
-    jars = ",".join(str(path) for path in spark_kafka_jars())
-    session: SparkSession = builder.config("spark.jars", jars).getOrCreate()
+    with taken_over():
+        session: SparkSession = builder.getOrCreate()
     _leave_the_stop_to_python(session)
     return session
 

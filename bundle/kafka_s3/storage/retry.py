@@ -14,11 +14,14 @@ from typing import Final, TypeVar
 
 from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import StorageUnavailable
+from kafka_s3.model.seldom import Seldom
 
 T = TypeVar("T")
 
 LONGEST_WAIT_MS: Final = 20_000
+WARNINGS_S: Final = 60
 _log = logging.getLogger(__name__)
+_warnings = Seldom(WARNINGS_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class Retrier:
                     raise type(error)(f"{error} Tried {attempt} times (s3.part.retries).") from None
                 reason = str(error)
             wait_s = self.wait_s(attempt)
-            _log.info(
+            _log.log(
+                logging.WARNING if _warnings.due() else logging.INFO,
                 "request is tried again",
                 extra={"facts": {"attempt": attempt, "wait_s": round(wait_s, 3), "reason": reason}},
             )

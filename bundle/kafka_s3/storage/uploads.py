@@ -1,4 +1,8 @@
-"""How do uploads end that are not going to be committed? They are aborted, several at a time."""
+"""How do uploads end that are not going to be committed? By whoever began them, several at a time.
+
+An upload that a task took over with the state of another is left: that state may still be gone on with, by this driver's next start or by
+the driver that replaced it. Where nobody does, the sweep ends it.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ THREADS: Final = 8
 
 
 def abort_uploads(store: ObjectStore, files: Iterable[DataFile]) -> None:
-    """Ends the uploads of files; those that are gone already are no error. Raises StorageError."""
-    uploads = [file.upload for file in files]
+    """Ends the uploads of files that were not inherited; those that are gone already are no error. Raises StorageError."""
+    uploads = [file.upload for file in files if not file.upload.inherited]
     if uploads:
         with ThreadPoolExecutor(min(THREADS, len(uploads))) as pool:
             list(pool.map(lambda upload: store.abort_upload(upload.key, upload.id), uploads))

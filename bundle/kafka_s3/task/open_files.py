@@ -223,7 +223,7 @@ class OpenFiles:
         return [target.upload for _, target in self.objects()]
 
     def abort(self) -> None:
-        """Drops every upload."""
+        """Drops every upload that is not inherited."""
         for upload in self.uploads():
             upload.abort()
 

@@ -88,6 +88,10 @@ def check_uploads(uploads: Iterable[tuple[str, str]], store: ObjectStore) -> Non
 
 def state_uploads(key: str, store: ObjectStore) -> list[tuple[str, str]]:
     """The uploads (key, id) of the state at a key, none where it cannot be read; its bytes are not fetched. Raises StorageError."""
+    return _listed(key, store, "uploads")
+
+
+def _listed(key: str, store: ObjectStore, name: str) -> list[tuple[str, str]]:
     head = len(MAGIC) + LENGTH
     begin = store.get_range(key, 0, head - 1)
     if not begin.startswith(MAGIC) or len(begin) < head:
@@ -95,19 +99,29 @@ def state_uploads(key: str, store: ObjectStore) -> list[tuple[str, str]]:
     length = int.from_bytes(begin[len(MAGIC) :], "big")
     try:
         document = json.loads(store.get_range(key, head, head + length - 1))
-        return [(name, upload_id) for name, upload_id in document["uploads"]]
+        return [(upload_key, upload_id) for upload_key, upload_id in document[name]]
     except (ValueError, KeyError, TypeError):
         return []
 
 
-def drop_state(key: str, store: ObjectStore, spared: Collection[tuple[str, str]] = ()) -> None:
-    """Removes a state that nobody continues, and ends its uploads but for those (key, id) that are `spared`: another state may go on with
-    the same. No error where it is gone. Raises StorageError.
+def drop_state(key: str, store: ObjectStore) -> None:
+    """Removes a state that nobody continues, and ends its uploads. No error where it is gone. Raises StorageError."""
+    _drop(key, store, "uploads", ())
+
+
+def drop_unused_state(key: str, store: ObjectStore, spared: Collection[tuple[str, str]] = ()) -> None:
+    """Removes a state that never held, and ends the uploads that its own task began but for those (key, id) that are `spared`.
+
+    What that task took over is left: another state may go on with it. No error where it is gone. Raises StorageError.
     """
+    _drop(key, store, "begun", spared)
+
+
+def _drop(key: str, store: ObjectStore, name: str, spared: Collection[tuple[str, str]]) -> None:
     try:
-        for name, upload_id in state_uploads(key, store):
-            if (name, upload_id) not in spared:
-                store.abort_upload(name, upload_id)
+        for upload_key, upload_id in _listed(key, store, name):
+            if (upload_key, upload_id) not in spared:
+                store.abort_upload(upload_key, upload_id)
     except ObjectMissing:
         return
     store.delete(key)

@@ -48,9 +48,11 @@ class StateKeeper:
         """Writes an object of its own. Raises CannotPause, StorageError."""
         tp = self.assignment.topic_partition
         files = paused_files(kept.open)
-        uploads = [[upload.key, upload.id] for upload in kept.open.uploads() if upload.id is not None]
+        sent = [upload for upload in kept.open.uploads() if upload.id is not None]
+        uploads = [[upload.key, upload.id] for upload in sent]
+        begun = [[upload.key, upload.id] for upload in sent if not upload.inherited]
         beside = {"examined_records": kept.examined, "skipped": kept.skipped}
-        content = state_content({**self._facts(place), "uploads": uploads, "open": files, **beside})
+        content = state_content({**self._facts(place), "uploads": uploads, "begun": begun, "open": files, **beside})
         key = self.paths.open_state(tp, epoch=place.epoch, offset=place.examined, unique=uuid.uuid4().hex)
         output.store.put(key, content)
         return OpenState(key, len(content), place.epoch, place.frontier, place.examined)

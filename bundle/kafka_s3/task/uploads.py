@@ -115,12 +115,12 @@ class FileUpload:
         if self._spilled_bytes or self._waiting or not self._etags:
             self._send(self._gathered())
         assert self._id is not None
-        return Upload(self.key, self._id, tuple(self._etags), self._sent)
+        return Upload(self.key, self._id, tuple(self._etags), self._sent, self._inherited)
 
     def abort(self) -> None:
-        """Drops the upload and the local file."""
+        """Drops the local file, and the upload unless it is inherited."""
         self._gathered()
-        if self._id is not None:
+        if self._id is not None and not self._inherited:
             self._store.abort_upload(self.key, self._id)
 
     def _gathered(self) -> bytes:

@@ -246,6 +246,7 @@ class _Task:
             start,
             read=self._read,
             failure=str(letter),
+            failed_at=(letter.stage, letter.offset),
             remedy=policy.remedy(failure, tp, start=start),
             letter=letter if policy.reports(failure) else None,
         )

@@ -14,6 +14,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Tail
 from kafka_s3.records.runs import Run
+from kafka_s3.storage.uploads import abort_uploads
 from kafka_s3.task.closing import Closed, closed
 from kafka_s3.task.fitted_runs import FittedRuns, fitted_runs
 from kafka_s3.task.interleaved import Interleaved
@@ -36,12 +37,10 @@ class TopicPartitionWriter:
     next_rotation_ms: int | None
     open: OpenFiles = field(default_factory=OpenFiles)
     closed: Closed = field(default_factory=Closed)
-    _inherited: frozenset[str] = frozenset()
 
     def resume(self, open_files: OpenFiles) -> None:
         """Goes on with what another task left open."""
         self.open = open_files
-        self._inherited = frozenset(upload.id for upload in open_files.uploads() if upload.id is not None)
 
     def begin_delivery(self, now_ms: int) -> None:
         """An expired schedule moves on before the first record, so that a quiet night is no reason to flush (SEMANTICS A3.4)."""
@@ -116,14 +115,10 @@ class TopicPartitionWriter:
     def abort(self) -> None:
         """Drops what is open and the uploads of what was closed: none of it will be committed.
 
-        Uploads that another task began are left: the work may be tried again from its state.
+        Inherited uploads are left: the work may be tried again from the state that they came with.
         """
-        for upload in self.open.uploads():
-            if not upload.inherited:
-                upload.abort()
-        for file in self.closed.files:
-            if file.upload.id not in self._inherited:
-                self.output.store.abort_upload(file.upload.key, file.upload.id)
+        self.open.abort()
+        abort_uploads(self.output.store, self.closed.files)
 
     def tail(self) -> Tail:
         """What is open, for the planner."""

@@ -16,6 +16,7 @@ from kafka_s3.config.read import pairs, read_properties
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
+from kafka_s3.tools.logs import told_as_json
 
 CONFIGURATIONS: Final = frozenset({".json", ".properties"})
 OK, FAILED, WRONG = 0, 1, 2
@@ -63,7 +64,8 @@ def outcome(work: Callable[[], int]) -> int:
     try:
         return work()
     except SinkError as error:
-        print(f"{type(error).__name__} {error}", file=sys.stderr, flush=True)
+        if not told_as_json(error):
+            print(f"{type(error).__name__} {error}", file=sys.stderr, flush=True)
         return WRONG if isinstance(error, ConfigError) else FAILED
 
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
 
+from kafka_s3.model.errors import RecordError, SinkError
 from kafka_s3.model.observer import Round, Start
-from kafka_s3.tools.dead_letters.text import printable
+from kafka_s3.model.printable import printable
+from kafka_s3.model.seldom import Seldom
 
 product: Final = logging.getLogger("kafka_s3")
 logger: Final = logging.getLogger("kafka_s3.progress")
+PROGRESS_S: Final = 5
 LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -31,14 +35,15 @@ class LogFormat(StrEnum):
 class _Lines(logging.Formatter):
     def __init__(self, form: LogFormat) -> None:
         super().__init__()
-        self._form = form
+        self.form = form
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         facts: dict[str, Any] = getattr(record, "facts", {})
-        if self._form is LogFormat.JSON:
+        if self.form is LogFormat.JSON:
             about = {"at": at, "level": record.levelname.lower(), "logger": record.name, "event": record.getMessage()}
-            return json.dumps({**about, **facts}, default=str)
+            trace = {"trace": self.formatException(record.exc_info)} if record.exc_info else {}
+            return json.dumps({**about, **facts, **trace}, default=str)
         told = (f"{name}={printable(str(value))}" for name, value in facts.items())  # reasons may quote a record
         return " ".join([at, record.levelname, record.getMessage(), *told])
 
@@ -86,8 +91,37 @@ def mask_logs(mask: Callable[[str], str]) -> None:
         handler.addFilter(Masked(mask))
 
 
+def told_as_json(error: Exception) -> bool:
+    """Says in the log why the sink ends, where the log is one of JSON lines; False where a person is to be told.
+
+    Errors that are not ours have their stack trace as member `trace`.
+    """
+    if not any(isinstance(one.formatter, _Lines) and one.formatter.form is LogFormat.JSON for one in product.handlers):
+        return False
+    place = error.place if isinstance(error, RecordError) else {}
+    logger.critical(
+        "failed",
+        extra={"facts": {"error": type(error).__name__, **place, "reason": str(error)}},
+        exc_info=None if isinstance(error, SinkError) else error,
+    )
+    return True
+
+
 class LogObserver:
-    """Tells the log what the loop does."""
+    """Tells the log what the loop does. `clock` gives seconds that never go back."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._progress = Seldom(PROGRESS_S, clock)
+        self._rounds = self._read = 0
+
+    def preparing(self, step: str) -> None:
+        """One line before each thing that takes its time."""
+        logger.info(step)
+
+    def reading(self, records: int, wanted: int) -> None:
+        """One line now and then within a long round."""
+        if self._progress.due():
+            logger.info("reading", extra={"facts": {"records": records, "of": wanted}})
 
     def started(self, start: Start) -> None:
         """One line with the sink's epoch and position."""
@@ -103,24 +137,36 @@ class LogObserver:
 
     def round_done(self, done: Round) -> None:
         """One line per round; states of open files are counted since the start."""
+        seconds = (done.ended_ms - done.started_ms) / 1000
+        self._rounds, self._read = self._rounds + 1, self._read + done.read
         facts = {
             "version": done.version,
             "read": done.read,
             "written": done.totals.written,
             "dead_letters": done.totals.dead_letters,
             "skipped": done.totals.skipped,
+            "open": done.open,
             "files": done.totals.files,
             "bytes": done.totals.bytes,
             "lag": sum(done.lag.values()),
+            "records_per_s": round(done.read / max(seconds, 0.001)),
             "open_states": done.open_states,
             "open_state_bytes": done.open_state_bytes,
-            "seconds": round((done.ended_ms - done.started_ms) / 1000, 3),
+            "seconds": round(seconds, 3),
         }
         logger.info("round", extra={"facts": facts})
 
     def warned(self, text: str) -> None:
         """One line per failure that is tried again."""
         logger.warning("trying again", extra={"facts": {"reason": text}})
+
+    def recovered(self, after_ms: int) -> None:
+        """One line when it is over."""
+        logger.info("recovered", extra={"facts": {"after_s": round(after_ms / 1000, 1)}})
+
+    def stopped(self) -> None:
+        """The last line of a run that ends well."""
+        logger.info("stopped", extra={"facts": {"rounds": self._rounds, "read": self._read}})
 
     def decided(self, choice: str, reason: str) -> None:
         """One line per choice."""

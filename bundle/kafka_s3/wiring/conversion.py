@@ -136,6 +136,17 @@ def latest_value_schema(settings: Settings, topic: str) -> ConnectSchema | None:
     return catalog.make(registered, first, version).schema
 
 
+def registry_converter(settings: Settings, role: Role) -> Callable[[str], RegistryValues] | None:
+    """Makes the converter of a topic's values or keys that asks a schema registry, None where another one is configured.
+
+    Raises ValueError where its settings do not go together.
+    """
+    if settings.text(SIDES[role]) not in REGISTRY_CONVERTERS:
+        return None
+    catalog = _catalog(settings, role)
+    return lambda topic: RegistryValues(catalog, topic, role)
+
+
 def _value_converter(settings: Settings, fields: list[tuple[str, ...]]) -> MakeConverter:
     if settings.text("format.class") == BLOCK_GZIP_FORMAT and settings.text("block.gzip.dialect") != "original":
         return _raw_or_empty

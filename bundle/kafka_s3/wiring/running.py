@@ -15,6 +15,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.control.commands import ControlChannel
 from kafka_s3.control.heartbeat_writer import HeartbeatWriter, beating
 from kafka_s3.control.limits import limits_of
+from kafka_s3.control.settings_notes import note_settings, noted
 from kafka_s3.driver.runner import UNATTENDED, CommandChannel, run_available_now, run_continuously, waiting
 from kafka_s3.driver.sink import Sink
 from kafka_s3.model.errors import EngineDied, SinkError
@@ -48,6 +49,7 @@ def attended(settings: Settings, *, observer: Observer, clock_ms: Callable[[], i
         mask=masking(settings),
         inner=observer,
         limits=limits_of(settings),
+        claimed=lambda beat: note_settings(store, paths, noted(settings, epoch=beat.epoch, at_ms=beat.beat_ms)),
     )
     with beating(writer) as heartbeat:
         yield Attendance(heartbeat, ControlChannel(store, paths, heartbeat_writer=heartbeat, clock_ms=clock_ms))

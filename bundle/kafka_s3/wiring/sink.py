@@ -10,7 +10,7 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.block_gzip_resume import position_in_bucket
-from kafka_s3.driver.dead_letters.reporters import DeadLetterLog, DeadLetterTopic
+from kafka_s3.driver.dead_letters.reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.group_offsets import GroupOffsets
 from kafka_s3.driver.open_states import OpenStates
@@ -19,6 +19,7 @@ from kafka_s3.driver.tagging import ObjectTags, Tagging
 from kafka_s3.driver.topics import Resume
 from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
+from kafka_s3.model.seldom import Seldom
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.wiring.followers import told
 from kafka_s3.wiring.pipeline import block_names, fingerprint, is_block_gzip, readiness, state_paths
@@ -131,7 +132,9 @@ def _followers(
             )
         )
     if settings.flag("errors.log.enable"):
-        followers.append(DeadLetterLog(store, settings.name, settings.flag("errors.log.include.messages"), warn))
+        seldom = None if settings.strict else Seldom(LETTER_LINES_S)
+        coordinates = settings.flag("errors.log.include.messages")
+        followers.append(DeadLetterLog(store, settings.name, coordinates, warn, seldom))
     followers += told(settings, store, brokers, clock_ms=clock_ms, warn=warn)
     if settings.flag("delta.enable"):
         from kafka_s3.wiring.delta import delta_tables  # loads delta-rs

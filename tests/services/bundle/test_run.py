@@ -7,6 +7,9 @@ compute by a Spark Connect server in a process of its own.
 from __future__ import annotations
 
 import io
+import os
+import shutil
+import subprocess
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -80,9 +83,20 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
     assert modules | {"kafka_s3/py.typed"} | pages | extras | examples == {
         name for name in names if ".dist-info/" not in name
     }
-    assert not [name for name in names if "test" in name.lower()]
+    assert not [name for name in names - {*modules} if "test" in name.lower()]
     for name in project()["scripts"]:
         assert f"{name} = kafka_s3.cli." in entry_points
+
+
+def test_the_examples_of_users_tests_run_with_the_plugin_of_the_wheel(python: Path, tmp_path: Path) -> None:
+    """In a folder of their own, as in a user's repository: pytest finds the fixtures by the wheel's entry point."""
+    for name in ("orders.json", "orders-table.json", "test_orders.py", "test_orders_table.py"):
+        shutil.copy(ROOT / "examples" / name, tmp_path)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PYSPARK_"))}
+    command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=500)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "5 passed" in ran.stdout
 
 
 def test_the_app_starts_as_the_platform_starts_it_and_shows_the_sinks(cloud: Cloud, wheel: Path) -> None:

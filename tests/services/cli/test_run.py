@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 
+import pytest
+
 from kafka_s3.driver.runner import run_continuously, waiting
+from kafka_s3.local.s3 import EmbeddedS3
 from tests.support.configurations import BASE, PARTITIONER
 from tests.support.kafka import Given, document, produce
 from tests.support.sink_process import SinkProcess
@@ -28,10 +31,55 @@ def test_a_wrong_configuration_is_reported_whole_and_nothing_is_read(tmp_path: P
     words = ["-m", "kafka_s3", "run", str(path), "--available-now", "--log-format", "json"]
     with SinkProcess(words, tmp_path / "run.log") as process:
         assert process.wait(240) == 2, process.output()
+    (line,) = map(json.loads, process.output().splitlines())
+    assert (line["event"], line["error"]) == ("failed", "ConfigError")
     for key in ("topics.regex", "flush.size", "s3.part.size", "timezone"):
-        assert f"  {key} (" in process.output()
-    assert "Traceback" not in process.output()
-    assert '"event"' not in process.output()
+        assert f"  {key} (" in line["reason"]
+
+
+@pytest.mark.parametrize(
+    ("places", "asked", "reason"),
+    [
+        ({"s3.bucket.name": "nowhere"}, "asking the bucket s3://nowhere", "s3.bucket.name"),
+        ({"kafka.bootstrap.servers": NOWHERE}, f"asking Kafka at {NOWHERE}", "kafka.bootstrap.servers"),
+    ],
+)
+def test_what_does_not_answer_ends_the_start_before_spark(
+    s3: EmbeddedS3, bucket: str, tmp_path: Path, places: dict[str, str], asked: str, reason: str
+) -> None:
+    """Each step is told before it is done; what was asked last is what failed."""
+    config = {
+        **BASE, "name": "early", "topics": "any", "flush.size": "1", "kafka.bootstrap.servers": NOWHERE,
+        "store.url": s3.endpoint_url, "s3.bucket.name": bucket, "consumer.override.default.api.timeout.ms": "2000", **places,
+    }  # fmt: skip
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps(config))
+    words = ["-m", "kafka_s3", "run", str(path), "--log-format", "json"]
+    with SinkProcess(words, tmp_path / "run.log") as process:
+        assert process.wait(240) == 1, process.output()
+    lines = [json.loads(line) for line in process.output().splitlines()]
+    steps = [line["event"] for line in lines if line["level"] == "info"]
+    assert steps[-1].startswith(asked)
+    assert "starting Spark" not in steps
+    assert (lines[-1]["event"], lines[-1]["level"]) == ("failed", "critical")
+    assert reason in lines[-1]["reason"]
+
+
+def test_every_line_of_a_run_is_json_also_those_of_spark_and_of_what_ends_it(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name = topic("broken")
+    produce(here.servers, name, [Given(document(n=1)), Given(b"{broken")])
+    config = here.config(name, **{"flush.size": "1", "no.such.key": "x"})
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps(config))
+    words = ["-m", "kafka_s3", "run", str(path), "--available-now", "--log-format", "json", "--cores", "1"]
+    with SinkProcess(words, tmp_path / "run.log") as process:
+        assert process.wait(240) == 1, process.output()
+    lines = [json.loads(line) for line in process.output().splitlines()]
+    assert sum("no.such.key" in line["event"] for line in lines) == 1
+    about = {"error": "RecordError", "topic": name, "partition": 0, "offset": 1, "stage": "VALUE_CONVERTER"}
+    assert about.items() <= lines[-1].items()
 
 
 def test_a_sink_that_was_told_to_stop_leaves_its_open_tail_to_the_next_run(

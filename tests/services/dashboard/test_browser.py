@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from kafka_s3.local.s3 import EmbeddedS3
 
 PAGES = {
-    "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "commits": "Commits",
-    "configuration": "Configuration",
+    "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "delta": "Delta tables",
+    "commits": "Commits", "configuration": "Configuration",
 }  # fmt: skip
 NAMELESS = """
 const shown = one => one.getClientRects().length > 0;

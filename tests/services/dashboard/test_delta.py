@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from figures.delta import rows_in_folder
 from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.faults import FaultyStore
-from reading.delta_versions import KEPT_S, Added, TableLog, TableLogs
+from reading.delta_files import list_folder
+from reading.delta_versions import KEPT_S, TableLog, TableLogs
 from tests.support.clock import Clock
-from tests.support.filled import Tabled
+from tests.support.filled import Tabled, with_table
+from tests.support.numbers import numbers
+from tests.support.waiting import eventually
 
 FOLDER = "topics/orders/"
 
@@ -35,28 +42,79 @@ def logs(watched: FaultyStore, clock: Clock) -> Iterator[TableLogs]:
     found.close()
 
 
+def opened(s3: EmbeddedS3, bucket: str) -> DeltaTable:
+    return DeltaTable(f"s3://{bucket}/{FOLDER}", storage_options={
+        "aws_endpoint_url": s3.endpoint_url, "aws_allow_http": "true", "aws_region": REGION,
+        "aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY,
+    })  # fmt: skip
+
+
 def read_on(logs: TableLogs, clock: Clock) -> TableLog:
     """What is known after another look, which the call that begins it does not wait for."""
     clock.now += KEPT_S + 1
     logs.of([FOLDER])
-    logs._held[FOLDER].coming.result(200)
+    eventually(lambda: logs.ready(FOLDER))
     (found,) = logs.of([FOLDER])
     return found
 
 
 def test_versions_are_those_that_delta_rs_finds(tabled: Tabled, logs: TableLogs, s3: EmbeddedS3) -> None:
     (found,) = logs.of([FOLDER])
-    table = DeltaTable(f"s3://{tabled.bucket}/{FOLDER}", storage_options={
-        "aws_endpoint_url": s3.endpoint_url, "aws_allow_http": "true", "aws_region": REGION,
-        "aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY,
-    })  # fmt: skip
+    table = opened(s3, tabled.bucket)
     notes = {
         one["version"]: json.loads(one["userMetadata"])["entries"] for one in table.history() if "userMetadata" in one
     }
-    assert {one.version: [one.first, one.last] for one in found.added} == notes
+    assert {one.version: [one.first, one.last] for one in found.versions} == notes
     assert [found.version_of(entry) for entry in tabled.entries] == list(range(len(tabled.entries)))
     assert found.version_of(tabled.entries[-1] + 1) is None
-    assert table.version() == found.added[-1].version
+    assert table.version() == found.versions[-1].version
+
+
+def test_files_and_rows_are_those_that_delta_rs_counts_also_behind_optimize_and_a_checkpoint(s3: EmbeddedS3) -> None:
+    made = with_table(s3, f"bucket-{next(numbers)}")
+    table = opened(s3, made.bucket)
+
+    def read() -> TableLog:
+        logs = TableLogs(made.store, "orders")
+        (found,) = logs.of([FOLDER])
+        logs.close()
+        return found
+
+    def agrees(found: TableLog) -> bool:
+        files = pa.table(table.get_add_actions(flatten=True))
+        assert found.files is not None
+        held = {path: (size, rows) for path, (size, rows) in found.files.files.items()}
+        columns = [files.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")]
+        return held == {path: (size, rows) for path, size, rows in zip(*columns, strict=True)}
+
+    before = read()
+    assert agrees(before)
+    assert (before.position, before.files and before.files.rows) == (made.entries[-1], 6)
+    table.optimize.compact()
+    table.update_incremental()
+    after = read()
+    assert agrees(after)
+    assert (after.versions[-1].operation, after.versions[-1].removed, after.files and len(after.files.files)) == (
+        "OPTIMIZE",
+        3,
+        1,
+    )
+    table.create_checkpoint()
+    for number in range(3):  # as the table's retention would
+        made.store.delete(f"{FOLDER}_delta_log/{number:020d}.json")
+    assert agrees(read())
+    assert read().position == made.entries[-1]
+    assert dict(read().columns[-1].types) == {"n": "long", "partition": "string"}
+    folder = list_folder(made.store, FOLDER)
+    objects = pd.DataFrame({"version": [], "records": [], "bytes": [], "folder": [], "name": []})
+    assert (len(folder.keys), folder.whole) == (4, True)
+    assert rows_in_folder(folder, objects, read(), FOLDER) is None  # the log's objects are not told here
+    keys = [key.rpartition("/") for key in folder.keys if "orders+" in key]
+    objects = pd.DataFrame(
+        {"folder": [f"{above}/" for above, _, _ in keys], "name": [name for _, _, name in keys], "records": 2}
+    )
+    assert rows_in_folder(folder, objects, read(), FOLDER) == 12
+    assert rows_in_folder(replace(folder, whole=False), objects, read(), FOLDER) is None
 
 
 def test_each_version_is_read_once(watched: FaultyStore, logs: TableLogs, clock: Clock) -> None:
@@ -85,15 +143,16 @@ def test_a_table_that_may_not_be_read_says_nothing_and_keeps_what_was_known(tabl
     assert refused.of([FOLDER]) == [TableLog()]
     store.shut = False
     read_on(refused, clock)
-    assert read_on(refused, clock).added
+    assert read_on(refused, clock).versions
     refused.close()
 
 
 def test_versions_of_others_are_left_out_and_those_of_a_rebuild_count(tabled: Tabled) -> None:
     mine = TableLogs(tabled.store, "shipments")
-    assert mine.of([FOLDER])[0].added == ()
+    assert {one.first for one in mine.of([FOLDER])[0].versions} == {-1}
     rebuilt = TableLogs(_Rewritten(tabled.store), "shipments")
-    assert rebuilt.of([FOLDER])[0].added[0] == Added(0, tabled.entries[0], tabled.entries[0])
+    one = rebuilt.of([FOLDER])[0].versions[0]
+    assert (one.version, one.first, one.last) == (0, tabled.entries[0], tabled.entries[0])
     mine.close()
     rebuilt.close()
 

@@ -17,9 +17,11 @@ from streamlit.testing.v1 import AppTest
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import store_config, stored_config
 from kafka_s3.control.heartbeat import Phase
+from kafka_s3.control.settings_notes import note_settings, noted
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.memory import MemoryStore
+from reading import letters
 from tests.support.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked, world
 from tests.support.memory_world import BASE, World
 from tests.support.numbers import numbers
@@ -194,6 +196,7 @@ def test_a_script_in_a_dead_letter_stays_text_and_its_formula_cannot_calculate(v
     assert frame(test, "offset", "message")["key"].tolist() == [f"'{FORMULA.decode()}"]
     assert not any(INJECTION.decode() in str(one.value) for one in test.markdown)
     assert "replay CONFIG --topic orders --partition 0 --offset 28 --dry-run" in texts(test)
+    assert frame(test, "pattern", "letters")["letters"].tolist() == [1]
 
 
 def test_a_letter_in_the_link_is_shown_whatever_else_is_found_with_commands_of_its_own(
@@ -212,10 +215,42 @@ def test_a_letter_in_the_link_is_shown_whatever_else_is_found_with_commands_of_i
     assert 28 not in frame(between, "offset", "message")["offset"].tolist()
 
 
+def test_every_letter_is_on_some_page_and_one_that_is_not_there_is_told(
+    visit: Open, made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(letters, "MOST_LETTERS", 2)
+    test = clean(visit(made.store, "dead-letters", letters="true", letter="orders-0-4711", state="any"))
+    assert "No dead letter of the log is orders-0-4711" in texts(
+        settled(test, lambda now: "No dead letter" in texts(now))
+    ).replace("\\", "")
+    first = frame(test, "offset", "message")
+    assert frame(test, "pattern", "letters")["letters"].sum() == 3
+    test.button(key="older").click().run()
+    settled(test, lambda now: "Page 2" in texts(now))
+    second = frame(clean(test), "offset", "message")
+    assert (len(first), len(second), test.button(key="older").disabled) == (2, 1, True)
+    test.button(key="newer").click().run()
+    assert frame(clean(test), "offset", "message")["offset"].tolist() == first["offset"].tolist()
+
+
+def test_fields_that_are_masked_are_nowhere_on_the_page(
+    visit: Open, made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_MASK_FIELDS", "n, email")
+    test = clean(visit(made.store, "dead-letters", letters="true", letter="orders-0-28"))
+    settled(test, lambda now: any("record:" in block.value for block in now.code))
+    assert "owned" not in texts(clean(test))
+    assert frame(test, "offset", "message")["value"].tolist() == ["****"] * 3
+    found = clean(visit(made.store, "dead-letters", letters="true", text="owned"))
+    assert "No dead letter that was read fits these filters" in texts(settled(found, lambda now: "fits" in texts(now)))
+
+
 def test_the_layout_shows_the_tree_the_gap_and_the_late_file(visit: Open, made: World) -> None:
     test = clean(visit(made.store, "layout", at="orders/year=2024/month=01/day=15"))
     assert frame(test, "name", "directories")["name"].tolist() == [f"hour={hour}" for hour in (10, 11, 12, 14, 15)]
     assert frame(test, "share", "partition")["share"].tolist()[0] == 1.0  # payments has one
+    heat = json.loads(next(one.proto.spec for one in test.get("vega_lite_chart") if "viridis" in one.proto.spec))
+    assert heat["encoding"]["y"]["sort"] == ["2024-01-15"]
     assert frame(test, "missing", "unit")["missing"].tolist() == [1, 1]
     assert frame(test, "behind")["encoded"].tolist() == ["year=2024/month=01/day=15/hour=11"]
     assert any("CREATE EXTERNAL TABLE `orders`" in block.value for block in test.code)
@@ -244,10 +279,24 @@ def test_a_configuration_in_the_bucket_is_shown_with_its_secrets_masked(
     shown = frame(test, "key", "value").set_index("key")["value"]
     assert (shown["flush.size"], shown["aws.secret.access.key"]) == ("5", "****")
     assert "hunter2" not in str(test)
-    test.toggle(key="set").set_value(True).run()
-    assert set(frame(clean(test), "key", "value")["key"]) == {*config, *shown.index} & set(config)
-    test.text_input(key="search").set_value("FLUSH").run()
-    assert frame(clean(test), "key", "value")["key"].tolist() == ["flush.size"]
+    assert set(shown.index) <= set(config)  # only what is set
+    test.text_input(key="search").set_value("poll.inter").run()
+    assert "No such setting" in texts(clean(test))
+    test.toggle(key="defaults").set_value(True).run()
+    assert frame(clean(test), "key", "value")["key"].tolist() == ["poll.interval.ms"]
+
+
+def test_the_bucket_alone_says_what_is_in_effect_and_what_changed(visit: Open) -> None:
+    made, paths = worked(hours=1), StatePaths("_kafka_s3", "orders")
+    for epoch, more in ((1, {}), (2, {"flush.size": "7", "timezone": "Asia/Kolkata"})):
+        note_settings(made.store, paths, noted(validate({**BASE, **HOURLY, **more}).usable(), epoch=epoch, at_ms=epoch))
+    test = clean(visit(made.store, "configuration"))
+    assert frame(test, "key", "value").set_index("key")["value"]["flush.size"] == "7"
+    changed = frame(test, "before", "after").set_index("key")
+    assert changed.loc["flush.size", ["epoch", "before", "after"]].tolist() == [2, "5", "7"]
+    assert "In effect since" in texts(test)
+    clean(turned(test, "layout").run())
+    assert "clock of Asia/Kolkata" in texts(test).replace("\\", "")
 
 
 def test_started_with_a_configuration_its_settings_are_shown_and_commands_name_it_without_secrets(
@@ -302,7 +351,13 @@ def test_versions_of_delta_tables_stand_beside_their_entries(
     assert {entry: text for entry, text in shown.items() if text} == {
         version: f"orders v{number}" for number, version in enumerate(tabled.entries)
     }
+    clean(turned(test, "delta").run())
+    assert figure(test, "Rows in the table") == figure(test, "Rows in the log") == "6"
+    assert figure(test, "Behind the log") == "0 entries"
+    assert frame(test, "files", "rows")["rows"].tolist() == ["6", "6", "6"]
+    assert frame(test, "operation", "entries")["entries"].tolist() == [str(entry) for entry in tabled.entries[::-1]]
     clean(turned(test, "layout").run())
+    settled(test, lambda now: any("TableType" in block.value for block in now.code))
     glue = json.loads(next(block.value for block in test.code if "TableType" in block.value))
     columns = {one["Name"]: one["Type"] for one in glue["StorageDescriptor"]["Columns"]}
     assert columns == {"n": "bigint", "partition": "string"}
@@ -359,9 +414,19 @@ def test_a_bucket_that_falls_silent_is_the_dashboards_own_blindness_and_no_page_
         proxy.add(Rule(ANYTHING, LateAnswer(20), times=None))
         settled(test, lambda now: "does not see the bucket" in texts(now))
         assert "RUNNING" in texts(clean(test))  # as it was seen last
-        for page in ("rotation", "layout", "commits", "configuration"):
+        for page in ("rotation", "layout", "delta", "commits", "configuration"):
             clean(turned(test, page).run())
             assert "does not see the bucket" in texts(test)
+
+
+def test_a_bucket_that_is_silent_from_the_start_is_told_before_any_request_gives_up(
+    visit: Open, s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy(s3.endpoint_url) as proxy:
+        proxy.add(Rule(ANYTHING, LateAnswer(20), times=None))
+        monkeypatch.setenv("KAFKA_S3_STORE_URL", proxy.url)
+        test = settled(visit(MemoryStore()), lambda now: "does not see the bucket" in texts(now))
+        assert "Looking for sinks" in texts(clean(test))
 
 
 def test_a_sink_that_only_was_created_has_all_its_pages(visit: Open) -> None:
@@ -389,6 +454,7 @@ def test_what_nobody_knows_is_not_zero_and_the_worst_sink_is_open_first(visit: O
     test = clean(visit(store))  # another visitor
     assert test.selectbox(key="sink").value == "b-failed"
     assert figure(test, "Lag") == "unknown"
+    assert frame(test, "topic", "complete")["lag"].isna().all()
     assert not any("no failure" in one.value for one in test.info)
     assert any("not JSON" in one.value for one in test.error)
 
@@ -404,6 +470,21 @@ def test_a_permission_that_is_taken_away_leaves_what_was_read_and_says_that_it_i
         assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"
 
 
+def test_where_a_login_is_asked_for_nothing_is_shown_before_it(
+    visit: Open, made: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_LOGIN", "oidc")
+    test = clean(visit(made.store))
+    assert "no section [auth]" in texts(test)
+    test.secrets["auth"] = {"redirect_uri": "http://localhost/oauth2callback", "cookie_secret": "x", "client_id": "c"}
+    test.run()
+    assert [one.label for one in test.button] == ["Log in"]
+    assert not test.sidebar.selectbox
+    assert "orders" not in texts(test)
+    monkeypatch.setenv("KAFKA_S3_DASHBOARD_LOGIN", "basic")
+    assert "is not known" in texts(clean(visit(made.store)))
+
+
 def test_no_bucket_at_all_says_which_variable_is_missing(visit: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KAFKA_S3_BUCKET", raising=False)
     assert "KAFKA_S3_BUCKET" in texts(clean(visit()))
@@ -416,7 +497,7 @@ def test_a_sink_that_is_not_there_is_told_apart_from_one_that_has_committed_noth
     clean(settled(visit(made.store, sink="other"), lambda now: "There is no sink" in texts(now)))
 
 
-@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits", "configuration"])
+@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "delta", "commits", "configuration"])
 def test_a_damaged_entry_is_named_and_the_rest_is_shown(visit: Open, damaged: World, page: str) -> None:
     test = clean(visit(damaged.store, page))
     settled(test, lambda now: "cannot be read" in texts(now))

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chispa import assert_df_equality
 
-from kafka_s3.local.tables import delta_tables_of
 from kafka_s3.model.errors import RecordError
+from kafka_s3.testing.sink_run import RunSink
 from tests.support.memory_world import BASE
 
 if TYPE_CHECKING:
@@ -54,11 +54,11 @@ def config(compatibility: str, mode: str) -> dict[str, str]:
     ],
 )
 def test_the_table_holds_what_files_hold_as_far_as_its_mode_takes_it(
-    spark: SparkSession, tmp_path: Path, compatibility: str, mode: str, rows: list[Any], columns: str
+    spark: SparkSession, run_sink: RunSink, tmp_path: Path, compatibility: str, mode: str, rows: list[Any], columns: str
 ) -> None:
-    table = delta_tables_of(config(compatibility, mode), {"orders": RECORDS}, tmp_path)["orders"]
+    made = run_sink(config(compatibility, mode), {"orders": RECORDS}).save(tmp_path)
 
-    found = spark.read.format("delta").load(str(table))
+    found = spark.read.format("delta").load(str(made / "topics" / "orders"))
     expected = spark.createDataFrame(rows, columns)
     assert_df_equality(
         found.select(*expected.columns), expected, ignore_row_order=True, ignore_nullable=True, ignore_metadata=True
@@ -66,6 +66,6 @@ def test_the_table_holds_what_files_hold_as_far_as_its_mode_takes_it(
     assert set(found.columns) == set(expected.columns)
 
 
-def test_a_new_column_stops_the_sink_where_it_would_come_into_a_file(tmp_path: Path) -> None:
+def test_a_new_column_stops_the_sink_where_it_would_come_into_a_file(run_sink: RunSink) -> None:
     with pytest.raises(RecordError, match="ADD COLUMNS"):
-        delta_tables_of(config("FULL", "failOnNewColumns"), {"orders": RECORDS}, tmp_path)
+        run_sink(config("FULL", "failOnNewColumns"), {"orders": RECORDS})

@@ -31,7 +31,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.driver.runner import run_continuously, waiting
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Round, Start
+from kafka_s3.model.observer import Round, Silent, Start
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import spark_session
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment
@@ -60,7 +60,7 @@ class Appointment:
 
 
 @dataclass
-class Phase:
+class Phase(Silent):
     """Strikes at its phase once the sink has claimed the log: an observer, a follower and the faults of a store in one."""
 
     at: str

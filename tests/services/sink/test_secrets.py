@@ -14,11 +14,9 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.config.masking import masking
 from kafka_s3.config.option import Type, sensitive
 from kafka_s3.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD_OPTIONS, OPTIONS
 from kafka_s3.config.validate import resolved, validate
-from kafka_s3.control.heartbeat_writer import HeartbeatWriter, beating
 from kafka_s3.driver.runner import run_available_now, waiting
 from kafka_s3.driver.sink import Sink
 from kafka_s3.model.clock import now_ms
@@ -28,10 +26,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.source import SparkSource
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.logs import LogFormat, LogObserver, _Lines
-from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.wiring.running import attended
 from tests.support.configurations import BASE, STATE
 from tests.support.kafka import Given, document, produce
 from tests.support.surroundings import Surroundings
@@ -227,11 +223,7 @@ def texts_of(sink: Sink, config: dict[str, str]) -> str:
 def run_with_heartbeat(here: Surroundings, config: dict[str, str]) -> Sink:
     """Works off what is there as `kafka-s3 run` does, on the Spark of this process."""
     settings = resolved(validate(config).usable())
-    store = S3Store(store_options(settings))
-    heartbeat_writer = HeartbeatWriter(
-        store, state_paths(settings), interval_ms=1000, clock_ms=now_ms, mask=masking(settings), inner=LogObserver()
-    )
-    with beating(heartbeat_writer):
-        sink = sink_on_spark(settings, here.spark, observer=heartbeat_writer)
+    with attended(settings, observer=LogObserver(), clock_ms=now_ms) as attendance:
+        sink = sink_on_spark(settings, here.spark, observer=attendance.heartbeat)
         run_available_now(sink, backoff_ms=500, wait=waiting(Event()), close=Reason.FLUSH_NOW)
     return sink

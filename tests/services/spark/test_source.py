@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import boto3
@@ -15,7 +16,7 @@ from kafka_s3.config.validate import resolved, validate
 from kafka_s3.driver.planner import QUIET_OFFSETS, RANGES_IN_A_TASK
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.local.process import free_ports
-from kafka_s3.model.errors import SinkError
+from kafka_s3.model.errors import KafkaUnavailable, SinkError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Source
@@ -230,9 +231,9 @@ def test_a_reader_that_tasks_can_use_is_chosen_once_and_said(
     def chosen(**properties: str) -> Source:
         servers, settings = kafka.bootstrap_servers, parts(name)
         return ChosenSource(
-            spark, TasksSource(spark, settings, bootstrap_servers=servers, properties=properties),
-            SparkSource(spark, settings, bootstrap_servers=servers), bootstrap_servers=servers, properties=properties,
-            decided=lambda choice, reason: told.append((choice, reason)),
+            TasksSource(spark, settings, bootstrap_servers=servers, properties=properties),
+            SparkSource(spark, settings, bootstrap_servers=servers), check=partial(Trial(servers, properties).check, spark),
+            brokers=KafkaBrokers(servers), decided=lambda choice, reason: told.append((choice, reason)),
         )  # fmt: skip
 
     source = chosen()
@@ -248,10 +249,7 @@ def test_a_reader_that_tasks_can_use_is_chosen_once_and_said(
     assert "librdkafka's build here cannot log in by GSSAPI" in reason
 
 
-def test_tasks_that_do_not_reach_the_brokers_leave_the_reading_to_spark(
-    parts: Callable[[str], Settings], kafka: EmbeddedKafka, spark: SparkSession, topic: Callable[..., str]
-) -> None:
-    name = topic("unreached")
-    produce(kafka.bootstrap_servers, name, [Given(document(n=n)) for n in range(3)])
+def test_a_task_that_does_not_reach_the_brokers_says_so_as_an_outage(spark: SparkSession) -> None:
     closed = f"127.0.0.1:{free_ports(1)[0]}"
-    assert "refused" in Trial(closed, {}, TopicPartition(name, 0)).reason(spark)
+    with pytest.raises(KafkaUnavailable, match="refused"):
+        Trial(closed, {}).check(spark, TopicPartition("orders", 0))

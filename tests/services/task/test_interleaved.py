@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import struct
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
@@ -19,7 +17,8 @@ from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.schemas.registered import Language
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.examples import examples
-from tests.support.memory_world import ORDERS, START_MS, World, rows
+from tests.support.memory_world import ORDERS, START_MS, World
+from tests.support.open_files import content
 
 FIELDS: dict[str, list[dict[str, Any]]] = {
     "first": [],
@@ -57,19 +56,6 @@ def message(prefixes: dict[str, bytes], number: int, version: str, directory: st
     name, _, mapped = version.partition(", ")
     body = bytes([number << 1, len(directory) << 1]) + directory.encode() + (b"\x02\x02k\x02v\0" if mapped else b"")
     return prefixes[version] + body + BODIES[name]
-
-
-def content(key: str, data: bytes) -> Any:
-    """What readers see of an object."""
-    if key.endswith(".parquet"):
-        table = pq.read_table(io.BytesIO(data))
-        return table.schema.remove_metadata(), table.to_pylist()
-    if key.endswith(".avro"):
-        import fastavro
-
-        reader = fastavro.reader(io.BytesIO(data))
-        return reader.writer_schema, list(reader)
-    return rows(key, data)
 
 
 def outcome(

@@ -8,8 +8,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafka_s3.commit.dead_letters import (
     FiledLetter,
@@ -18,6 +16,7 @@ from kafka_s3.commit.dead_letters import (
     LetterState,
     grouped,
     letters,
+    letters_of,
     read_ledger,
 )
 from kafka_s3.local.memory import MemoryRecord
@@ -25,7 +24,7 @@ from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import failure
-from kafka_s3.tools.dead_letters.text import csv_rows, details, formula_safe, json_lines, printable, readable
+from kafka_s3.tools.dead_letters.text import csv_rows, details, formula_safe, json_lines, readable
 from kafka_s3.tools.positions import write_positions
 from kafka_s3.wiring.pipeline import state_paths
 from tests.support.configurations import TOLERANT
@@ -177,11 +176,6 @@ def filed(value: bytes | None = b"\x1b]0;title\x07\xff", message: str = HOSTILE)
     return FiledLetter(letter, 3, START_MS, LetterState.RESOLVED, 9, HOSTILE)
 
 
-@given(st.text())
-def test_printable_text_has_no_character_that_a_terminal_obeys(text: str) -> None:
-    assert printable(text).isprintable()
-
-
 def test_nothing_of_a_hostile_record_reaches_the_terminal_as_a_control_character() -> None:
     shown = dict(details(filed()))
 
@@ -231,19 +225,20 @@ def test_a_move_of_another_partition_changes_nothing() -> None:
     assert [place for place, state in states.items() if state is LetterState.READ_AGAIN] == [(1, 0)]
 
 
-def test_of_a_file_that_unpacks_to_more_than_was_asked_for_only_the_first_letters_are_read() -> None:
+def test_of_one_file_letters_are_unpacked_as_they_are_asked_for_from_any_of_them_on() -> None:
     world = World(CONFIG)
     world.start()
-    for offset in range(200):
-        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, BAD + b"x" * 10_000))  # packs to a hundredth
+    for offset in range(250):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, BAD))
     world.sink.poll()
     world.sink.drain()
-    ledger, cut = read_ledger(world.store, state_paths(world.settings)), list[LetterFile]()
-    some = list(
-        letters(ledger, world.store, selection=LetterSelection(), missing=print, most_bytes=100_000, cut=cut.append)
-    )
-
-    assert [filed.letter.offset for filed in some] == list(range(7))
-    assert [file.file.records for file in cut] == [200]
+    ledger = read_ledger(world.store, state_paths(world.settings))
     (file,) = ledger.files.values()
-    assert file.file.bytes < 100_000
+    whole = list(letters(ledger, world.store, selection=LetterSelection(), missing=print))
+
+    assert len(whole) == 250
+    assert list(letters_of(world.store, file, ledger.settled, first=120)) == whole[120:]
+    content = world.store.objects[file.file.key]
+    world.store.put(file.file.key, content[: len(content) // 2])
+    with pytest.raises(LogDamaged, match="damaged"):
+        list(letters_of(world.store, file, ledger.settled))

@@ -160,6 +160,13 @@ def test_every_topic_partition_of_log_and_heartbeat_has_a_line() -> None:
     assert standpoints(known) == [Standpoint(ORDERS, 10, 9, 1, None), Standpoint(other, None, None, 0, 4)]
 
 
+def test_no_lag_of_a_partition_is_told_only_while_somebody_looks() -> None:
+    lag = {ORDERS: 0, TopicPartition("orders", 1): 7}
+    assert [one.lag for one in standpoints(beat(lag=lag))] == [0, 7]
+    assert [one.lag for one in standpoints(beat(lag=lag, phase=Phase.FAILED))] == [None, 7]
+    assert [one.lag for one in standpoints(replace(beat(lag=lag), seen_ms=NOW + 75_000))] == [None, 7]
+
+
 @pytest.mark.parametrize(
     ("ms", "text"), [(-5, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (7_200_000, "2 h"), (200_000_000, "2 d")]
 )

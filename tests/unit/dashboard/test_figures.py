@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from figures import data, partitions, rotations, units
+from figures import data, partitions, rotations, schemas, units
 from figures.charts import (
     BOX_COLOURS,
     IEC,
@@ -28,6 +28,7 @@ from figures.charts import (
 from figures.data import DAY_MS, NO_TIME, Window
 from figures.delays import delays
 from figures.fleet import by_urgency, fleet
+from figures.heat import Heat, heat
 from figures.text import cells, plain
 from figures.treemap import squarified
 from kafka_s3.commit.entry import CommitEntry
@@ -192,8 +193,23 @@ def test_a_schema_change_is_seen_within_a_partition_and_not_between_partitions()
         replace(file, partition=partition, first_offset=offset, schema=schema)
         for partition, offset, schema in ((0, 0, "a v1"), (0, 5, "a v2"), (1, 0, "a v1"), (1, 5, "a v1"))
     ))  # fmt: skip
-    found = data.schema_changes(frames_of([part_of([entry], first=2, last=2)]).files)
+    found = schemas.changes(frames_of([part_of([entry], first=2, last=2)]).files)
     assert found[["partition", "first_offset", "before", "after"]].values.tolist() == [[0, 5, "a v1", "a v2"]]
+
+
+def test_schemas_that_take_turns_are_one_pair_with_its_changes_counted() -> None:
+    file = LOG[2].files[0]
+    names = ("a v1", "a v2", "a v1", "a v2", "a v3")
+    turns = tuple(replace(file, first_offset=offset, schema=name) for offset, name in enumerate(names))
+    frames = frames_of([part_of([replace(LOG[2], files=turns)], first=2, last=2)])
+    found = schemas.pairs(schemas.changes(frames.files))
+    assert found[["before", "after", "changes", "back", "partitions"]].values.tolist() == [
+        ["a v1", "a v2", 3, 1, 1], ["a v2", "a v3", 1, 0, 1],
+    ]  # fmt: skip
+    newest = schemas.newest_object(frames.files, file.topic, "a v2")
+    assert newest is not None
+    assert (newest.key, newest.format) == (file.key, file.format)
+    assert schemas.newest_object(frames.files, file.topic, "a v9") is None
 
 
 # ------------------------------------------------------------ rotation
@@ -495,3 +511,47 @@ def test_sizes_and_durations_read_well() -> None:
 
 def test_a_part_knows_its_length() -> None:
     assert len(Part(3, 7, {})) == 5
+
+
+def heated(**encoded: int) -> Heat | None:
+    """A map of files of so many bytes each in directories of these names."""
+    file = LOG[2].files[0]
+    files = tuple(
+        replace(file, encoded_partition=name, first_offset=offset, bytes=size)
+        for offset, (name, size) in enumerate(encoded.items())
+    )
+    return heat(frames_of([part_of([replace(LOG[2], files=files)], first=2, last=2)]).files)
+
+
+def test_hours_of_directories_are_a_map_with_sums_and_the_median_size() -> None:
+    found = heated(**{"dt=2024-01-15/hr=10": 100, "dt=2024-01-15/hr=11": 300, "dt=2024-01-16/hr=10": 500, "other": 9})
+    assert found is not None
+    assert found.cells[["row", "column", "files", "bytes", "median_bytes"]].values.tolist() == [
+        ["2024-01-15", "10", 1, 100, 100.0], ["2024-01-15", "11", 1, 300, 300.0], ["2024-01-16", "10", 1, 500, 500.0],
+    ]  # fmt: skip
+    assert (found.titles, found.columns[0], len(found.columns), found.left_out) == (("day", "hour"), "00", 24, 0)
+    minutes = heated(**{"2024/01/15/10/05": 100, "2024/01/15/10/35": 300})
+    assert minutes is not None
+    assert minutes.cells[["files", "bytes", "median_bytes"]].values.tolist() == [[2, 400, 200.0]]
+
+
+def test_days_of_directories_are_a_map_of_months_and_what_names_no_time_is_none() -> None:
+    found = heated(**{"2024-01-31": 1, "2024-02-01": 2})
+    assert found is not None
+    assert (found.cells["row"].tolist(), found.cells["column"].tolist()) == (["2024-01", "2024-02"], ["31", "01"])
+    assert (found.titles, len(found.columns)) == (("month", "day"), 31)
+    assert heated(**{"region=eu": 1, "2024": 1}) is None
+
+
+def test_a_map_is_of_the_directory_that_was_chosen() -> None:
+    frames = frames_of([part_of(LOG, first=0, last=len(LOG) - 1)])
+    whole = heat(frames.files)
+    assert whole is not None
+    part = heat(frames.files, "payments/year=2024/month=01/day=15/hour=12")
+    assert part is not None
+    assert (
+        part.cells["records"].sum()
+        < heat(frames.files, "payments").cells["records"].sum()
+        < whole.cells["records"].sum()
+    )  # type: ignore[union-attr]
+    assert heat(frames.files, "nothing") is None

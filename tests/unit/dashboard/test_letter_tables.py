@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from figures.letter_tables import SHOWN_BYTES, by_pattern, holds, name_of, pattern_of, place_of, pretty, shortened
+from figures.letter_tables import (
+    MESSAGE,
+    MOST_PATTERNS,
+    OTHERS,
+    SHOWN_BYTES,
+    SHOWN_HEADERS,
+    by_pattern,
+    holds,
+    name_of,
+    pattern_of,
+    place_of,
+    pretty,
+    shortened,
+    told,
+)
 from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection, LetterState
 from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.storage.memory import MemoryStore
 from reading import letters
 from reading.frames import frames_of, part_of
 from tests.support.filled import worked
@@ -32,6 +48,14 @@ def test_messages_that_differ_in_numbers_and_quoted_texts_are_one_pattern() -> N
     ]  # fmt: skip
     assert len(pattern_of("x" * 10**6)) == 500
     assert by_pattern([]).empty
+    many = by_pattern(filed(number, "x" * number) for number in range(1, MOST_PATTERNS - 100))
+    assert len(many) == MESSAGE  # the beginning of a message tells
+
+
+def test_of_patterns_no_more_are_told_apart_than_a_page_can_bear(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("figures.letter_tables.MOST_PATTERNS", 2)
+    found = by_pattern([filed(1, "a"), filed(2, "b"), filed(3, "c"), filed(4, "d"), filed(5, "a")])
+    assert dict(zip(found["pattern"], found["letters"], strict=True)) == {"a": 2, "b": 1, OTHERS: 2}
 
 
 @pytest.mark.parametrize("name", ["", "orders", "orders-0", "orders-0-", "orders-x-1", "-0-1", "orders-0-\u0661"])
@@ -59,20 +83,44 @@ def test_no_more_is_shown_than_a_page_can_bear_and_json_is_laid_out() -> None:
     ] * 5
 
 
-def test_what_is_read_of_letters_is_bounded_in_bytes_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers_share_what_is_shown_and_the_rest_is_counted() -> None:
+    headers = tuple((f"h{number}", b"x" * 5000) for number in range(SHOWN_HEADERS + 7))
+    one = filed(1, "m")
+    many = replace(one, letter=replace(one.letter, headers=headers))
+    assert sum(len(value or b"") for _, value in shortened(many).letter.headers) == SHOWN_BYTES
+    assert list(told(many))[-1] == ("headers", "7 more, in the export")
+
+
+def read_all(source: letters.LetterSource) -> list[letters.FoundLetters]:
+    """Every page, one after the other."""
+    pages = [letters.read_page(source)]
+    while (older := pages[-1].older) is not None:
+        pages.append(letters.read_page(source, older))
+    return pages
+
+
+@pytest.mark.parametrize("name", ["MOST_LETTERS", "MOST_FILES", "MOST_BYTES"])
+def test_pages_are_bounded_and_together_hold_every_letter_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     made = worked()
     frames = frames_of([part_of(made.entries(), first=0, last=len(made.entries()) - 1)])
+    source = letters.source_of(made.store, frames, letters.letter_files(frames), LetterSelection())
+    (whole,) = read_all(source)
+    assert (len(whole.letters), whole.files, whole.older) == (3, 2, None)
+    assert list(letters.every_letter(source)) == list(whole.letters)
+    monkeypatch.setattr(letters, name, 1)
+    pages = read_all(source)
+    assert [one for page in pages for one in page.letters] == list(whole.letters)
+    assert len(pages) == (2 if name == "MOST_FILES" else 3)
 
-    def read(**more: object) -> letters.FoundLetters:
-        return letters.read_letters(made.store, frames, letters.letter_files(frames), LetterSelection(), **more)  # type: ignore[arg-type]
 
-    whole = read()
-    assert (len(whole.letters), whole.full) == (3, False)
-    assert len(read(wanted=lambda letter: holds(letter, "owned")).letters) == 1
-    monkeypatch.setattr(letters, "MOST_LETTERS", 3)
-    assert not read().full
-    monkeypatch.setattr(letters, "MOST_LETTERS", 2)
-    assert (len(read().letters), read().full) == (2, True)
-    monkeypatch.setattr(letters, "MOST_LETTERS", 5000)
-    monkeypatch.setattr(letters, "_size", lambda _: letters.MOST_BYTES)
-    assert (len(read().letters), read().full) == (1, True)
+def test_a_page_looks_on_behind_files_without_a_letter_that_fits() -> None:
+    made = worked()
+    frames = frames_of([part_of(made.entries(), first=0, last=len(made.entries()) - 1)])
+    files = letters.letter_files(frames)
+    source = letters.source_of(
+        made.store, frames, files, LetterSelection(), wanted=lambda letter: holds(letter, "owned")
+    )
+    assert [one.letter.offset for one in letters.read_page(source).letters] == [28]
+    missing = letters.source_of(MemoryStore(), frames, files, LetterSelection())
+    assert len(letters.read_page(missing).missing) == 2
+    assert list(letters.every_letter(missing)) == []

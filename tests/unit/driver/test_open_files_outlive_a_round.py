@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import fastavro
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
@@ -19,7 +16,8 @@ from kafka_s3.model.files import Reason
 from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.examples import examples
-from tests.support.memory_world import ORDERS, START_MS, World, rows
+from tests.support.memory_world import ORDERS, START_MS, World
+from tests.support.open_files import content
 
 OPEN = f"{STATE}orders/open/"
 FORMATS = {
@@ -73,17 +71,6 @@ def envelope(number: int, version: int, directory: str) -> bytes:
         payload["more"] = "x" * number if number % 3 else None
     schema = {"type": "struct", "name": "Order", "version": version, "fields": fields}
     return json.dumps({"schema": schema, "payload": payload}).encode()
-
-
-def content(key: str, data: bytes) -> Any:
-    """What readers see of an object."""
-    if key.endswith(".parquet"):
-        table = pq.read_table(io.BytesIO(data))
-        return table.schema.remove_metadata(), table.to_pylist()
-    if key.endswith(".avro"):
-        reader = fastavro.reader(io.BytesIO(data))
-        return reader.writer_schema, list(reader)
-    return rows(key, data) if key.endswith(".gz") else data
 
 
 def played(

@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
+from kafka_s3.driver.sink import Sink
 from kafka_s3.model.errors import Fenced, StorageError
 from kafka_s3.model.files import Reason
 from kafka_s3.storage.faults import Fault, Moment, raising
 from kafka_s3.task.open_state import MAGIC
-from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import STATE
 from tests.support.deaths import Died, strikes
 from tests.support.memory_world import World, settings_of
 from tests.support.observers import Warnings
+from tests.support.open_files import CONFIG, world_with_open_files
 
 OPEN = f"{STATE}orders/open/"
 HINT = f"{STATE}orders/open-files.json"
-CONFIG = {"flush.size": "100", "tail.read.records": "1"}
-
-
-def world_with_open_files() -> World:
-    """Four records in an open file, two parts of which are sent."""
-    world = World(CONFIG)
-    world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=16)
-    world.start()
-    world.add(range(4))
-    world.sink.cycle()
-    assert len(states(world)) == 1
-    assert world.store.uploads
-    return world
 
 
 def states(world: World) -> list[str]:
@@ -200,3 +187,73 @@ def test_a_driver_that_was_overtaken_learns_it_with_its_next_open_files_and_harm
     assert not told.texts
     assert list(world.numbers().values()) == [list(range(9))]
     assert not world.store.uploads
+
+
+def test_an_upload_that_was_taken_over_stays_with_the_successor_where_its_file_cannot_be_committed() -> None:
+    """Both go on with one state: the first driver's task closes the file, then the second one takes over, then the entry is refused."""
+    world = world_with_open_files({"flush.size": "7"})
+    (upload,), told = world.store.uploads, Warnings()
+    world.start([Fault("put_new", lambda key: successor(world, told), nth=2, matches=lambda key: "/commits/" in key)])
+    zombie = world.sink
+    world.add(range(4, 7))
+    with pytest.raises(Fenced, match="owned by another driver"):
+        zombie.cycle()
+    assert list(world.store.uploads) == [upload]
+
+    world.sink.cycle()
+    assert (told.texts, list(world.numbers().values())) == ([], [list(range(7))])
+    assert [file.upload.id for entry in world.entries() for file in entry.files] == [upload]
+
+
+def test_an_upload_that_was_taken_over_stays_with_the_successor_where_the_state_of_both_is_gone() -> None:
+    """While the first driver's task keeps its files, the second one takes over, and removes the state with which both began."""
+    world = world_with_open_files()
+    (upload,), told = world.store.uploads, Warnings()
+
+    def goes_on(key: str) -> None:
+        successor(world, told).cycle()
+
+    world.start([Fault("put", goes_on, matches=lambda key: key.startswith(OPEN))])
+    zombie = world.sink
+    world.add(range(4, 9))
+    with pytest.raises(Fenced, match="written by another driver"):
+        zombie.cycle()
+    assert upload in world.store.uploads
+
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert (told.texts, list(world.numbers().values())) == ([], [list(range(9))])
+    assert [file.upload.id for entry in world.entries() for file in entry.files] == [upload]
+    assert not states(world)
+
+
+def test_a_start_that_was_overtaken_leaves_the_state_that_its_successor_keeps() -> None:
+    world, told = world_with_open_files(), Warnings()
+    world.add(range(4, 9))
+
+    def goes_on(key: str) -> None:
+        successor(world, told).cycle()
+
+    world.start([Fault("list", goes_on, matches=lambda key: key == OPEN)])
+    assert len(states(world)) == 1
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert (told.texts, list(world.numbers().values())) == ([], [list(range(9))])
+
+
+def test_a_start_that_was_overtaken_is_fenced_before_it_removes_what_never_held() -> None:
+    world, told = world_with_open_files(), Warnings()
+    (noted,) = states(world)
+
+    def takes_over(key: str) -> None:
+        successor(world, told)
+        world.store.put(f"{noted}-unused", world.store.get(noted))
+
+    with pytest.raises(Fenced, match="written by another driver"):
+        world.start([Fault("list", takes_over, matches=lambda key: key == OPEN)])
+    assert sorted(states(world)) == [noted, f"{noted}-unused"]
+    assert world.store.uploads
+
+
+def successor(world: World, observer: Warnings) -> Sink:
+    """Another driver that takes over, and is the world's from then on."""
+    return world.start(observer=observer)

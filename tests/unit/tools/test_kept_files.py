@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from kafka_s3.model.files import Reason
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.tools.kept_files import KeptFiles
 from kafka_s3.tools.sweep import UploadState, sweeper_of
-from kafka_s3.wiring.pipeline import make_pipeline, state_paths
-from tests.support.memory_world import World
+from kafka_s3.wiring.pipeline import state_paths
+from tests.support.open_files import world_with_open_files
 from tests.support.pending_uploads import DAY_MS, Listing
-
-CONFIG = {"flush.size": "100", "tail.read.records": "1"}
-
-
-def world_with_open_files() -> World:
-    """Four records in an open file, whose first parts are sent."""
-    world = World(CONFIG)
-    world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=16)
-    world.start()
-    world.add(range(4))
-    world.sink.cycle()
-    return world
 
 
 def test_a_sweep_of_any_age_leaves_what_the_sink_goes_on_with() -> None:

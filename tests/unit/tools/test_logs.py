@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from kafka_s3.config.masking import masking
-from kafka_s3.model.errors import Fenced, StorageUnavailable
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.errors import Fenced, RecordError, StorageUnavailable
+from kafka_s3.storage.faults import Fault, raising
 from kafka_s3.storage.retry import Retrier
-from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
-from tests.support.memory_world import World, settings_of
+from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs, told_as_json
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 
 FIRST = "topics/orders/partition=0/orders+0+0000000000.json"
 
@@ -130,3 +132,78 @@ def test_no_secret_is_in_a_line_whoever_put_it_there(form: LogFormat, capsys: py
     if form is LogFormat.JSON:
         line = json.loads(text.splitlines()[1])
         assert (line["n"], line["ok"], line["deep"]) == (1, True, {"****": ["****", 7]})
+
+
+def rounds(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return told(capsys, "round")
+
+
+def test_the_line_of_a_round_adds_up(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what was open before."""
+    log_to_stderr(LogFormat.JSON)
+    world = World({"flush.size": "3", "errors.tolerance": "all"})
+    world.start(observer=LogObserver())
+    before = 0
+    for amount in (5, 3, 3):
+        at = world.kafka.heads([ORDERS])[ORDERS]
+        world.add(range(at, at + amount))
+        world.kafka.add(ORDERS, MemoryRecord(at + amount, START_MS, None, b"{broken"))
+        world.sink.cycle()
+        (line,) = rounds(capsys)
+        assert before + line["read"] == line["written"] + line["dead_letters"] + line["skipped"] + line["open"], line
+        before = line["open"]
+        assert before
+
+
+def test_an_outage_has_a_line_when_it_is_over_and_a_run_when_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    log_to_stderr(LogFormat.JSON)
+    world = World({"flush.size": "1"})
+    observer = LogObserver()
+    away = [StorageUnavailable("S3 is away.")]
+    world.start([Fault("create_upload", lambda _: raising(away[0])("") if away else None, nth=None)], observer)
+    world.add(range(1))
+    assert not world.sink.cycle()
+    away.clear()
+    world.now += 5000
+    assert world.sink.cycle()
+    observer.stopped()
+    found = lines(capsys)
+    assert [line["event"] for line in found] == ["started", "trying again", "round", "recovered", "stopped"]
+    assert found[3]["after_s"] == 5.0
+    assert (found[4]["rounds"], found[4]["read"]) == (1, 1)
+
+
+def test_within_a_long_round_a_line_now_and_then_says_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    log_to_stderr(LogFormat.JSON)
+    observer = LogObserver(clock=lambda: now[0])
+    for now[0] in (0.0, 1.0, 4.9, 5.0):
+        observer.reading(int(now[0] * 10), 100)
+    assert [(line["records"], line["of"]) for line in told(capsys, "reading")] == [(0, 100), (50, 100)]
+
+
+def test_what_ends_a_sink_is_a_json_line_with_the_record_that_did_it(capsys: pytest.CaptureFixture[str]) -> None:
+    log_to_stderr(LogFormat.JSON)
+    world = World({"flush.size": "1"})
+    world.start()
+    world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, b"{broken"))
+    with pytest.raises(RecordError) as stopped:
+        world.sink.cycle()
+    assert told_as_json(stopped.value)
+    (line,) = told(capsys, "failed")
+    about = {name: line[name] for name in ("error", "topic", "partition", "offset", "stage")}
+    assert about == {"error": "RecordError", "topic": "orders", "partition": 0, "offset": 0, "stage": "VALUE_CONVERTER"}
+    log_to_stderr(LogFormat.TEXT)
+    assert not told_as_json(stopped.value)
+
+
+def test_bad_records_are_one_line_a_second_for_each_stage_and_under_strict_one_each(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log_to_stderr(LogFormat.JSON)
+    world = World({"flush.size": "1", "errors.tolerance": "all", "errors.log.enable": "true"})
+    world.start()
+    for offset in range(40):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{broken"))
+    world.sink.cycle()
+    assert [line["records"] for line in told(capsys, "record failed")] == [40]

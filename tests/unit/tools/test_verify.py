@@ -591,14 +591,19 @@ def test_replayed_dead_letters_are_compared_with_their_letters() -> None:
     assert {FindingKind.WRONG_SIZE, FindingKind.WRONG_COUNT} <= set(kinds(audited(world)))
 
 
-def test_a_position_set_back_leaves_what_was_written_before_to_its_objects() -> None:
-    world = healthy()
+def set_back(world: World, offset: int) -> World:
+    """The world, whose sink begins anew at an offset."""
     log = world.log()
     log.load()
     log.claim(cluster_id="memory", publish=lambda entry: ())
-    log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(2)}))
+    log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(offset)}))
     world.start()
     assert world.sink.cycle()
+    return world
+
+
+def test_a_position_set_back_leaves_what_was_written_before_to_its_objects() -> None:
+    world = set_back(healthy(), 2)
     report = audited(world)
     assert report.findings == ()
     assert "went back" in report.notes[0]
@@ -606,13 +611,7 @@ def test_a_position_set_back_leaves_what_was_written_before_to_its_objects() -> 
 
 def test_records_that_a_position_set_back_brought_into_the_bucket_twice_are_counted() -> None:
     """The first commit held 0 to 2; from 1 on, files begin at other offsets and overwrite nothing."""
-    world = healthy()
-    log = world.log()
-    log.load()
-    log.claim(cluster_id="memory", publish=lambda entry: ())
-    log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(1)}))
-    world.start()
-    assert world.sink.cycle()
+    world = set_back(healthy(), 1)
     report = audited(world)
     doubled = sorted(n for found in world.numbers().values() for n in found)
     assert report.findings == ()
@@ -624,13 +623,7 @@ def test_records_that_a_position_set_back_brought_into_the_bucket_twice_are_coun
 
 
 def test_copies_that_were_removed_after_a_position_set_back_are_not_missed() -> None:
-    world = healthy()
-    log = world.log()
-    log.load()
-    log.claim(cluster_id="memory", publish=lambda entry: ())
-    log.append(log.new_entry(EntryKind.POSITION, progress={ORDERS: Progress(1)}))
-    world.start()
-    assert world.sink.cycle()
+    world = set_back(healthy(), 1)
     world.store.delete(SECOND)  # of before: all of its records are in later objects
     report = audited(world)
     assert report.findings == ()

@@ -15,11 +15,13 @@ from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import Role
 from kafka_s3.model.protocols import Brokers, Message
+from kafka_s3.model.seldom import Seldom
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
 _log = logging.getLogger(__name__)
 Warn = Callable[[str], None]
+LETTER_LINES_S: Final = 1
 TIMESTAMP: Final = "kafka_s3.timestamp"
 """The header with a record's time (epoch ms) where the topic does not take that time (`message.timestamp.after.max.ms`)."""
 
@@ -94,6 +96,7 @@ class DeadLetterTopic:
 class DeadLetterLog:
     """Says in a log line of each dead letter that it failed, where and why: `errors.log.enable`.
 
+    At most one line a second for each stage, which counts those that it stands for; without `seldom` one line for each, as in the original.
     With `coordinates` (`errors.log.include.messages`) also topic, partition, offset and timestamp; as in the original, never the contents.
     It begins with the entries of this process: after a crash a letter may be in its file without a line.
     """
@@ -102,6 +105,7 @@ class DeadLetterLog:
     sink: str
     coordinates: bool
     warn: Warn
+    seldom: Seldom | None
     name: str = "log of failed records"
     _done: int | None = field(default=None, init=False)
 
@@ -116,8 +120,16 @@ class DeadLetterLog:
 
     def send(self, letters: Iterable[DeadLetter]) -> None:
         """Logs letters, whatever the commit log says of them."""
+        if self.seldom is None:
+            for letter in letters:
+                _log.error("record failed", extra={"facts": self._facts(letter)})
+            return
+        by_stage: dict[str, list[DeadLetter]] = {}
         for letter in letters:
-            _log.error("record failed", extra={"facts": self._facts(letter)})
+            by_stage.setdefault(letter.stage, []).append(letter)
+        for stage, alike in by_stage.items():
+            if count := self.seldom.due(stage, len(alike)):
+                _log.error("record failed", extra={"facts": {**self._facts(alike[0]), "records": count}})
 
     def _facts(self, letter: DeadLetter) -> dict[str, Any]:
         facts: dict[str, Any] = {

@@ -20,22 +20,29 @@ def why_not(properties: Mapping[str, str]) -> str | None:
     return next(settings.obstacles_to_reading(properties, library.features()), None)
 
 
-def why_out_of_reach(bootstrap_servers: str, properties: Mapping[str, str], place: TopicPartition) -> str | None:
-    """Why this process cannot read the topic-partition from its leader; None: it can."""
+def check_reach(bootstrap_servers: str, properties: Mapping[str, str], place: TopicPartition) -> None:
+    """Asks the topic-partition's leader something. Raises KafkaUnavailable where this process gets no answer, which may pass, SourceError
+    where it cannot read for another reason.
+    """
     reason = why_not(properties)
     if reason is not None:
-        return reason
+        raise SourceError(reason)
     from kafka_s3.kafka.iam import iam_login
     from kafka_s3.kafka.reader.consumer import Consumer
     from kafka_s3.kafka.reader.settings import reading_settings
 
+    login = iam_login(bootstrap_servers, properties)
+    consumer = Consumer(reading_settings(bootstrap_servers, properties, partitions=1), login)
     try:
-        login = iam_login(bootstrap_servers, properties)
-        consumer = Consumer(reading_settings(bootstrap_servers, properties, partitions=1), login)
-        try:
-            consumer.bounds(place, timeout_s=TIMEOUT_S)
-        finally:
-            consumer.close()
+        consumer.bounds(place, timeout_s=TIMEOUT_S)
+    finally:
+        consumer.close()
+
+
+def why_out_of_reach(bootstrap_servers: str, properties: Mapping[str, str], place: TopicPartition) -> str | None:
+    """Why this process cannot read the topic-partition from its leader now; None: it can."""
+    try:
+        check_reach(bootstrap_servers, properties, place)
     except SourceError as error:
         return str(error)
     return None

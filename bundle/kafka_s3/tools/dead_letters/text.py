@@ -12,18 +12,13 @@ from typing import Any, Final
 
 from kafka_s3.commit.dead_letters import FiledLetter
 from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.printable import printable
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
-ESCAPED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 COLUMNS: Final = (
     "topic", "partition", "offset", "timestamp", "stage", "component", "exception", "message", "state", "entry", "dead_lettered_at",
     "settled_by_entry", "reason", "key", "value", "headers", "key_text", "value_text",
 )  # fmt: skip
-
-
-def printable(text: str) -> str:
-    """The text with everything escaped that is no visible character or blank: control characters, and what turns text around."""
-    return "".join(char if char.isprintable() else ESCAPED.get(char, _escape(ord(char))) for char in text)
 
 
 def readable(raw: bytes | None) -> str:
@@ -107,7 +102,3 @@ def _row(cells: Iterable[str]) -> str:
 
 def _base64(raw: bytes | None) -> str | None:
     return None if raw is None else base64.b64encode(raw).decode()
-
-
-def _escape(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

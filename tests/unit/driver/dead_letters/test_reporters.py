@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,11 +12,12 @@ import pytest
 from kafka_s3.driver.dead_letters.reporters import DeadLetterTopic
 from kafka_s3.driver.group_offsets import GroupOffsets
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.model.dead_letters import DeadLetter, context_headers
 from kafka_s3.model.errors import Fenced, KafkaUnavailable, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, failure, raising
-from tests.support.configurations import TOLERANT
+from tests.support.configurations import TIME, TOLERANT
 from tests.support.memory_world import ORDERS, World
 from tests.support.observers import Warnings
 
@@ -108,6 +110,32 @@ def test_a_group_that_cannot_be_told_is_told_after_the_next_round_that_answers(m
 
 def raise_(error: Exception) -> None:
     raise error
+
+
+@pytest.mark.parametrize("call", ["commit_group", "produce"])
+def test_what_fails_only_after_long_is_left_alone_for_long_and_holds_no_round(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World({"flush.size": "1", **TOLERANT})
+    world.start()
+    seen, tried = watched(world), list[int]()
+
+    def answers_late(*_: object, **__: object) -> None:
+        tried.append(world.now)
+        world.now += 30_000
+        raise KafkaUnavailable("no answer within 30 s.")
+
+    monkeypatch.setattr(MemoryKafka, call, answers_late)
+    bad(world, 0)
+    for offset in range(1, 100):
+        world.add([offset])
+        assert world.sink.cycle()
+        world.now += 10_000
+
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tried)]
+    assert 2 <= len(tried) == len(seen.texts) <= 6
+    assert all(pause >= 300_000 for pause in pauses), "a tenth of the time at most"
+    assert len(world.numbers()) == 99
 
 
 # ------------------------------------------------------------ dead letter topic
@@ -231,6 +259,22 @@ def test_objects_of_before_tags_were_switched_on_stay_as_they_are() -> None:
     world.sink.cycle()
 
     assert [key[-6:-5] for key in world.store.tags] == ["1"]
+
+
+def test_a_reason_that_quotes_half_a_surrogate_pair_is_told_as_java_would() -> None:
+    """Encoding it raised an error that is none of ours, in each cycle and at each start."""
+    by_field = {**TIME, "timestamp.extractor": "RecordField", "timestamp.field": "at"}
+    world = World({**by_field, **TOLERANT, "errors.deadletterqueue.context.headers.enable": "true", "flush.size": "1"})
+    world.start()
+    world.kafka.add(ORDERS, MemoryRecord(0, world.now, None, rb'{"at": "\ud800"}'))
+    world.sink.cycle()
+
+    (message,) = world.kafka.produced["dlq"]
+    assert b'"?"' in dict(message.headers)["__connect.errors.exception.message"]
+    letter = DeadLetter(
+        *ORDERS, 0, None, None, None, (), "stage", "component", "exception", "of an earlier version: \ud800"
+    )
+    assert dict(context_headers(letter, connector="orders"))["__connect.errors.exception.message"].endswith(b": ?")
 
 
 # ------------------------------------------------------------ what the topic does not take

@@ -1,0 +1,50 @@
+"""What becomes of the lines that the JVM of a local Spark writes? Lines of our log, without those that say nothing.
+
+The JVM and its Python workers write to the standard error that this process has when they are started. While they are, it is a pipe, whose
+other end is read until the last of them is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import Final
+
+NOISE: Final = (
+    "Picked up J", "Using incubator modules", "Using Spark's default log4j profile", "Setting default log level to",
+    "To adjust logging level use", "Setting Spark log level to", "Unable to load native-hadoop library",
+)  # fmt: skip
+"""Parts of what every start says."""
+_log = logging.getLogger(__name__)
+STDERR: Final = 2
+
+
+@contextmanager
+def taken_over() -> Iterator[None]:
+    """What is started within the body writes into our log; standard error is what it was afterwards."""
+    reading, writing = os.pipe()
+    Thread(target=_pass_on, args=(reading,), name="jvm output", daemon=True).start()
+    sys.stderr.flush()
+    before = os.dup(STDERR)
+    os.dup2(writing, STDERR)
+    os.close(writing)
+    try:
+        yield
+    finally:
+        os.dup2(before, STDERR)
+        os.close(before)
+
+
+def worth_telling(line: str) -> bool:
+    """Whether a line says something."""
+    return bool(line.strip()) and not any(part in line for part in NOISE)
+
+
+def _pass_on(reading: int) -> None:
+    with os.fdopen(reading, errors="replace") as lines:
+        for line in filter(worth_telling, lines):
+            _log.warning("%s", line.rstrip())

@@ -1,0 +1,130 @@
+"""How does a sink of production work off the records of a test? As it is, but for the places and logins that its configuration names."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Event
+from typing import TYPE_CHECKING, Final, Protocol
+
+from kafka_s3.config.settings import Settings
+from kafka_s3.config.validate import resolved, validate
+from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.producing import sending
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3.model.clock import now_ms
+from kafka_s3.model.files import Reason
+from kafka_s3.model.observer import Observer
+from kafka_s3.model.protocols import Message
+from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.testing.records import Records, by_partition
+from kafka_s3.testing.result import SinkRun, result_of
+from kafka_s3.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.wiring.running import run_until_drained
+from kafka_s3.wiring.sink import build_sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_s3.local.kafka import EmbeddedKafka
+
+LOGINS: Final = tuple(f"consumer.override.{kind}." for kind in ("sasl", "security", "ssl"))
+"""What would not fit the broker of a test, which takes everybody."""
+IN_MEMORY: Final = {
+    "kafka.bootstrap.servers": "memory:9092", "delta.table.name": "", "delta.writer": "delta-rs",
+}  # fmt: skip
+"""Names and copies of Delta tables are Spark's, which is not there."""
+_numbers = itertools.count(1)
+
+
+class RunSink(Protocol):
+    """Runs the sink of a configuration over records. Raises what the sink raises: ConfigError, RecordError where a record stops it."""
+
+    def __call__(self, config: Mapping[str, str], records: Records, *, observer: Observer | None = None) -> SinkRun:
+        """What the sink has made of the records."""
+        ...
+
+
+def run_in_memory(
+    config: Mapping[str, str], records: Records, *, server: Callable[[], EmbeddedS3], observer: Observer | None = None
+) -> SinkRun:
+    """The real loop and the real pipeline over records in memory, without broker and Spark.
+
+    The bucket is in memory, too, but for Delta tables: delta-rs needs an S3 server, and only then `server` is asked for one.
+    """
+    own, now = _own(config, IN_MEMORY), now_ms()
+    with (
+        _memory(own) if not validate(own).usable().flag("delta.enable") else _bucket(own, server()) as (settings, store)
+    ):
+        kafka = MemoryKafka(lambda: make_pipeline(settings), store)
+        for place, given in by_partition(records).items():
+            kafka.create(place)
+            for offset, one in enumerate(given):
+                at = now if one.timestamp_ms is None else one.timestamp_ms
+                kafka.add(place, MemoryRecord(offset, at, one.key, one.value, one.headers))
+        sink = build_sink(settings, kafka, source=kafka, store=store, clock_ms=lambda: now, observer=observer)
+        sink.open()
+        sink.poll()
+        sink.drain(close=Reason.FLUSH_NOW)
+        return result_of(store, state_paths(settings))
+
+
+def run_on_spark(
+    config: Mapping[str, str],
+    records: Records,
+    *,
+    kafka: EmbeddedKafka,
+    server: EmbeddedS3,
+    spark: SparkSession,
+    observer: Observer | None = None,
+) -> SinkRun:
+    """The same through a real broker, Spark and a bucket of an S3 server. Topics that are there keep their records, which are read, too."""
+    from kafka_s3.spark.launch import sink_on_spark
+
+    produce(kafka, records)
+    with _bucket(_own(config, {"kafka.bootstrap.servers": kafka.bootstrap_servers}), server) as (settings, store):
+        sink = sink_on_spark(settings, spark, observer=observer, store=store)
+        run_until_drained(sink, settings, Event(), close=Reason.FLUSH_NOW)
+        return result_of(store, state_paths(settings))
+
+
+def produce(kafka: EmbeddedKafka, records: Records) -> None:
+    """Puts the records into their topics, which are made with as many partitions as they need. Raises KafkaUnavailable."""
+    given = by_partition(records)
+    for topic in records:
+        kafka.create_topic(topic, 1 + max(place.partition for place in given if place.topic == topic))
+    with sending(KafkaBrokers(kafka.bootstrap_servers).clients) as send:
+        for place, ones in given.items():
+            for one in ones:
+                message = Message(one.key, one.value, one.headers, one.timestamp_ms)
+                send(place.topic, message, partition=place.partition)
+
+
+def _own(config: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
+    """The configuration with the places and logins of a test."""
+    kept = {key: value for key, value in config.items() if not key.startswith(LOGINS)}
+    return {**kept, **places, "aws.access.key.id": ACCESS_KEY, "aws.secret.access.key": SECRET_KEY}
+
+
+@contextmanager
+def _memory(config: Mapping[str, str]) -> Iterator[tuple[Settings, ObjectStore]]:
+    yield resolved(validate(config).usable()), MemoryStore()
+
+
+@contextmanager
+def _bucket(config: Mapping[str, str], server: EmbeddedS3) -> Iterator[tuple[Settings, ObjectStore]]:
+    """A bucket of the run's own."""
+    name = f"sink-run-{next(_numbers)}"
+    server.create_bucket(name)
+    places = {"s3.bucket.name": name, "store.url": server.endpoint_url, "s3.region": REGION}
+    settings = resolved(validate({**config, **places}).usable())
+    store = S3Store(store_options(settings))
+    try:
+        yield settings, store
+    finally:
+        store.close()
