@@ -14,6 +14,8 @@ from typing import Final
 
 PARTITIONER_GROUP: Final = "kafka_s3.partitioners"
 FORMAT_GROUP: Final = "kafka_s3.formats"
+NOTIFICATION_GROUP: Final = "kafka_s3.notifications"
+OWN_NOTIFIERS: Final = ("webhook", "sns", "sqs")
 BLOCK_GZIP_FORMAT: Final = "block_gzip"
 SELF_MANAGED: Final = "io.confluent.connect.s3.S3SinkConnector"
 MANAGED_CLOUD: Final = "S3_SINK"
@@ -195,3 +197,8 @@ def registered_formats() -> tuple[str, ...]:
 def offered(group: str, _path: tuple[str, ...]) -> tuple[str, ...]:
     """The names that installed packages offer: kept per import path, for to ask all packages takes longer than all else of a validation."""
     return tuple(sorted(entry_points(group=group).names))
+
+
+def known_notifiers() -> tuple[str, ...]:
+    """The names that notification.class takes: ours, and those of entry points."""
+    return (*OWN_NOTIFIERS, *offered(NOTIFICATION_GROUP, tuple(sys.path)))
