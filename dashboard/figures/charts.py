@@ -31,11 +31,14 @@ BOX_COLOURS: Final = ("#1f6fb2", "#2a7a5f", "#7a4f9a", "#9a4a3f", "#5b6770")
 HEIGHT: Final = 260
 BOXES: Final = 60
 CELL: Final = 22
+AROUND: Final = 90
+"""What axes take of a chart's height."""
 ALARM: Final = "#c2362f"
 OTHERS: Final = "(others)"
 ROWS: Final = "rows"
 """The name of a chart's data: the same for new numbers, so that the page updates the chart and does not draw it anew."""
-SHORT: Final = {"format": "~s"}
+SHORT: Final = {"labelExpr": "format(datum.value, '~s')"}
+"""Each number by itself: a format would give all of an axis the unit of its largest, and 0 as 0k."""
 IEC: Final = (
     "datum.value < 1024 ? format(datum.value, '~r') + ' B' : datum.value < 1048576 ? format(datum.value / 1024, '.3~r') + ' KiB' : "
     "datum.value < 1073741824 ? format(datum.value / 1048576, '.3~r') + ' MiB' : format(datum.value / 1073741824, '.3~r') + ' GiB'"
@@ -137,11 +140,11 @@ def heat_map(cells: pd.DataFrame, value: str, *, titles: tuple[str, str, str], c
     rows = list(dict.fromkeys(cells["row"]))
     encoding = {
         "x": {**_named("column", titles[1]), "sort": list(columns), "scale": {"domain": list(columns)}, "axis": {"labelAngle": 0}},
-        "y": {**_named("row", titles[0]), "sort": rows},
+        "y": {**_named("row", titles[0]), "sort": rows, "axis": {"labelOverlap": False}},
         "color": _amount(value, titles[2], scale={"scheme": "viridis"}, legend={"orient": "right", "format": "~s"}),
         "tooltip": [_named("row", titles[0]), _named("column", titles[1]), _named("shown", titles[2]), _amount("files", "files")],
     }  # fmt: skip
-    height = max(CELL * len(rows), 3 * CELL)
+    height = AROUND + CELL * max(len(rows), 3)
     return {**_bars(cells, encoding, height=height), "mark": {"type": "rect"}}
 
 

@@ -71,9 +71,9 @@ def column_changes(columns: Sequence[ColumnsAt]) -> pd.DataFrame:
 
 
 def differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """What is new, gone, and of another type between two sets of fields: `+ b: long`, `- a: string`, `c: int to long`."""
-    gone = [f"- {name}: {kind}" for name, kind in before.items() if name not in after]
-    new = [f"+ {name}: {kind}" for name, kind in after.items() if name not in before]
+    """What is new, gone, and of another type between two sets of fields: `new b: long`, `gone a: string`, `c: int to long`."""
+    gone = [f"gone {name}: {kind}" for name, kind in before.items() if name not in after]
+    new = [f"new {name}: {kind}" for name, kind in after.items() if name not in before]
     other = [f"{name}: {before[name]} to {kind}" for name, kind in after.items() if before.get(name, kind) != kind]
     return [*new, *other, *gone]
 

@@ -21,6 +21,8 @@ SHOWN_BYTES: Final = 8 << 10
 SHOWN_HEADERS: Final = 50
 MOST_PATTERNS: Final = 1000
 OTHERS: Final = "(others)"
+BEGINNING: Final = 20
+"""A shorter common beginning is no trouble."""
 _QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"")
 _NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 
@@ -55,6 +57,16 @@ def by_pattern(found: Iterable[FiledLetter]) -> pd.DataFrame:
     rows = [(*key, group.letters, group.first_ms, group.last_ms, group.example) for key, group in groups.items()]
     made = pd.DataFrame(rows, columns=["pattern", "stage", "letters", "first_ms", "last_ms", "example"])
     return made.sort_values("letters", ascending=False, ignore_index=True, kind="stable")
+
+
+def told_apart(patterns: Sequence[str]) -> list[str]:
+    """The patterns without the words with which all of them begin, so that a narrow column shows where they differ."""
+    if len(set(patterns)) < 2:
+        return list(patterns)
+    low, high = min(patterns), max(patterns)
+    same = next((place for place, (one, other) in enumerate(zip(low, high, strict=False)) if one != other), len(low))
+    begin = low.rfind(" ", 0, same) + 1
+    return [f"... {pattern[begin:]}" if begin > BEGINNING else pattern for pattern in patterns]
 
 
 @dataclass(slots=True)

@@ -44,17 +44,17 @@ def _columns(zone: str) -> dict[str, Any]:
         "state": st.column_config.MultiselectColumn(
             "State", options=list(map(str, URGENCY)), color=[COLOURS[state] for state in URGENCY], width=130
         ),
-        "sink": st.column_config.Column("Sink", width=150),
-        "reason": st.column_config.Column("Why", width=240),
+        "sink": st.column_config.Column("Sink", width=140),
         "lag": st.column_config.Column(
-            "Lag", help="Records between what is in objects and the heads of the topics.", width=90
+            "Lag", help="Records between what is in objects and the heads of the topics.", width=80
         ),
         "delay": st.column_config.Column(
-            "Delay, 95 %", help="Of the records of the last commit, from their own time to it.", width=90
+            "Delay, 95 %", help="Of the records of the last commit, from their own time to it.", width=85
         ),
         "letters": parts.number_column("Dead letters", "Those of the whole log that were not settled."),
-        "last": parts.time_column("Last commit", zone),
         "day": st.column_config.BarChartColumn("Read, last 24 h", width=120, y_min=0),
+        "reason": st.column_config.Column("Why", width=230),
+        "last": parts.time_column("Last commit", zone),
     }
 
 

@@ -112,7 +112,7 @@ def begun(store: ObjectStore, folder: str, *, first: int) -> TableFiles | None:
 
 
 def read_checkpoint(content: bytes, version: int) -> TableFiles | None:
-    """A checkpoint's files, None where there are more than MOST_FILES. Raises ArrowException."""
+    """A checkpoint's files, None where there are more than MOST_FILES. Raises pyarrow's own error where it is damaged."""
     file = pq.ParquetFile(io.BytesIO(content))
     if file.metadata.num_rows > MOST_FILES:
         return None

@@ -173,6 +173,7 @@ def _patterns(question: _Question) -> None:
         "first": parts.time_column("First", question.scene.zone), "last": parts.time_column("Last", question.scene.zone),
         "example": "For example",
     }  # fmt: skip
+    patterns = patterns.assign(pattern=letter_tables.told_apart(patterns["pattern"].tolist()))
     shown = parts.timed(patterns, question.scene.zone, "first_ms", "last_ms")
     parts.table(shown, columns, name="Dead letters by what their messages have in common", key="patterns")
     if len(question.candidates) > letters.MOST_COUNTED:

@@ -10,10 +10,11 @@ import streamlit as st
 
 from figures import charts, data, rotations
 from figures.data import DAY_MS
-from figures.rotations import MIB, Prices, Summary
+from figures.rotations import MIB, Summary
 from figures.text import plain
 from figures.units import duration_text, size_text
 from kafka_s3.model.files import Reason
+from kafka_s3.tools.prices import Prices
 from page import parts, states
 from page.scene import Scene
 from reading.frames import Frames
@@ -35,7 +36,8 @@ def render(scene: Scene) -> None:
     parts.figures([
         ("Files", f"{found.files:,}", "Data files of the chosen time."),
         ("Median size", size_text(found.median_bytes), "Half of the files are smaller."),
-        ("Size, 5 to 95 %", f"{size_text(found.least_bytes)} to {size_text(found.most_bytes)}", "Nine of ten files are in between."),
+        ("Size, 5 %", size_text(found.least_bytes), "One of twenty files is smaller."),
+        ("Size, 95 %", size_text(found.most_bytes), "One of twenty files is larger."),
         ("Median records", f"{found.median_records:,.0f}", "Half of the files have fewer."),
         ("Below 16 MiB", f"{found.small:.0%}", "Small files make queries slow and requests many."),
         ("Records' age, 95 %", "unknown" if found.slow_ms is None else duration_text(found.slow_ms),

@@ -91,6 +91,7 @@ def test_first_paint_filters_and_memory_on_half_a_million_files(endpoint: str, t
 def painted(browser: Browser, page: str) -> float:
     """How long a page takes from the click on its link to its first figure, by the browser's clock."""
     browser.visit(page, range="everything", refresh="off")
+    browser.until(lambda: browser.driver.execute_script("return window.painted") is not None, what="a figure")
     return float(browser.driver.execute_script("return window.painted")) / 1000
 
 

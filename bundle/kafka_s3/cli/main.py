@@ -51,6 +51,8 @@ COMMANDS: Final = tuple(
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
         ("explain", "explain:explain",
          "Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."),
+        ("simulate", "simulate:simulate",
+         "Say how many files a configuration would write, how large and how late, with how many requests, and what a month costs."),
         ("restore", "restore:restore",
          "Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."),
         ("migrate", "migrate:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),

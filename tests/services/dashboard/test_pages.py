@@ -476,11 +476,13 @@ def test_where_a_login_is_asked_for_nothing_is_shown_before_it(
     monkeypatch.setenv("KAFKA_S3_DASHBOARD_LOGIN", "oidc")
     test = clean(visit(made.store))
     assert "no section [auth]" in texts(test)
-    test.secrets["auth"] = {"redirect_uri": "http://localhost/oauth2callback", "cookie_secret": "x", "client_id": "c"}
+    test.user = {"is_logged_in": False}
     test.run()
     assert [one.label for one in test.button] == ["Log in"]
     assert not test.sidebar.selectbox
     assert "orders" not in texts(test)
+    test.user = {"is_logged_in": True, "email": "me@example.com"}
+    assert figure(clean(test.run()), "Records written")
     monkeypatch.setenv("KAFKA_S3_DASHBOARD_LOGIN", "basic")
     assert "is not known" in texts(clean(visit(made.store)))
 

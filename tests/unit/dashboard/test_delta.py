@@ -77,7 +77,7 @@ def test_versions_tell_their_entries_rows_and_what_was_rescued_or_left_out() -> 
     assert table.loc[1, ["rows", "rescued", "left_out", "removed"]].tolist() == [7, 2, 1, 0]
     assert (table["removed"][2], found.position, found.version_of(2), found.version_of(4)) == (2, 2, 0, None)
     assert column_changes(found.columns).values.tolist() == [
-        [3, 2, '+ b: {"type":"array"}; a: long to string'], [0, 1, "the first that was read"],
+        [3, 2, 'new b: {"type":"array"}; a: long to string'], [0, 1, "the first that was read"],
     ]  # fmt: skip
 
 

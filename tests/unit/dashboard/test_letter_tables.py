@@ -21,13 +21,15 @@ from figures.letter_tables import (
     pretty,
     shortened,
     told,
+    told_apart,
 )
 from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection, LetterState
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.storage.memory import MemoryStore
 from reading import letters
-from reading.frames import frames_of, part_of
+from reading.frames import Frames, frames_of, part_of
 from tests.support.filled import worked
+from tests.support.memory_world import World
 
 
 def filed(offset: int, message: str, *, value: bytes | None = b"v", at_ms: int = 0) -> FiledLetter:
@@ -50,6 +52,14 @@ def test_messages_that_differ_in_numbers_and_quoted_texts_are_one_pattern() -> N
     assert by_pattern([]).empty
     many = by_pattern(filed(number, "x" * number) for number in range(1, MOST_PATTERNS - 100))
     assert len(many) == MESSAGE  # the beginning of a message tells
+
+
+def test_patterns_are_shown_from_where_they_differ() -> None:
+    common = "Converting byte[] to Kafka Connect data failed: "
+    assert told_apart([f"{common}not JSON", f"{common}no field"]) == ["... not JSON", "... no field"]
+    assert told_apart([f"{common}not JSON"] * 2) == [f"{common}not JSON"] * 2
+    assert told_apart(["at a", "at b"]) == ["at a", "at b"]
+    assert told_apart([]) == []
 
 
 def test_of_patterns_no_more_are_told_apart_than_a_page_can_bear(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,11 +109,18 @@ def read_all(source: letters.LetterSource) -> list[letters.FoundLetters]:
     return pages
 
 
+@pytest.fixture(scope="module")
+def made() -> tuple[World, Frames]:
+    world = worked()
+    return world, frames_of([part_of(world.entries(), first=0, last=len(world.entries()) - 1)])
+
+
 @pytest.mark.parametrize("name", ["MOST_LETTERS", "MOST_FILES", "MOST_BYTES"])
-def test_pages_are_bounded_and_together_hold_every_letter_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    made = worked()
-    frames = frames_of([part_of(made.entries(), first=0, last=len(made.entries()) - 1)])
-    source = letters.source_of(made.store, frames, letters.letter_files(frames), LetterSelection())
+def test_pages_are_bounded_and_together_hold_every_letter_once(
+    made: tuple[World, Frames], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    world, frames = made
+    source = letters.source_of(world.store, frames, letters.letter_files(frames), LetterSelection())
     (whole,) = read_all(source)
     assert (len(whole.letters), whole.files, whole.older) == (3, 2, None)
     assert list(letters.every_letter(source)) == list(whole.letters)
@@ -113,14 +130,20 @@ def test_pages_are_bounded_and_together_hold_every_letter_once(monkeypatch: pyte
     assert len(pages) == (2 if name == "MOST_FILES" else 3)
 
 
-def test_a_page_looks_on_behind_files_without_a_letter_that_fits() -> None:
-    made = worked()
-    frames = frames_of([part_of(made.entries(), first=0, last=len(made.entries()) - 1)])
-    files = letters.letter_files(frames)
-    source = letters.source_of(
-        made.store, frames, files, LetterSelection(), wanted=lambda letter: holds(letter, "owned")
-    )
+def test_a_page_looks_on_behind_files_without_a_letter_that_fits(made: tuple[World, Frames]) -> None:
+    world, frames = made
+    files, every = letters.letter_files(frames), LetterSelection()
+    source = letters.source_of(world.store, frames, files, every, wanted=lambda letter: holds(letter, "owned"))
     assert [one.letter.offset for one in letters.read_page(source).letters] == [28]
-    missing = letters.source_of(MemoryStore(), frames, files, LetterSelection())
+    missing = letters.source_of(MemoryStore(), frames, files, every)
     assert len(letters.read_page(missing).missing) == 2
     assert list(letters.every_letter(missing)) == []
+
+
+def test_a_masked_letter_is_masked_before_it_is_looked_for(made: tuple[World, Frames]) -> None:
+    world, frames = made
+    source = letters.source_of(
+        world.store, frames, letters.letter_files(frames), LetterSelection(), wanted=lambda letter: holds(letter, "owned"),
+        masked=frozenset({"n"}),
+    )  # fmt: skip
+    assert letters.read_page(source).letters == ()
