@@ -35,6 +35,8 @@ GONE: Final = frozenset({
     KafkaError.UNKNOWN_TOPIC_ID,
 })  # fmt: skip
 """What is said of one topic-partition, and of no other."""
+COORDINATOR_SECONDS: Final = 5.0
+"""A request to a group whose coordinator is only being made waits in vain, however long; the next one finds it."""
 AGAIN: Final = Backoff(first_ms=100, longest_ms=2000)
 
 
@@ -189,7 +191,8 @@ class KafkaBrokers:
 
     def _commit_group(self, group: str, wanted: list[ClientTopicPartition]) -> None:
         request, doing = [ConsumerGroupTopicPartitions(group, wanted)], f"commit the offsets of group {group}"
-        (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=self._seconds).values()
+        patience = min(self._seconds, COORDINATOR_SECONDS)
+        (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=patience).values()
         for answer in self._answer(future, doing).topic_partitions:
             if answer.error is not None and answer.error.code() not in GONE:
                 raise self._error(answer.error, doing)
