@@ -96,9 +96,8 @@ class MskGate:
             query = {_titled(name): value for name, value in json.loads(sent).items()}
             host, answer = query["Host"], json.dumps({"version": PAYLOAD_VERSION, "request-id": "1"}).encode()
         else:
-            token = sent.decode().split("\x01")[1].removeprefix("auth=Bearer ")
-            url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
-            query, host, answer = dict(parse_qsl(url.query)), str(url.hostname), b""
+            query, host = signed_request(sent.decode().split("\x01")[1].removeprefix("auth=Bearer "))
+            answer = b""
             if host != f"kafka.{self._region}.amazonaws.com":
                 self.refusals.append(f"signed for {host}")
                 return None
@@ -110,6 +109,12 @@ class MskGate:
         self.logins.append(key)
         self.by_java += [key] if mechanism == IAM else []
         return answer
+
+
+def signed_request(token: str) -> tuple[dict[str, str], str]:
+    """The query of the signed URL in a token, and its host."""
+    url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
+    return dict(parse_qsl(url.query)), str(url.hostname)
 
 
 def refusal(query: Mapping[str, str], *, host: str, keys: Mapping[str, str], region: str) -> str | None:

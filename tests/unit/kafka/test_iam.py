@@ -10,7 +10,7 @@ import pytest
 from kafka_s3.kafka.iam import iam_login
 from kafka_s3.model.errors import SourceError
 from kafka_s3.storage.credentials import Provider
-from tests.support.msk_gate import refusal
+from tests.support.msk_gate import refusal, signed_request
 
 MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
 HOST = "b-1.lake.abc123.c3.kafka.eu-west-1.amazonaws.com:9098"
@@ -60,9 +60,11 @@ def test_a_profile_signs_and_msk_accepts_it() -> None:
     assert login is not None
     token = login.token()
     assert "signing" not in f"{login} {token}"
-    assert refusal(token.text.reveal(), keys=KEYS, region="eu-west-1") is None
-    assert refusal(token.text.reveal(), keys=KEYS, region="eu-west-2") == "signed for kafka-cluster in eu-west-1"
-    assert refusal(token.text.reveal(), keys={"AKIASINK": "another"}, region="eu-west-1") == "wrong signature"
+    query, host = signed_request(token.text.reveal())
+    assert host == "kafka.eu-west-1.amazonaws.com"
+    assert refusal(query, host=host, keys=KEYS, region="eu-west-1") is None
+    assert refusal(query, host=host, keys=KEYS, region="eu-west-2") == "signed for kafka-cluster in eu-west-1"
+    assert refusal(query, host=host, keys={"AKIASINK": "another"}, region="eu-west-1") == "wrong signature"
     assert "AKIASINK" in base64.urlsafe_b64decode(token.text.reveal() + "==").decode()
 
 

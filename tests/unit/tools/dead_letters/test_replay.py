@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kafka_s3.cli.display import totals_table
+from kafka_s3.cli.display import totals_verdict
 from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection, LetterState, letters, read_ledger
 from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.config.validate import resolved
@@ -452,7 +452,7 @@ def test_totals_add_up_over_a_checkpoint_that_falls_on_a_replay() -> None:
     assert (totals(world).written, totals(world).dead_letters, totals(world).read) == (19, 1, 20)
     world.start()
     assert (totals(world).written, totals(world).dead_letters) == (19, 1)
-    assert "read = written + dead letters + skipped" in str(totals_table(world.log().load()).caption)
+    assert "read = written + dead letters + skipped" in totals_verdict(world.log().load())
 
 
 # ---------------------------------------------------------------- guards
