@@ -38,8 +38,8 @@ jars: $(READY)
 demo: $(READY) ## a real broker, an S3 and the sink on this machine
 	@$(BIN)/kafka-s3 demo
 
-dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C
-	@$(BIN)/kafka-s3 demo --dashboard
+dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C; PORT=8600 names its port
+	@$(BIN)/kafka-s3 demo --dashboard $(if $(PORT),--port $(PORT))
 
 # Files in their order, so that those that start services come before the many small ones.
 # The checks run beside the tests, which mostly wait for services; what they print comes in one piece.

@@ -13,6 +13,7 @@ from figures.data import DAY_MS, Window
 from figures.units import duration_text, size_text
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.files import Reason
+from kafka_s3.tools.prices import Prices
 from reading.frames import NO_TIME, data_files
 from reading.groups import Numbers, groups_by, middle
 
@@ -107,15 +108,6 @@ def summary(files: pd.DataFrame, window: Window) -> Summary:
 
 
 # ------------------------------------------------------------ what it costs
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """What a provider asks, in one currency: per 1,000 writing requests, per 1,000 reading ones, per GiB and month."""
-
-    per_thousand_writes: float = 0.005
-    per_thousand_reads: float = 0.0004
-    per_gib_month: float = 0.023
 
 
 @dataclass(frozen=True, slots=True)

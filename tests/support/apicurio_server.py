@@ -24,6 +24,7 @@ class ApicurioServer:
         self._allowed = allowed
         self._artifacts: dict[int, tuple[str, str, list[dict[str, str]]]] = {}
         self._contents: dict[int, int] = {}
+        self._kinds: dict[int, dict[str, str]] = {}
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -55,19 +56,28 @@ class ApicurioServer:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     def register(
-        self, artifact: str, text: str, *, global_id: int, content_id: int, references: Sequence[str] = ()
+        self,
+        artifact: str,
+        text: str,
+        *,
+        global_id: int,
+        content_id: int,
+        references: Sequence[str] = (),
+        kind: str = "",
     ) -> None:
-        """Keeps a text as version 1 of an artifact, which refers to these other artifacts by their names."""
+        """Keeps a text as version 1 of an artifact, which refers to these other artifacts by their names; no `kind` is Avro."""
         to = [{"groupId": "default", "artifactId": name, "version": "1", "name": name} for name in references]
         self._artifacts[global_id] = (artifact, text, to)
         self._contents[content_id] = global_id
+        self._kinds[global_id] = {"schemaType": kind} if kind else {}
 
     def answer(self, path: str) -> tuple[int, Any]:
         """Status and body of a GET."""
         if path.startswith(f"{COMPATIBLE}/schemas/ids/"):
-            found = self._artifacts.get(int(path.rpartition("/")[2]))
+            number = int(path.rpartition("/")[2])
+            found = self._artifacts.get(number)
             return (
-                (200, {"schema": found[1], "references": []})
+                (200, {"schema": found[1], "references": [], **self._kinds[number]})
                 if found
                 else (404, {"message": "none", "error_code": 40403})
             )

@@ -1,8 +1,8 @@
 """Amazon MSK's door in front of a broker of ours: logs clients in by signed IAM tokens, then passes their bytes on.
 
-It does what MSK does with the OAUTHBEARER of Amazon's signers: takes the signed URL out of the token and signs it again with the
-secret key of the access key that it names. A wrong secret, region, action or an old token is refused, as by the real one. Requests
-before the login other than for versions close the connection.
+It does what MSK does with the OAUTHBEARER of Amazon's signers, and with the AWS_MSK_IAM of its Java module: takes the signed request out of
+what it is sent and signs it again with the secret key of the access key that it names. A wrong secret, region, action or an old request is
+refused, as by the real one. Requests before the login other than for versions close the connection.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import json
 import socket
 import struct
 import threading
@@ -23,17 +24,22 @@ from urllib.parse import parse_qsl, quote, urlsplit
 VERSIONS, HANDSHAKE, AUTHENTICATE = 18, 17, 36
 REFUSED: Final = 58
 """`SASL_AUTHENTICATION_FAILED`"""
-MECHANISM: Final = b"OAUTHBEARER"
+OAUTHBEARER, IAM = b"OAUTHBEARER", b"AWS_MSK_IAM"
+PAYLOAD_VERSION: Final = "2020_10_22"
+"""Of what Amazon's Java module sends and is answered."""
+FLEXIBLE: Final = 2
+"""The first version of SaslAuthenticate with compact forms."""
 
 
 class MskGate:
     """A listener on this machine in front of a plain one at `broker`; a context manager. `keys` are secret keys by access key.
 
-    `logins` lists the access keys that got in, `refusals` why others did not.
+    `logins` lists the access keys that got in, `by_java` those of them by AWS_MSK_IAM, `refusals` why others did not.
     """
 
     def __init__(self, keys: Mapping[str, str], *, region: str, port: int, broker: tuple[str, int]) -> None:
         self.logins: list[str] = []
+        self.by_java: list[str] = []
         self.refusals: list[str] = []
         self._keys = dict(keys)
         self._region = region
@@ -64,42 +70,53 @@ class MskGate:
                 _pass_on(client, broker)
 
     def _log_in(self, client: socket.socket, broker: socket.socket) -> bool:
+        mechanism = b""
         while True:
             frame = _frame(client)
-            kind, _version, number = struct.unpack(">hhi", frame[:8])
+            kind, version, number = struct.unpack(">hhi", frame[:8])
             body = frame[10 + max(0, struct.unpack(">h", frame[8:10])[0]) :]
             if kind == VERSIONS:
                 broker.sendall(_packed(frame))
                 client.sendall(_packed(_frame(broker)))
             elif kind == HANDSHAKE:
-                client.sendall(_packed(struct.pack(">ihih", number, 0, 1, len(MECHANISM)) + MECHANISM))
+                mechanism = body[2:]
+                known = b"".join(struct.pack(">h", len(name)) + name for name in (OAUTHBEARER, IAM))
+                client.sendall(_packed(struct.pack(">ihi", number, 0, 2) + known))
             elif kind == AUTHENTICATE:
-                return self._authenticate(client, number, body)
+                sent = _compact(body[1:]) if version >= FLEXIBLE else body[4 : 4 + struct.unpack(">i", body[:4])[0]]
+                answer = self._judged(sent, mechanism)
+                client.sendall(_packed(_answered(number, answer, flexible=version >= FLEXIBLE)))
+                return answer is not None
             else:
                 return False
 
-    def _authenticate(self, client: socket.socket, number: int, body: bytes) -> bool:
-        text = body[4 : 4 + struct.unpack(">i", body[:4])[0]].decode()
-        token = text.split("\x01")[1].removeprefix("auth=Bearer ")
-        reason = refusal(token, keys=self._keys, region=self._region)
-        if reason is None:
-            key = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode().split("X-Amz-Credential=")[1]
-            self.logins.append(key.split("%2F")[0])
-            client.sendall(_packed(struct.pack(">ihhi", number, 0, -1, 0) + struct.pack(">q", 0)))
-            return True
-        self.refusals.append(reason)
-        said = b"Access denied"
-        client.sendall(_packed(struct.pack(">ihh", number, REFUSED, len(said)) + said + struct.pack(">iq", 0, 0)))
-        return False
+    def _judged(self, sent: bytes, mechanism: bytes) -> bytes | None:
+        """What a client that gets in is told, None where it does not."""
+        if mechanism == IAM:
+            query = {_titled(name): value for name, value in json.loads(sent).items()}
+            host, answer = query["Host"], json.dumps({"version": PAYLOAD_VERSION, "request-id": "1"}).encode()
+        else:
+            token = sent.decode().split("\x01")[1].removeprefix("auth=Bearer ")
+            url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
+            query, host, answer = dict(parse_qsl(url.query)), str(url.hostname), b""
+            if host != f"kafka.{self._region}.amazonaws.com":
+                self.refusals.append(f"signed for {host}")
+                return None
+        reason = refusal(query, host=host, keys=self._keys, region=self._region)
+        if reason is not None:
+            self.refusals.append(reason)
+            return None
+        key = query["X-Amz-Credential"].split("/")[0]
+        self.logins.append(key)
+        self.by_java += [key] if mechanism == IAM else []
+        return answer
 
 
-def refusal(token: str, *, keys: Mapping[str, str], region: str) -> str | None:
-    """Why a token is refused in a region where these keys are known; None: it is good."""
-    url = urlsplit(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)).decode())
-    query = dict(parse_qsl(url.query))
+def refusal(query: Mapping[str, str], *, host: str, keys: Mapping[str, str], region: str) -> str | None:
+    """Why a signed request to this host is refused in a region where these keys are known; None: it is good."""
     key, day, signed_for, service, _ = query["X-Amz-Credential"].split("/")
     began = datetime.strptime(query["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
-    if (url.hostname, signed_for, service) != (f"kafka.{region}.amazonaws.com", region, "kafka-cluster"):
+    if (signed_for, service) != (region, "kafka-cluster"):
         return f"signed for {service} in {signed_for}"
     if query["Action"] != "kafka-cluster:Connect" or not 0 < int(query["X-Amz-Expires"]) <= 900:
         return "another action, or too long a life"
@@ -107,13 +124,14 @@ def refusal(token: str, *, keys: Mapping[str, str], region: str) -> str | None:
         return "out of date"
     if key not in keys:
         return f"unknown access key {key}"
-    signed = _signature(query, host=str(url.hostname), secret=keys[key], scope=(day, region, service))
+    signed = _signature(query, host=host, secret=keys[key], scope=(day, region, service))
     return None if hmac.compare_digest(signed, query["X-Amz-Signature"]) else "wrong signature"
 
 
 def _signature(query: Mapping[str, str], *, host: str, secret: str, scope: tuple[str, str, str]) -> str:
     """Version 4 of AWS's signatures of a URL, written down from its specification."""
-    covered = {name: value for name, value in query.items() if name not in ("X-Amz-Signature", "User-Agent")}
+    covered = {name: value for name, value in query.items() if name == "Action" or name.startswith("X-Amz-")}
+    covered.pop("X-Amz-Signature")
     canonical = "&".join(f"{quote(name, safe='')}={quote(covered[name], safe='')}" for name in sorted(covered))
     request = f"GET\n/\n{canonical}\nhost:{host}\n\nhost\n{hashlib.sha256(b'').hexdigest()}"
     credential = "/".join((*scope, "aws4_request"))
@@ -123,6 +141,32 @@ def _signature(query: Mapping[str, str], *, host: str, secret: str, scope: tuple
     for part in (*scope, "aws4_request"):
         key = hmac.digest(key, part.encode(), "sha256")
     return hmac.digest(key, text.encode(), "sha256").hex()
+
+
+def _titled(name: str) -> str:
+    """A name of a signed URL: Amazon's Java module writes them in small letters, and those of the signature without hyphens."""
+    title = "-".join(part.capitalize() for part in name.split("-"))
+    return title.replace("Signedheaders", "SignedHeaders")
+
+
+def _compact(field: bytes) -> bytes:
+    """Compact bytes: a varint of their number and one, then themselves."""
+    size, shift, at = 0, 0, 0
+    while True:
+        size |= (field[at] & 0x7F) << shift
+        shift, at = shift + 7, at + 1
+        if field[at - 1] < 0x80:
+            return field[at : at + size - 1]
+
+
+def _answered(number: int, answer: bytes | None, *, flexible: bool) -> bytes:
+    """The answer to a login, which lives for ever; None is a refusal."""
+    code, text, said = (REFUSED, b"Access denied", b"") if answer is None else (0, None, answer)
+    if flexible:  # lengths and one, of texts that are short; and no tagged fields
+        message = b"\0" if text is None else bytes([len(text) + 1]) + text
+        return struct.pack(">iBh", number, 0, code) + message + bytes([len(said) + 1]) + said + struct.pack(">qB", 0, 0)
+    message = struct.pack(">h", -1) if text is None else struct.pack(">h", len(text)) + text
+    return struct.pack(">ih", number, code) + message + struct.pack(">i", len(said)) + said + struct.pack(">q", 0)
 
 
 def _frame(source: socket.socket) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +20,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 
 APP: Final = "dashboard/app.py"
 SERVER: Final = "serve.py"
+PORTS: Final = range(8501, 8521)
 ALLOCATOR: Final = {"MALLOC_ARENA_MAX": "2"}
 """By default each reading thread keeps memory of its own back; of a long log that is a hundred megabytes."""
 
@@ -33,7 +35,12 @@ def dashboard(
             help="A sink's configuration file, or its name with --bucket; without it, all of --bucket.",
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Where the server listens.")] = 8501,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, help="Where the server listens; default: 8501, or the next one that is free."
+        ),
+    ] = None,
     address: Annotated[
         str,
         typer.Option(
@@ -69,9 +76,29 @@ def dashboard(
     if masked:
         variables["KAFKA_S3_DASHBOARD_MASK_FIELDS"] = ",".join(masked)
     _serve(app.with_name(SERVER), [
-        "run", str(app), "--server.port", str(port), "--server.address", address, "--server.headless", "false" if browser else "true",
-        "--browser.gatherUsageStats", "false",
+        "run", str(app), "--server.port", str(port_of(port, address)), "--server.address", address,
+        "--server.headless", "false" if browser else "true", "--browser.gatherUsageStats", "false",
     ], variables)  # fmt: skip
+
+
+def port_of(wanted: int | None, address: str) -> int:
+    """The port that was asked for, else the first free one from 8501 on. Raises ConfigError where it is taken."""
+    ports = PORTS if wanted is None else (wanted,)
+    free = next((port for port in ports if _is_free(port, address)), None)
+    if free is None:
+        taken = str(wanted or f"{PORTS.start} to {PORTS.stop - 1}")
+        raise ConfigError([Problem("--port", taken, f"is taken on {address}.", "Name another one, or leave it out.")])
+    return free
+
+
+def _is_free(port: int, address: str) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError:
+            return False
+    return True
 
 
 def app_file() -> Path:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import shlex
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -20,10 +19,13 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from kafka_s3.cli.display import ProgressObserver, bucket_tree, totals_table
+from kafka_s3.cli.demo_text import REGISTRY_KEY, shown, tell_checked, tell_made, tell_next
+from kafka_s3.cli.display import ProgressObserver
 from kafka_s3.cli.shipped import shipped
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
+from kafka_s3.driver.runner import CommandChannel
+from kafka_s3.driver.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
 from kafka_s3.local import orders, shipments
@@ -32,13 +34,18 @@ from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
+from kafka_s3.model.observer import Observer
 from kafka_s3.model.protocols import Message
+from kafka_s3.tools.verify.segments import SegmentSelection
+from kafka_s3.tools.verify.sink import audit_of, kafka_of
 from kafka_s3.wiring.running import attended, run_until_drained, stop_on_signals
 
 CONFIGS = ("examples/orders.json", "examples/shipments.json")
 SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
+FIRST = 20
+"""This part of all records is sent before the sinks get going."""
+QUIET = {"errors.log.enable": "false", "kafka.reader": "tasks"}
 TOPICS = (*orders.TOPICS, shipments.TOPIC)
-REGISTRY_KEY = "value.converter.schema.registry.url"
 
 
 @dataclass(frozen=True)
@@ -56,9 +63,14 @@ class DemoServices:
         return {"KAFKA": self.kafka.bootstrap_servers, "REGISTRY": self.registry.url, **s3}
 
     def keys(self, raw: Mapping[str, str]) -> dict[str, str]:
-        """The keys of a configuration that say where the services are."""
+        """The keys of a configuration that say where the services are; what a log line would say of a record, the demo says at the end."""
         registry = {REGISTRY_KEY: self.registry.url} if REGISTRY_KEY in raw else {}
-        return {"kafka.bootstrap.servers": self.kafka.bootstrap_servers, "store.url": self.s3.endpoint_url, **registry}
+        return {
+            "kafka.bootstrap.servers": self.kafka.bootstrap_servers,
+            "store.url": self.s3.endpoint_url,
+            **registry,
+            **QUIET,
+        }
 
 
 def demo(
@@ -71,6 +83,12 @@ def demo(
     dashboard: Annotated[
         bool, typer.Option("--dashboard", help="Then serve the dashboard of the first sink's bucket until Ctrl-C.")
     ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, help="Where the dashboard listens; default: 8501, or the next one that is free."
+        ),
+    ] = None,
 ) -> None:
     """Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."""
     from kafka_s3.config.read import read_config
@@ -88,20 +106,20 @@ def demo(
         for name, place in places.items():
             out.print(f"  {name} at {place}", highlight=False)
         if sinks:
-            malformed = _produce(out, services, records)
-            _run(out, services, sinks, malformed=malformed)
-        _next_steps(out, services, sinks, keep or dashboard)
+            _make(out, services, sinks, records)
+        tell_next(out, sinks, services.environment, stays=keep or dashboard)
         if dashboard or keep:
-            with _dashboard(services, sinks) if dashboard and sinks else nullcontext():
+            with _dashboard(services, sinks, port) if dashboard and sinks else nullcontext():
                 _wait_for_ctrl_c()
 
 
 @contextmanager
-def _dashboard(services: DemoServices, sinks: Mapping[Path, dict[str, str]]) -> Iterator[None]:
+def _dashboard(services: DemoServices, sinks: Mapping[Path, dict[str, str]], port: int | None) -> Iterator[None]:
     """The dashboard's server, while the body runs."""
     path, raw = next(iter(sinks.items()))
     keys = [word for key, value in services.keys(raw).items() for word in ("--set", f"{key}={value}")]
-    server = subprocess.Popen([sys.executable, "-m", "kafka_s3", "dashboard", str(path), *keys])
+    where = [] if port is None else ["--port", str(port)]
+    server = subprocess.Popen([sys.executable, "-m", "kafka_s3", "dashboard", str(path), *keys, *where])
     try:
         yield
     finally:
@@ -122,87 +140,98 @@ def _services() -> Iterator[DemoServices]:
         yield DemoServices(kafka, s3, stack.enter_context(EmbeddedRegistry()))
 
 
-def _produce(out: Console, services: DemoServices, count: int) -> Counter[str]:
-    """Sends everything; how many records of each topic were broken on purpose."""
-    of_shipments = round(count * SHIPMENTS_PER_ORDER)
-    total = count + of_shipments
-    out.print(f"[bold]2[/] producing {total:,} records to {', '.join(TOPICS)} ...", highlight=False)
-    brokers = KafkaBrokers(services.kafka.bootstrap_servers)
-    for topic in TOPICS:
-        brokers.create_topic(topic, partitions=orders.PARTITIONS, config={"retention.ms": "-1"})
-    ids = shipments.register_shipments(services.registry)
-    records = itertools.chain(orders.demo_records(count), shipments.shipment_records(ids, of_shipments))
-    malformed: Counter[str] = Counter()
-    with sending(brokers.clients) as send:
-        for record in track(records, total=total, description="  producing", console=out):
-            message = Message(record.key, record.value, record.headers, record.timestamp_ms)
-            send(record.topic, message, partition=record.partition)
-            malformed[record.topic] += record.malformed
-    return malformed
-
-
-def _run(
-    out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, str]], *, malformed: Mapping[str, int]
-) -> None:
+def _make(out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, str]], count: int) -> None:
+    """Sends a few records, so that the sinks get going, then all others: what they then do in a second is what they do every day."""
+    from kafka_s3.spark.launch import sink_on_spark
     from kafka_s3.spark.session import spark_session
 
+    records = _Records(services, count)
     settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
+    records.send(out, "[bold]2[/] producing the first {:,} records to {} ...", count // FIRST)
+    out.print("[bold]3[/] starting Spark ...")
     spark = spark_session(name="kafka-s3 demo")
     stop = Event()
     stop_on_signals(stop)
     try:
-        for step, (path, sink) in enumerate(settings.items(), start=3):
-            if stop.is_set():
-                return
-            out.print(f"[bold]{step}[/] running the sink of {_shown(path)} ...", highlight=False)
-            services.s3.create_bucket(sink.text("s3.bucket.name"))
-            _drain(out, sink, stop, malformed=sum(malformed.get(topic, 0) for topic in sink.names("topics")))
+        with ExitStack() as stack:
+            start = partial(_start, out, services, stack, lambda one, told: sink_on_spark(one, spark, observer=told))
+            running = [start(path, one) for path, one in settings.items()]
+            for sink in running:
+                sink.drain("[bold]4[/] the sink of {} gets going ...", stop)
+            records.send(out, "[bold]5[/] producing the other {:,} records to {} ...", count)
+            for step, sink in enumerate(running, start=6):
+                sink.drain(f"[bold]{step}[/] running the sink of {{}} ...", stop, close=Reason.FLUSH_NOW)
+                if not stop.is_set():
+                    sink.tell(records.malformed)
     finally:
         spark.stop()
 
 
-def _drain(out: Console, settings: Settings, stop: Event, *, malformed: int) -> None:
-    """Runs a sink until the topics are worked off, then shows its bucket and its log's totals."""
-    from kafka_s3.spark.launch import sink_on_spark
-    from kafka_s3.spark.session import spark_session
-
-    began = time.monotonic()
-    with ProgressObserver(out) as bar, attended(settings, observer=bar, clock_ms=now_ms) as attendance:
-        sink = sink_on_spark(settings, spark_session(name=settings.name), observer=attendance.heartbeat)
-        run_until_drained(sink, settings, stop, close=Reason.FLUSH_NOW, channel=attendance.channel)
-    seconds = time.monotonic() - began
-    out.print(bucket_tree(settings.text("s3.bucket.name"), sink.store.list("")))
-    out.print(totals_table(sink.log.state))
-    rate = sink.log.state.totals.read / seconds
-    out.print(f"  {rate:,.0f} records/s; {malformed:,} records were broken on purpose", highlight=False)
-
-
-def _shown(path: Path) -> Path:
-    """The path as a user would type it here."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+def _start(
+    out: Console,
+    services: DemoServices,
+    stack: ExitStack,
+    made: Callable[[Settings, Observer], Sink],
+    path: Path,
+    settings: Settings,
+) -> _RunningSink:
+    """A sink with its bucket, and with a heartbeat as long as `stack` is open."""
+    services.s3.create_bucket(settings.text("s3.bucket.name"))
+    bar = ProgressObserver(out)
+    attendance = stack.enter_context(attended(settings, observer=bar, clock_ms=now_ms))
+    return _RunningSink(out, path, settings, bar, made(settings, attendance.heartbeat), attendance.channel)
 
 
-def _next_steps(out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, str]], keep: bool) -> None:
-    out.print("\n[bold]Next[/]")
-    for path in map(_shown, itertools.islice(sinks, 1)):
-        worker = _shown(shipped("examples/worker.properties"))
-        out.print(
-            f"  kafka-s3 validate {path} --worker {worker}   # every problem of a configuration at once",
-            highlight=False,
-            soft_wrap=True,
-        )
-    if not keep:
-        out.print(
-            "  kafka-s3 demo --keep                              # leave the services up, to try the other commands on them"
-        )
-        return
-    exports = " ".join(f"{name}={shlex.quote(value)}" for name, value in services.environment.items())
-    out.print(f"  export {exports}", highlight=False, soft_wrap=True)
-    for path, raw in zip(map(_shown, sinks), sinks.values(), strict=True):
-        registry = f" --set {REGISTRY_KEY}=$REGISTRY" if REGISTRY_KEY in raw else ""
-        out.print(
-            f"  kafka-s3 run {path} --set kafka.bootstrap.servers=$KAFKA --set store.url=$S3{registry}",
-            highlight=False,
-            soft_wrap=True,
-        )
-    out.print("Kafka, S3 and registry stay up until Ctrl-C.")
+class _Records:
+    """What is left to be sent, and how many records of each topic were broken on purpose so far."""
+
+    def __init__(self, services: DemoServices, count: int) -> None:
+        self._brokers = KafkaBrokers(services.kafka.bootstrap_servers)
+        for topic in TOPICS:
+            self._brokers.create_topic(topic, partitions=orders.PARTITIONS, config={"retention.ms": "-1"})
+        ids = shipments.register_shipments(services.registry)
+        of_shipments = round(count * SHIPMENTS_PER_ORDER)
+        self._left = {orders.demo_records(count): count, shipments.shipment_records(ids, of_shipments): of_shipments}
+        self._share = of_shipments / max(count, 1)
+        self.malformed: Counter[str] = Counter()
+
+    def send(self, out: Console, text: str, most: int) -> None:
+        """Sends up to so many orders and payments, and shipments to go with them."""
+        wanted = dict(zip(self._left, (most, round(most * self._share)), strict=True))
+        total = sum(min(wanted[one], left) for one, left in self._left.items())
+        out.print(text.format(total, ", ".join(TOPICS)), highlight=False)
+        portion = itertools.chain.from_iterable(itertools.islice(one, number) for one, number in wanted.items())
+        with sending(self._brokers.clients) as send:
+            for record in track(portion, total=total, description="  producing", console=out):
+                message = Message(record.key, record.value, record.headers, record.timestamp_ms)
+                send(record.topic, message, partition=record.partition)
+                self.malformed[record.topic] += record.malformed
+        self._left = {one: max(left - wanted[one], 0) for one, left in self._left.items()}
+
+
+@dataclass(frozen=True)
+class _RunningSink:
+    """A sink that is run again and again, with its heartbeat in between."""
+
+    out: Console
+    path: Path
+    settings: Settings
+    bar: ProgressObserver
+    sink: Sink
+    channel: CommandChannel
+
+    def drain(self, text: str, stop: Event, *, close: Reason | None = None) -> None:
+        """Works off what is in Kafka."""
+        if stop.is_set():
+            return
+        self.out.print(text.format(shown(self.path)), highlight=False)
+        with self.bar:
+            run_until_drained(self.sink, self.settings, stop, close=close, channel=self.channel)
+
+    def tell(self, malformed: Mapping[str, int]) -> None:
+        """What is in the bucket, and whether it is all that was sent."""
+        tell_made(self.out, self.settings, self.sink.store, self.sink.log.state)
+        self.out.print(f"  {self.bar.rate:,.0f} records/s", highlight=False)
+        report = audit_of(self.settings, SegmentSelection(), kafka=kafka_of(self.settings)).run()
+        topics = self.settings.names("topics")
+        tell_checked(self.out, report, malformed=sum(malformed.get(topic, 0) for topic in topics))

@@ -79,6 +79,8 @@ class ProgressObserver:
     def started(self, start: Start) -> None:
         """The clock starts."""
         self._began, self._backlog = time.monotonic(), start.backlog
+        self._done = self._read = self._worked_ms = self._files = 0
+        self._bar.reset(self._task)
         self._bar.update(self._task, total=start.backlog or None, lag=f"{start.backlog:,}", description=start.sink)
 
     def preparing(self, step: str) -> None:
@@ -153,10 +155,15 @@ def totals_table(state: LogState) -> Table:
         ("skipped by a rule", totals.skipped),
     ):
         table.add_row(name, f"{number:,}")
+    return table
+
+
+def totals_verdict(state: LogState) -> str:
+    """Whether they add up, and what was made of them."""
+    totals = state.totals
     adds_up = totals.read == totals.written + totals.dead_letters + totals.skipped
     verdict = "[green]read = written + dead letters + skipped[/]" if adds_up else "[red]the totals do not add up[/]"
-    table.caption = f"{verdict}   {totals.files:,} objects, {size_text(totals.bytes)}"
-    return table
+    return f"{verdict}; {totals.files:,} objects, {size_text(totals.bytes)}"
 
 
 def size_text(size: float) -> str:

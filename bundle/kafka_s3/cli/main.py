@@ -5,13 +5,16 @@ Exit codes: 0 done, 1 the sink stopped or a check failed, 2 the configuration or
 
 from __future__ import annotations
 
+import re
 import sys
+from importlib.metadata import requires
 from typing import Annotated, Final, NoReturn
 
 import typer
 
 from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
+from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.model.errors import ConfigError, SinkError
 from kafka_s3.tools.logs import told_as_json
 
@@ -48,6 +51,8 @@ COMMANDS: Final = tuple(
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
         ("explain", "explain:explain",
          "Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."),
+        ("simulate", "simulate:simulate",
+         "Say how many files a configuration would write, how large and how late, with how many requests, and what a month costs."),
         ("restore", "restore:restore",
          "Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."),
         ("migrate", "migrate:migrate", "Compare the connector's group offsets with its objects and take over where it stopped."),
@@ -94,10 +99,21 @@ def main() -> None:
         _fail(error, code=2)
     except SinkError as error:
         _fail(error, code=1)
+    except ModuleNotFoundError as error:
+        if (extra := extra_of(error.name or "")) is None:
+            raise
+        _fail(LocalServiceError(f"{error.name} is not installed here: pip install 'kafka-s3[{extra}]'"), code=1)
     except Exception as error:
         if not told_as_json(error):
             raise
         sys.exit(1)
+
+
+def extra_of(module: str) -> str | None:
+    """The extra of ours that brings a module, by the name of its distribution; None where no extra does."""
+    own = re.escape(module.partition(".")[0].replace("_", "-"))
+    found = (re.match(rf"{own}\b.*extra == ['\"](\w+)['\"]", text) for text in requires("kafka-s3") or ())
+    return next((match[1] for match in found if match is not None), None)
 
 
 def _fail(error: SinkError, *, code: int) -> NoReturn:

@@ -125,7 +125,7 @@ class CommitLog:
             if self.last is not None and not is_published(self._store, self._paths, self.last):
                 _log.info(
                     "publishing what the last driver left",
-                    extra={"facts": {"version": self.last.version, "files": len(self.last.files)}},
+                    extra={"facts": {"version": self.last.version, "objects": len(self.last.files)}},
                 )
                 lost = publish(self.last)
             self._epoch = self.state.epoch + 1

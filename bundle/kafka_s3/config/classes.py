@@ -14,6 +14,8 @@ from typing import Final
 
 PARTITIONER_GROUP: Final = "kafka_s3.partitioners"
 FORMAT_GROUP: Final = "kafka_s3.formats"
+NOTIFICATION_GROUP: Final = "kafka_s3.notifications"
+OWN_NOTIFIERS: Final = ("webhook", "sns", "sqs")
 BLOCK_GZIP_FORMAT: Final = "block_gzip"
 SELF_MANAGED: Final = "io.confluent.connect.s3.S3SinkConnector"
 MANAGED_CLOUD: Final = "S3_SINK"
@@ -22,6 +24,8 @@ BLOCK_GZIP_PACKAGES: Final = ("com.deviantart.", "com.spredfast.")
 _CONNECT = "org.apache.kafka.connect."
 _STORAGE = "io.confluent.connect.storage.partitioner."
 _TIME = _STORAGE + "TimeBasedPartitioner$"
+_GLUE = "com.amazonaws.services.schemaregistry.kafkaconnect."
+_APICURIO = "io.apicurio.registry.utils.converter."
 _SDK_1 = "com.amazonaws.auth."
 _SDK_2 = "software.amazon.awssdk.auth.credentials."
 
@@ -74,8 +78,10 @@ CONVERTERS: Final[Mapping[str, str]] = {
     "io.confluent.connect.avro.AvroConverter": "avro",
     "io.confluent.connect.json.JsonSchemaConverter": "json_schema",
     "io.confluent.connect.protobuf.ProtobufConverter": "protobuf",
-    "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter": "glue_avro",
-    "io.apicurio.registry.utils.converter.AvroConverter": "apicurio_avro",
+    _GLUE + "AWSKafkaAvroConverter": "glue_avro",
+    _GLUE + "jsonschema.JsonSchemaConverter": "glue_json_schema",
+    _GLUE + "protobuf.ProtobufSchemaConverter": "glue_protobuf",
+    _APICURIO + "AvroConverter": "apicurio_avro",
     _CONNECT + "converters.ShortConverter": "short",
     _CONNECT + "converters.IntegerConverter": "integer",
     _CONNECT + "converters.LongConverter": "long",
@@ -83,6 +89,22 @@ CONVERTERS: Final[Mapping[str, str]] = {
     _CONNECT + "converters.DoubleConverter": "double",
     _CONNECT + "converters.BooleanConverter": "boolean",
 }
+_STORE = "Store the bytes with org.apache.kafka.connect.converters.ByteArrayConverter."
+OTHER_CONVERTERS: Final[Mapping[str, str]] = {
+    _APICURIO
+    + "ExtJsonConverter": "Its schemas are of a kind of their own (KCONNECT). Write with Apicurio's AvroConverter, or with Confluent's "
+    "JsonSchemaConverter through /apis/ccompat/v7.",
+    _APICURIO
+    + "SerdeBasedConverter": "It runs Java classes. Apicurio's AvroConverter reads Avro, Confluent's converters the rest through "
+    "/apis/ccompat/v7.",
+    "com.amazonaws.services.crossregion.schemaregistry.kafkaconnect.AWSGlueCrossRegionSchemaReplicationConverter": "It copies schemas from "
+    "registry to registry. Read with the converter of AWS Glue for the schemas' language.",
+    "com.blueapron.connect.protobuf.ProtobufConverter": f"It reads messages by a Java class. {_STORE}",
+    "io.debezium.converters.ByteArrayConverter": _STORE,
+    "io.debezium.converters.BinaryDataConverter": _STORE,
+    "io.debezium.converters.CloudEventsConverter": "Read its JSON with org.apache.kafka.connect.json.JsonConverter.",
+}
+"""Converters of others that this sink does not have, and what to do instead."""
 HEADER_CONVERTERS: Final[Mapping[str, str]] = {_CONNECT + "storage.SimpleHeaderConverter": "simple", **CONVERTERS}
 
 _REGISTRY = (
@@ -92,15 +114,17 @@ _REGISTRY = (
         "truststore.type", "truststore.location", "truststore.certificates", "keystore.type", "keystore.location",
         "keystore.certificate.chain", "keystore.key", "key.password")),
     "use.latest.version", "latest.compatibility.strict", "schemas.cache.config", "auto.register.schemas",
-    "key.subject.name.strategy", "value.subject.name.strategy", "scrub.invalid.names", "schemas.enable",
+    "key.subject.name.strategy", "value.subject.name.strategy", "scrub.invalid.names", "schemas.enable", "reference.subject.name.strategy",
+    "use.schema.guid", "key.schema.id.deserializer", "value.schema.id.deserializer",
 )  # fmt: skip
 _AVRO = ("enhanced.avro.schema.support", "connect.meta.data", "schemas.cache.config", "schemas.enable")
-_GLUE = (
+_OF_GLUE = (
     "region", "endpoint", "proxyUrl", "cacheSize", "timeToLiveMillis", "secondaryDeserializer", "registry.name", "schemaName",
     "schemaNameGenerationClass", "schemaAutoRegistrationEnabled", "dataFormat", "avroRecordType", "compression", "compatibility",
-    "description", "tags", "metadata", "userAgentApp",
+    "description", "tags", "metadata", "userAgentApp", "protobufMessageType", "jacksonSerializationFeatures",
+    "jacksonDeserializationFeatures", "registerJavaTimeModule", "objectMapperFactory",
 )  # fmt: skip
-_APICURIO = tuple(
+_OF_APICURIO = tuple(
     f"apicurio.{name}" for name in (
         "registry.url", "registry.id-handler", "registry.as-confluent", "registry.use-id", "use-id", "registry.headers.enabled",
         "registry.avro.encoding", "auth.username", "auth.password", "auth.client.id", "auth.client.secret", "auth.client.scope",
@@ -114,16 +138,22 @@ CONVERTER_SETTINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "json": ("schemas.enable", "schemas.cache.size", "decimal.format", "replace.null.with.default"),
     "string": ("encoding", "schemas.enable"),  # many configurations switch schemas off for every converter they use
     "bytes": ("schemas.enable",),
-    "avro": (*_REGISTRY, "enhanced.avro.schema.support", "connect.meta.data"),
-    "json_schema": (*_REGISTRY, "decimal.format", "json.fail.invalid.schema", "use.optional.for.nonrequired"),
-    "protobuf": (*_REGISTRY, "optional.for.nullables", "wrapper.for.nullables", "generate.index.for.unions",
+    "avro": (*_REGISTRY, "enhanced.avro.schema.support", "connect.meta.data", "flatten.singleton.unions", "ignore.default.for.nullables",
+             "allow.optional.map.keys"),
+    "json_schema": (*_REGISTRY, "decimal.format", "json.fail.invalid.schema", "use.optional.for.nonrequired",
+                    "object.additional.properties", "ignore.default.for.nullables"),
+    "protobuf": (*_REGISTRY, "optional.for.nullables", "optional.for.proto2", "wrapper.for.nullables", "wrapper.for.raw.primitives",
+                 "generate.index.for.unions", "generate.struct.for.nulls", "int.for.enums", "flatten.unions",
                  "enhanced.protobuf.schema.support"),
-    "glue_avro": (*_GLUE, *_AVRO),
-    "apicurio_avro": (*_APICURIO, *_AVRO),
+    "glue_avro": (*_OF_GLUE, *_AVRO),
+    "glue_json_schema": (*_OF_GLUE, *_AVRO, "decimal.format"),
+    "glue_protobuf": (*_OF_GLUE, *_AVRO),
+    "apicurio_avro": (*_OF_APICURIO, *_AVRO),
 }  # fmt: skip
 CONFLUENT_CONVERTERS: Final = frozenset({"avro", "json_schema", "protobuf"})
 """Those that ask Confluent's registry, or one that speaks like it."""
-REGISTRY_CONVERTERS: Final = CONFLUENT_CONVERTERS | {"glue_avro", "apicurio_avro"}
+GLUE_CONVERTERS: Final = frozenset({"glue_avro", "glue_json_schema", "glue_protobuf"})
+REGISTRY_CONVERTERS: Final = CONFLUENT_CONVERTERS | GLUE_CONVERTERS | {"apicurio_avro"}
 FIELDLESS: Final = frozenset({"string", "bytes", "short", "integer", "long", "float", "double", "boolean"})
 """Converters of values without fields."""
 
@@ -167,3 +197,8 @@ def registered_formats() -> tuple[str, ...]:
 def offered(group: str, _path: tuple[str, ...]) -> tuple[str, ...]:
     """The names that installed packages offer: kept per import path, for to ask all packages takes longer than all else of a validation."""
     return tuple(sorted(entry_points(group=group).names))
+
+
+def known_notifiers() -> tuple[str, ...]:
+    """The names that notification.class takes: ours, and those of entry points."""
+    return (*OWN_NOTIFIERS, *offered(NOTIFICATION_GROUP, tuple(sys.path)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -164,10 +164,14 @@ class OneOfAnyCase:
 
 @dataclass(frozen=True, slots=True)
 class KnownClass:
-    """Java class names, whole or simple, and our names for them; `registered` gives names that are looked up when asked for."""
+    """Java class names, whole or simple, and our names for them; `registered` gives names that are looked up when asked for.
+
+    `others` are classes that are not here, each with what to do instead.
+    """
 
     names: Mapping[str, str]
     registered: Callable[[], Iterable[str]] = tuple
+    others: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -185,6 +189,8 @@ class KnownClass:
         simple = {java.rpartition(".")[2]: name for java, name in reversed(list(self.names.items()))}
         if given in self.names or given in simple or given in ours:
             return self.names.get(given) or simple.get(given, given)
+        if given in self.others:
+            raise InvalidValue("is a class that this sink does not have.", self.others[given])
         known = list(dict.fromkeys((*self.names, *ours)))
         raise InvalidValue(f"is not a known class. Known: {', '.join(known)}.", did_you_mean(given, known))
 

@@ -28,6 +28,9 @@ def read_config(path: Path) -> ConfigFile:
     in Connect, with a warning. Raises ConfigError with the place of every fault, also where there is no such file.
     """
     text = read_text(path)
+    if path.suffix == ".tf":
+        way_out = "Write the pairs of config_sensitive and config_nonsensitive as one JSON object, with values, not references."
+        raise fault(path, None, "is Terraform's language, whose values Terraform alone knows.", way_out)
     if path.suffix in (".yaml", ".yml"):
         from kafka_s3.config.yaml_file import read_yaml  # few need the parser
 

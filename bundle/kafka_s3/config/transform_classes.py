@@ -38,6 +38,16 @@ TRANSFORMS: Final[Mapping[str, str]] = {
     _CONFLUENT + "TombstoneHandler": "tombstone_handler",
     "io.debezium.transforms.ExtractNewRecordState": "new_record_state",
 }
+OTHER_TRANSFORMS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (f"{_CONFLUENT}Filter$Key", f"{_CONFLUENT}Filter$Value"),
+        f"It filters by JSONPath. Use {_KAFKA}Filter with a predicate, or a transform of your own.",
+    ),
+    "io.confluent.connect.cloud.transforms.TopicRegexRouter": f"Use {_KAFKA}RegexRouter with regex and replacement.",
+    "io.debezium.transforms.ByLogicalTableRouter": f"Use {_KAFKA}RegexRouter with regex and replacement.",
+    "io.debezium.transforms.outbox.EventRouter": f"Use {_KAFKA}ExtractField$Value and {_CONFLUENT}ExtractTopic$Value.",
+}
+"""Transforms of others that this sink does not have, and what to do instead."""
 PREDICATES: Final[Mapping[str, str]] = {
     _KAFKA + "predicates.HasHeaderKey": "has_header_key",
     _KAFKA + "predicates.RecordIsTombstone": "record_is_tombstone",

@@ -9,10 +9,17 @@ from typing import Final
 from kafka_s3.config.option import InvalidValue, KnownClass, Option, Type, Value, default_of, did_you_mean, parse
 from kafka_s3.config.options.transforms import REQUIRED_BLANKS, SETTINGS
 from kafka_s3.config.settings import Settings
-from kafka_s3.config.transform_classes import JAVA_NAMES, PREDICATES, ROUTERS, TRANSFORMS, registered_transforms
+from kafka_s3.config.transform_classes import (
+    JAVA_NAMES,
+    OTHER_TRANSFORMS,
+    PREDICATES,
+    ROUTERS,
+    TRANSFORMS,
+    registered_transforms,
+)
 
 STEP_KEYS: Final = ("type", "predicate", "negate")
-_KNOWN = KnownClass(TRANSFORMS, registered_transforms)
+_KNOWN = KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS)
 _KNOWN_PREDICATES = KnownClass(PREDICATES)
 
 

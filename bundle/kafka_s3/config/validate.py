@@ -33,6 +33,7 @@ from kafka_s3.config.rules import clients as rules_clients
 from kafka_s3.config.rules import columns as rules_columns
 from kafka_s3.config.rules import delivery as rules_delivery
 from kafka_s3.config.rules import delta as rules_delta
+from kafka_s3.config.rules import followers as rules_followers
 from kafka_s3.config.rules import forms as rules_forms
 from kafka_s3.config.rules import keys as rules_keys
 from kafka_s3.config.rules import names as rules_names
@@ -58,6 +59,7 @@ PROBLEMS: Final = (
     *rules_keys.PROBLEMS,
     *rules_forms.PROBLEMS,
     *rules_delta.PROBLEMS,
+    *rules_followers.PROBLEMS,
     *rules_transforms.PROBLEMS,
 )
 WARNINGS: Final = (

@@ -169,77 +169,76 @@ def _behind_scalar(at, end, kind):
     return -behind if behind < 0 else behind
 
 
+@compiled("int64(int64, int64)")
+def _behind_name(at, end):
+    """Behind the closing quote of a member's name, negated where it has escapes; 0: none begins at this place."""
+    return _behind_string(at + 1, end) if at < end and byte_at(at) == 0x22 else 0
+
+
+@compiled("int64(int64, int64)")
+def _behind_colon(at, end):
+    """Where a value may begin behind the colon that follows a name; `end` where there is none."""
+    at = _behind_space(at, end)
+    return _behind_space(at + 1, end) if at < end and byte_at(at) == 0x3A else end
+
+
 @compiled(f"boolean(int64, int64, int64, int64, {_BYTES}, int64[::1], {_PLACES}, uint8[::1], int64[::1])")
 def _document(base, at, end, row, names, ends, kinds, begins, stops, objects, kind):
     """Whether the bytes from address `at` to `end` are a document that passes; `objects` and `kind` are working space.
 
-    The machine is in front of a member or an item (`in_front`), or behind one. `objects[depth]` says whether the brackets there are those
-    of an object; a bracket that closes is itself the end of a value. Places are noted relative to `base`.
+    At each turn the place is behind an opening bracket (`first`) or behind a value. `objects[depth]` says whether the brackets there are
+    those of an object; a bracket that closes is itself the end of a value. `wanted` is the member of the document that is being read, if it
+    is a wanted one. Places are noted relative to `base`.
     """
     if end - at < 2 or byte_at(at) != 0x7B:
         return False
-    depth, in_front, first, wanted, guess = 0, True, True, -1, 0
+    at, depth, first, wanted, guess = at + 1, 0, True, -1, 0
     objects[0] = 1
-    at += 1
     while True:
         at = _behind_space(at, end)
-        if at >= end:
-            return False
-        code = byte_at(at)
-        if not in_front or first:
-            if code == (0x7D if objects[depth] else 0x5D):
-                at += 1
-                if depth == 0:
-                    return at == end
-                depth -= 1
-                in_front = first = False
-                if depth == 0 and wanted >= 0:
-                    stops[wanted, row], wanted = at - base, -1
-                continue
-            if not first:
-                if code != 0x2C:
-                    return False
-                in_front, at = True, _behind_space(at + 1, end)
-                if at >= end:
-                    return False
-                code = byte_at(at)
-        first = False
-        if objects[depth]:
-            if code != 0x22:
-                return False
-            behind = _behind_string(at + 1, end)
-            if behind == 0:
-                return False
-            if depth == 0 and len(ends) > 1:
-                if behind < 0:
-                    return False  # a name with escapes may be one that is wanted
-                wanted = _which(at + 1, behind - at - 2, names, ends, guess)
-                guess = wanted + 1 if wanted >= 0 else guess
-            at = _behind_space(abs(behind), end)
-            if at >= end or byte_at(at) != 0x3A:
+        code = byte_at(at) if at < end else 0
+        if code == (0x7D if objects[depth] else 0x5D):
+            at += 1
+            if depth == 0:
+                return at == end
+            depth, first = depth - 1, False
+            if depth == 0 and wanted >= 0:
+                stops[wanted, row], wanted = at - base, -1
+            continue
+        if not first:
+            if code != 0x2C:
                 return False
             at = _behind_space(at + 1, end)
-            if at >= end:
-                return False
-            code = byte_at(at)
+        if objects[depth]:
+            behind = _behind_name(at, end)
+            if depth == 0 and len(ends) > 1 and behind > 0:
+                wanted = _which(at + 1, behind - at - 2, names, ends, guess)
+                guess = wanted + 1 if wanted >= 0 else guess
+            elif behind == 0 or (depth == 0 and len(ends) > 1):
+                return False  # there is none; or it has escapes, and may be one that is wanted
+            at = _behind_colon(abs(behind), end)
+        code = byte_at(at) if at < end else 0
+        noted = depth == 0 and wanted >= 0
         if code == 0x7B or code == 0x5B:
             if depth + 2 >= DEEP:
                 return False
-            if depth == 0 and wanted >= 0:
+            if noted:
                 kinds[wanted, row], begins[wanted, row] = NESTED, at - base
-            depth += 1
-            objects[depth], first, in_front = 1 if code == 0x7B else 0, True, True
-            at += 1
+            at, depth, first = at + 1, depth + 1, True
+            objects[depth] = 1 if code == 0x7B else 0
             continue
-        behind = _behind_scalar(at, end, kind)
+        behind = _behind_scalar(at, end, kind) if at < end else 0
         if behind == 0:
             return False
-        if depth == 0 and wanted >= 0:
-            inner = 1 if code == 0x22 else 0
-            kinds[wanted, row], wanted_at = kind[0], at + inner - base
-            begins[wanted, row], stops[wanted, row] = wanted_at, behind - inner - base
+        if noted:
+            quote = 1 if code == 0x22 else 0
+            kinds[wanted, row], begins[wanted, row], stops[wanted, row] = (
+                kind[0],
+                at + quote - base,
+                behind - quote - base,
+            )
             wanted = -1
-        at, in_front = behind, False
+        at, first = behind, False
 
 
 @compiled(f"int64({_BYTES}, {_BOUNDS}, {_BYTES}, int64[::1], {_PLACES}, boolean[::1])")

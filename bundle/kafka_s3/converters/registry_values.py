@@ -21,7 +21,7 @@ from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage
 from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Decoded, Run
 from kafka_s3.records.values import Longs
-from kafka_s3.registry.compression import inflated
+from kafka_s3.registry.compression import LARGEST_BYTES, inflated
 from kafka_s3.registry.framing import Framing
 from kafka_s3.registry.subjects import SubjectNameStrategy, subject
 from kafka_s3.registry.wire_format import Framed, MessageIndexes, SchemaName, framed, payloads, schema_id_headers
@@ -41,6 +41,7 @@ class SchemaCatalog:
     """The decoders of all schemas seen, shared by the tasks of a process; the least recently used goes first. Thread-safe.
 
     `framing` says how records name their schemas, `component` whom dead letters name; by default Confluent's converter of the language.
+    A compressed payload has `largest` bytes at most.
     """
 
     registry: SchemaRegistry
@@ -50,8 +51,16 @@ class SchemaCatalog:
     size: int = 1000
     framing: Framing = Framing.CONFLUENT
     component: str = ""
+    largest: int = LARGEST_BYTES
     _known: OrderedDict[tuple[SchemaName, str, Role], PayloadDecoder] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def indexes(self) -> MessageIndexes:
+        """What stands after the name of a schema."""
+        if self.language is not Language.PROTOBUF:
+            return MessageIndexes.ABSENT
+        return MessageIndexes.PLACE if self.framing is Framing.GLUE else MessageIndexes.FOLLOW
 
     def decoder(self, name: SchemaName, topic: str, *, role: Role) -> PayloadDecoder:
         """The decoder of a schema. Raises UnknownSchema and SchemaError for that schema, RegistryUnavailable, RegistryError."""
@@ -123,13 +132,11 @@ class RegistryValues:
 
     def _framed(self, batch: KafkaBatch) -> tuple[pa.Array, list[tuple[int, str]], Framed]:
         """The values, unpacked where Glue's serializers packed them; those that cannot be unpacked; where each names its schema."""
-        values, broken = inflated(batch.values) if self.catalog.framing is Framing.GLUE else (batch.values, [])
-        follow = MessageIndexes.FOLLOW if self.catalog.language is Language.PROTOBUF else MessageIndexes.ABSENT
-        return (
-            values,
-            broken,
-            framed(values, headers=self._headers(batch), indexes=follow, framing=self.catalog.framing),
-        )
+        catalog, values, broken = self.catalog, batch.values, list[tuple[int, str]]()
+        if catalog.framing is Framing.GLUE:
+            values, broken = inflated(values, catalog.largest)
+        headers = self._headers(batch)
+        return values, broken, framed(values, headers=headers, indexes=catalog.indexes, framing=catalog.framing)
 
     def _headers(self, batch: KafkaBatch) -> pa.Array | None:
         """The records' headers that name schemas, which only Confluent's serializers write; None where there are none."""

@@ -105,7 +105,8 @@ class Committer:
         facts = {
             "version": entry.version,
             "kind": str(entry.kind),
-            "files": len(entry.files),
+            "files": entry.totals.files,
+            "objects": len(entry.files),
             "read": entry.totals.read,
         }
         _log.info("committed", extra={"facts": facts})
@@ -125,7 +126,7 @@ class Committer:
             self.observer.warned(f"Entry {entry.version}: neither upload nor records are left, gap recorded: {lost}")
         else:
             mark_published(self.log.store, self.log.paths, entry)
-            _log.debug("published", extra={"facts": {"version": entry.version, "files": len(entry.files)}})
+            _log.debug("published", extra={"facts": {"version": entry.version, "objects": len(entry.files)}})
         return gaps
 
     def _checkpoint(self) -> None:

@@ -163,7 +163,9 @@ def _same(writer: Any, target: Any) -> bool:
 
 
 def _header(avro: Any, codec: str, sync: bytes) -> bytes:
-    text = json.dumps(avro, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(avro, ensure_ascii=False, separators=(",", ":")).encode(
+        errors="replace"
+    )  # `?`, as Java's encoder
     members = [(b"avro.schema", text), (b"avro.codec", codec.encode())]
     written = b"".join(long_bytes(len(part)) + part for pair in members for part in pair)
     return b"Obj\x01" + long_bytes(len(members)) + written + long_bytes(0) + sync

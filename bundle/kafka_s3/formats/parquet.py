@@ -21,11 +21,12 @@ from kafka_s3.records.arrow_stream import stream_of, table_of
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, StructColumns, Values
-from kafka_s3.schemas.arrow import arrow_table
+from kafka_s3.schemas.arrow import arrow_table, precision_of
 from kafka_s3.schemas.avro_out import avro_schema
 from kafka_s3.schemas.avro_types import AvroOptions
-from kafka_s3.schemas.connect import ConnectSchema, SchemaError, SchemaType
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.inference import conform, unify, wider
+from kafka_s3.schemas.json_form import scale_of
 
 ROW_GROUP_BYTES: Final = 64 << 20
 OBJECT_BYTES: Final = 1536  # what an Arrow column costs beside its data; counts where a file gets a few rows at a time
@@ -66,19 +67,24 @@ def _fit(run: Run) -> Values | str:
         return run.values if inferred else "Parquet cannot hold schemaless values (see value.schema.inference)."
     if run.schema is None or run.schema.kind is not SchemaType.STRUCT:
         return "Parquet needs values with a struct schema."
-    if _has_empty_struct(run.schema):
-        return "Parquet cannot hold a struct without fields."
-    if isinstance(run.values, StructColumns | AvroBodies) and run.values.table is not None:
-        return run.values
     try:
+        if unfit := _unfit(run.schema):
+            return f"Parquet cannot hold {unfit}."
+        if isinstance(run.values, StructColumns | AvroBodies) and run.values.table is not None:
+            return run.values
         return StructColumns(arrow_table(run.values.objects(), run.schema))
     except (SchemaError, ValueError, pa.ArrowException) as error:
         return f"Parquet cannot hold the value: {error}"
 
 
-def _has_empty_struct(schema: ConnectSchema) -> bool:
+def _unfit(schema: ConnectSchema) -> str:
+    """What Parquet has no type for, blank where it has one for all of it. Raises SchemaError, ValueError for parameters of no meaning."""
+    if schema.kind is SchemaType.STRUCT and not schema.fields:
+        return "a struct without fields"
+    if schema.name == DECIMAL and not 0 <= scale_of(schema) <= precision_of(schema):
+        return f"a decimal of scale {scale_of(schema)} and precision {precision_of(schema)}"
     inner = [field.schema for field in schema.fields] + [s for s in (schema.items, schema.keys, schema.values) if s]
-    return (schema.kind is SchemaType.STRUCT and not schema.fields) or any(map(_has_empty_struct, inner))
+    return next(filter(None, map(_unfit, inner)), "")
 
 
 class ParquetFile:
@@ -228,11 +234,14 @@ def _repeats(column: pa.ChunkedArray) -> bool:
 
 
 def footer(schema: ConnectSchema | None, options: AvroOptions) -> dict[str, str]:
-    """The footer's metadata: the Avro schema, where Avro can express the Connect schema (SEMANTICS A8.3)."""
+    """The footer's metadata: the Avro schema, where Avro can express the Connect schema (SEMANTICS A8.3).
+
+    Half a surrogate pair, which no encoding takes, is `?` there, as Java's encoder has it.
+    """
     if schema is None:
         return {}
     try:
         text = json.dumps(avro_schema(schema, options=options), ensure_ascii=False, separators=(",", ":"))
     except SchemaError:  # a name that Avro does not allow: Parquet itself holds it
         return {}
-    return {"parquet.avro.schema": text, "writer.model.name": "avro"}
+    return {"parquet.avro.schema": text.encode(errors="replace").decode(), "writer.model.name": "avro"}

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    OFFSET_INVALID,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
@@ -238,6 +245,10 @@ class KafkaBrokers:
         for tp, future in futures.items():
             try:
                 answer = future.result()
+                if (
+                    answer.offset == OFFSET_INVALID
+                ):  # what librdkafka gives, without an error, where the leader went just now
+                    continue
                 epoch = None if answer.leader_epoch is None or answer.leader_epoch < 0 else int(answer.leader_epoch)
                 found[TopicPartition(tp.topic, tp.partition)] = LogEnd(int(answer.offset), epoch)
             except KafkaException as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -9,6 +10,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
+
+from kafka_s3.local.errors import LocalServiceError
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+CLOSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR})
+ELSEWHERE: Final = "or name another folder in XDG_CACHE_HOME."
 
 
 def cache_folder() -> Path:
@@ -19,10 +27,12 @@ def cache_folder() -> Path:
 
 @contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Holds the lock of this name among all processes that use the cache; waits as long as it takes."""
+    """Holds the lock of this name among all processes that use the cache; waits as long as it takes. Raises LocalServiceError."""
     path = cache_folder() / f"{name}.lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
+    with _explained(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("w")
+    with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
@@ -31,12 +41,15 @@ def locked(name: str) -> Iterator[None]:
 def new_folder(target: Path) -> Iterator[Path]:
     """An empty folder that becomes `target` if the block ends well and vanishes if not: `target` is never half filled.
 
-    If another process has made `target` in the meantime, that one stays.
+    If another process has made `target` in the meantime, that one stays. Raises LocalServiceError where the disk is full, or the folder
+    is not ours.
     """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
+    with _explained(target.parent):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
-        yield folder
+        with _explained(target.parent):
+            yield folder
         try:
             folder.rename(target)
         except OSError:
@@ -44,3 +57,20 @@ def new_folder(target: Path) -> Iterator[Path]:
                 raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Says what to do where the folder takes nothing."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in FULL:
+            raise LocalServiceError(
+                f"The disk of {folder} is full ({error.strerror}): free some space, {ELSEWHERE}"
+            ) from error
+        if error.errno in CLOSED:
+            raise LocalServiceError(
+                f"{folder} cannot be written to ({error.strerror}): change its owner or rights, {ELSEWHERE}"
+            ) from error
+        raise

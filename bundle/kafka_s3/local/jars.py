@@ -157,6 +157,8 @@ def _cause(output: str, java: Path) -> str:
             f"{', '.join(dict.fromkeys(absent))} does not exist in Maven Central or its mirror here, which did answer: "
             "check the version of pyspark (pip show pyspark) and install a tested one: pip install 'kafka-s3[spark]'."
         )
+    if "No space left on device" in output:
+        return f"The disk is full: free some space below {cache_folder()}, or name another folder in XDG_CACHE_HOME."
     return (
         f"Jars could not be fetched from Maven Central (java: {java}); check the network, proxy and "
         "certificate settings of this machine and try again."

@@ -1,4 +1,4 @@
-"""What does the demo send? Orders and payments of one day, as a shop's systems would write them, a few of them broken.
+"""What does the demo send? Orders and payments of a few days, as a shop's systems would write them, a few of them broken.
 
 The same count and seed give the same records. Nothing here talks to Kafka: the caller sends what `demo_records` yields.
 """
@@ -15,7 +15,9 @@ TOPICS = ("orders", "payments")
 PARTITIONS = 3
 DEFAULT_COUNT = 200_000
 DAY_START = datetime(2025, 3, 14, 8, tzinfo=UTC)
-DAY_LENGTH = timedelta(hours=6)
+DAY_LENGTH = timedelta(hours=2)
+DAYS = 3
+END = DAY_START + timedelta(days=DAYS - 1) + DAY_LENGTH
 PRODUCTS = (
     "espresso beans 1 kg", "filter paper 100", "ceramic mug blue", "grinder burr set", "milk jug 600 ml", "descaler 250 ml",
     "café crème 500 g", "thermo cup", "drip kettle", "scale 2 kg", "Kännchen Tee", "抹茶 30 g",
@@ -68,9 +70,15 @@ def demo_records(
         )
 
 
+def time_of(share: float) -> datetime:
+    """When such a share of all records is through, in [0, 1): the shop is open on each day for `DAY_LENGTH`."""
+    day, within = divmod(share * DAYS, 1)
+    return DAY_START + timedelta(days=day) + DAY_LENGTH * within
+
+
 def _event_time(number: int, count: int, *, chance: random.Random) -> datetime:
-    """Evenly through the day; a few records arrive up to 40 minutes after their event."""
-    at = DAY_START + DAY_LENGTH * ((number + chance.random()) / count)
+    """Evenly through the days; a few records arrive up to 40 minutes after their event."""
+    at = time_of((number + chance.random()) / count)
     if chance.random() < LATE_SHARE:
         at -= timedelta(minutes=chance.uniform(1, 40))
     return at.replace(microsecond=at.microsecond // 1000 * 1000)

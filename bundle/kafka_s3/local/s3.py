@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -163,6 +164,8 @@ def _command(engine: Engine, access_log: Path | None) -> list[str]:
     if engine is Engine.VERSITYGW:
         noted = [] if access_log is None else ["--access-log", str(access_log)]
         return [str(versitygw()), "--quiet", *noted, "--port", f"{HOST}:{{port}}", "posix", "{folder}"]
+    if find_spec("moto") is None:
+        raise LocalServiceError("moto, the S3 server of this machine, is not installed: pip install 'kafka-s3[local]'")
     return [sys.executable, "-m", "moto.server", "-H", HOST, "-p", "{port}"]
 
 

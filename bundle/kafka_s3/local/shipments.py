@@ -1,4 +1,4 @@
-"""What does the demo send in Avro? Shipments, whose producer moves to a second schema version at midday, a few of them broken.
+"""What does the demo send in Avro? Shipments, whose producer moves to a second schema version on the second day, a few of them broken.
 
 The same count and seed give the same records. Nothing here talks to Kafka: the caller sends what `shipment_records` yields.
 """
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from fastavro import parse_schema, schemaless_writer
 
-from kafka_s3.local.orders import COUNTRIES, DAY_LENGTH, DAY_START, PARTITIONS, DemoRecord
+from kafka_s3.local.orders import COUNTRIES, PARTITIONS, DemoRecord, time_of
 from kafka_s3.local.registry import EmbeddedRegistry
 
 TOPIC: Final = "shipments"
@@ -23,7 +23,7 @@ DEFAULT_COUNT: Final = 20_000
 MALFORMED_SHARE: Final = 0.0005
 CARRIERS: Final = ("bike", "parcel", "pallet", "air")
 ROLLOUT: Final = (0.45, 0.55)
-"""The part of the day in which both versions are written."""
+"""The part of the time in which both versions are written."""
 UNKNOWN_ID: Final = 2**31 - 1
 _PARCEL: Final = {
     "type": "record",
@@ -79,7 +79,7 @@ def shipment_records(
 
 
 def _shipment(number: int, count: int, chance: random.Random) -> dict[str, Any]:
-    at = DAY_START + DAY_LENGTH * ((number + chance.random()) / count)
+    at = time_of((number + chance.random()) / count)
     return {
         "shipment_id": f"S-{number:08d}",
         "order_id": f"O-{chance.randrange(10 * count):08d}",

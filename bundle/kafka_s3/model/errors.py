@@ -22,9 +22,10 @@
     │   └── PreconditionFailed a conditional put found an object already there
     ├── LocalDiskError         whoever runs Spark: a worker's temporary folder takes no more
     ├── LocalServiceError      whoever runs the demo: Java, a jar, or a server of embedded/ (defined there)
-    ├── TableError             the operator of the Delta table; the sink goes on without it
+    ├── TableError             the operator of the Delta table, or of the catalog; the sink goes on without it
     │   ├── TableUnavailable   it did not answer, or another writer was faster; worth another try
     │   └── TableRefused       the table cannot take the files as it is
+    ├── NotificationFailed     whoever runs what is notified; the sink goes on, and tells it again
     └── CommitError            the commit log
         ├── Fenced             another driver has taken over this sink; this one must stop
         ├── CommitUnknown      it cannot be told whether the entry was written
@@ -157,6 +158,10 @@ class TableUnavailable(TableError):
 
 class TableRefused(TableError):
     """The table cannot take the files as it is."""
+
+
+class NotificationFailed(SinkError):
+    """A message about a commit was not taken."""
 
 
 class CommitError(SinkError):

@@ -3,7 +3,7 @@
 ::
 
     Confluent    0, id of 4 bytes                          1, GUID of 16 bytes
-    AWS Glue     3, compression (0 none, 5 zlib), version id of 16 bytes
+    AWS Glue     3, compression (0 none, 5 zlib), version id of 16 bytes; before Protobuf the place of the message type, a varint
     Apicurio     0, id of 8 bytes (its version 2)          0, id of 4 bytes (version 3, or as-confluent)
 
 All numbers are big-endian; ids are signed, as in Java.

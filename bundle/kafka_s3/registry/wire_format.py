@@ -27,19 +27,22 @@ ID_PREFIX: Final = 5
 
 
 class MessageIndexes(Enum):
-    """Whether a list of message indexes stands after the schema id."""
+    """What says after the schema id which of a schema's message types a record is."""
 
     ABSENT = "absent"
     """Avro and JSON Schema."""
     FOLLOW = "follow"
-    """Protobuf."""
+    """Protobuf: a list that walks from a top-level message into nested ones."""
+    PLACE = "place"
+    """Protobuf by AWS Glue: one number, the place among all message types of the file, in the order of their full names."""
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaName:
     """What a record says of its schema: a global `id` or a `guid` with dashes, and with Protobuf the path to the message type.
 
-    `indexes` walk from a top-level message into nested ones. An id is read as a signed number, as Java does; registries give positive ones.
+    `indexes` walk from a top-level message into nested ones, or are the one place of `MessageIndexes.PLACE`. An id is read as a signed
+    number, as Java does; registries give positive ones.
     """
 
     id: int | None = None
@@ -180,9 +183,10 @@ def _prefixes(array: pa.Array, follow: MessageIndexes, framing: Framing) -> _Pre
     ids = schema_ids(framing, data, starts, stops - starts)
     ends, errors = ids.ends, ids.errors
     indexes = np.full((len(starts), 1), -1, np.int64)
-    if follow is MessageIndexes.FOLLOW:
+    if follow is not MessageIndexes.ABSENT:
         rows = np.flatnonzero(errors == 0)
-        lists, after, good = _index_lists(data, starts[rows] + ends[rows], stops[rows])
+        read = _index_lists if follow is MessageIndexes.FOLLOW else _places
+        lists, after, good = read(data, starts[rows] + ends[rows], stops[rows])
         indexes = np.full((len(starts), lists.shape[1]), -1, np.int64)
         indexes[rows], ends[rows], errors[rows] = lists, after - starts[rows], np.where(good, 0, MALFORMED)
     return _Prefixes(ids.guids, ids.high, ids.low, indexes, ends, errors)
@@ -220,8 +224,19 @@ def _index_lists(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Fl
     return lists, at, good
 
 
+def _places(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
+    """The same of AWS Glue: lists of the one number that is there, without zig-zag."""
+    numbers, at, good = _raw_varints(data, at, stops)
+    return numbers[:, None], at, good & (numbers <= LARGEST_INDEX)
+
+
 def _varints(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
     """The zig-zag varints at these places, the places after them, and which of them end within five bytes and their record."""
+    raw, at, complete = _raw_varints(data, at, stops)
+    return (raw >> 1) ^ -(raw & 1), at, complete
+
+
+def _raw_varints(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
     raw, at, going, complete = np.zeros(len(at), np.int64), at.copy(), np.ones(len(at), bool), np.zeros(len(at), bool)
     for shift in range(0, 35, 7):
         going &= at < stops
@@ -232,7 +247,7 @@ def _varints(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]
         at[going] += 1
         complete |= going & (byte < 0x80)
         going &= byte >= 0x80
-    return (raw >> 1) ^ -(raw & 1), at, complete
+    return raw, at, complete
 
 
 def _names(prefixes: _Prefixes, follow: MessageIndexes) -> tuple[list[SchemaName], Longs]:
@@ -256,7 +271,7 @@ def _names(prefixes: _Prefixes, follow: MessageIndexes) -> tuple[list[SchemaName
 
 
 def _name(guid: bool, high: int, low: int, padded: tuple[int, ...], *, follow: MessageIndexes) -> SchemaName:
-    indexes = tuple(index for index in padded if index >= 0) if follow is MessageIndexes.FOLLOW else None
+    indexes = tuple(index for index in padded if index >= 0) if follow is not MessageIndexes.ABSENT else None
     if guid:
         return SchemaName(guid=str(uuid.UUID(int=high << 64 | low)), indexes=indexes)
     return SchemaName(id=low - 2**64 if low >= 2**63 else low, indexes=indexes)

@@ -23,12 +23,8 @@ def arrow_type(schema: ConnectSchema) -> pa.DataType:
     if schema.name in LOGICAL:
         return LOGICAL[schema.name]
     if schema.name == DECIMAL:
-        precision = int(dict(schema.parameters).get("connect.decimal.precision", DECIMAL_PRECISION))
-        return (
-            pa.decimal128(precision, scale_of(schema))
-            if precision <= 38
-            else pa.decimal256(precision, scale_of(schema))
-        )
+        precision, scale = precision_of(schema), scale_of(schema)
+        return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
     match schema.kind:
         case SchemaType.STRUCT:
             return pa.struct([arrow_field(field.name, field.schema) for field in schema.fields])
@@ -43,19 +39,27 @@ def arrow_type(schema: ConnectSchema) -> pa.DataType:
             return SIMPLE[schema.kind]
 
 
+def precision_of(schema: ConnectSchema) -> int:
+    """The digits of a Decimal schema (SEMANTICS A8.3). Raises ValueError where the parameter is no number."""
+    return int(dict(schema.parameters).get("connect.decimal.precision", DECIMAL_PRECISION))
+
+
 def arrow_field(name: str, schema: ConnectSchema) -> pa.Field:
     """A column of that name; nullable where the schema is optional."""
     return pa.field(name, arrow_type(schema), nullable=schema.optional)
 
 
 def arrow_table(items: list[Any], schema: ConnectSchema) -> pa.Table:
-    """Structs as a table. Raises SchemaError where the schema is no struct."""
+    """Structs as a table. Raises SchemaError where the schema is no struct, or a number is beyond its column."""
     if schema.kind is not SchemaType.STRUCT:
         raise SchemaError(f"Parquet needs structs; the value's schema is {schema.kind}.")
     columns = []
     for field in schema.fields:
         kind = arrow_type(field.schema)
-        columns.append(pa.array([item.get(field.name) for item in items], kind))
+        try:
+            columns.append(pa.array([item.get(field.name) for item in items], kind))
+        except OverflowError as error:
+            raise SchemaError(f"{field.name}: {error}.") from error
     fields = [arrow_field(field.name, field.schema) for field in schema.fields]
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 

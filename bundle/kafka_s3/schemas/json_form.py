@@ -75,20 +75,37 @@ def to_json(value: Any, schema: ConnectSchema, *, decimals: str = "BASE64") -> A
             return dict(pairs) if keys.kind is SchemaType.STRING else [list(pair) for pair in pairs]
         case SchemaType.BYTES:
             return base64.b64encode(value).decode()
-        case SchemaType.FLOAT32 | SchemaType.FLOAT64 if not math.isfinite(value):
-            return NOT_FINITE[str(value)]
         case SchemaType.FLOAT32:
-            return float(str(np.float32(value)))  # the shortest text that means this number, as Java writes it
+            with np.errstate(over="ignore"):  # beyond a float is infinite, as in Java
+                return _number(
+                    float(str(np.float32(value)))
+                )  # the shortest text that means this number, as Java writes it
+        case SchemaType.FLOAT64:
+            return _number(value)
         case _:
             return value
+
+
+def _number(value: float) -> float | str:
+    """The number, or its name in quotes as JSON has none for it."""
+    return value if math.isfinite(value) else NOT_FINITE[str(float(value))]
 
 
 def dumps(value: Any) -> str:
     """Compact JSON text on one line, decimals with all their digits."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_digits)
-    if not _encodable(text):
+    if not encodable(text):
         text = json.dumps(value, separators=(",", ":"), default=_digits)
     return DIGITS.sub(r"\1", text) if MARK in text else text
+
+
+def encodable(text: str) -> bool:
+    """Whether a text can be bytes: half a surrogate pair cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _digits(value: Any) -> str:
@@ -98,9 +115,12 @@ def _digits(value: Any) -> str:
 def scale_of(schema: ConnectSchema) -> int:
     """The scale of a Decimal schema."""
     try:
-        return int(dict(schema.parameters)["scale"])
+        scale = int(dict(schema.parameters)["scale"])
     except (KeyError, ValueError):
         raise SchemaError("A Decimal schema needs the parameter scale, a whole number.") from None
+    if not -(2**31) <= scale < 2**31:
+        raise SchemaError(f"A Decimal schema has the scale {scale}, which is no Java int.")
+    return scale
 
 
 def _decimal(value: Any, schema: ConnectSchema, where: str) -> Decimal:
@@ -152,11 +172,3 @@ def _expect(value: Any, kind: type, schema: ConnectSchema, where: str) -> Any:
     if not isinstance(value, kind):
         raise SchemaError(f"Invalid value for {schema.kind} at {where}: {json.dumps(value)[:60]}.")
     return value
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -42,10 +42,15 @@ SIGNS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class JsonSchemaOptions:
-    """`use.optional.for.nonrequired`: fields outside `required` are optional. `json.fail.invalid.schema`: payloads are validated."""
+    """`use.optional.for.nonrequired`: fields outside `required` are optional. `json.fail.invalid.schema`: payloads are validated.
+
+    `name_key` and `doc_key` are the keywords that name and describe a schema.
+    """
 
     optional_for_nonrequired: bool = False
     fail_invalid: bool = False
+    name_key: str = "title"
+    doc_key: str = "description"
 
 
 def connect_schema_of_json(
@@ -218,7 +223,7 @@ class _Translation:
         given = node.get("connect.version")
         parameters = node.get("connect.parameters")
         own = parameters if isinstance(parameters, dict) else {}
-        title, doc = node.get("title"), node.get("description")
+        title, doc = node.get(self.options.name_key), node.get(self.options.doc_key)
         schema = replace(
             schema,
             name=schema.name or (title if isinstance(title, str) else None),

@@ -52,6 +52,8 @@ class ProtobufOptions:
     int_for_enums: bool = False
     flatten_unions: bool = False
     enhanced_protobuf_schema_support: bool = False
+    default_messages: bool = False
+    """Of AWS Glue's converter: a message that is absent, and has no keyword `optional`, holds its defaults."""
 
 
 def translation(descriptor: Descriptor, *, options: ProtobufOptions, version: int | None) -> ProtobufMapping:
@@ -165,7 +167,8 @@ class _Translator:
             return lambda present: read(present[number]) if number in present else []
         single = field.type == FieldDescriptor.TYPE_MESSAGE
         tracked = keywords.proto3(field) or (self._options.optional_for_proto2 and keywords.optional(field))
-        if (single or tracked) and not self._options.generate_struct_for_nulls:
+        nullable = tracked or (single and not self._options.default_messages)
+        if nullable and not self._options.generate_struct_for_nulls:
             return _if_present(number, read)
         default = message_factory.GetMessageClass(message_of(field))() if single else field.default_value
         return lambda present: read(present.get(number, default))

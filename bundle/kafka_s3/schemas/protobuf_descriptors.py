@@ -41,14 +41,8 @@ def message_type(registered: RegisteredSchema, indexes: tuple[int, ...]) -> Desc
     Map entries that `map<K, V>` implies are not counted in .proto text, as in Confluent's Java classes; in a serialized file they are
     messages like any other, as in Confluent's Python client. Raises SchemaError where a text, an import or an index is wrong.
     """
-    files, texts = _sources(registered)
-    implied = ROOT in texts
-    _add_well_known(files, texts)
-    if texts:
-        files |= _compiled(texts, files)
-    pool = descriptor_pool.DescriptorPool()
-    _load(pool, ROOT, files, loaded=set(), path=())
-    level = list(pool.FindFileByName(ROOT).message_types_by_name.values())
+    root, implied = _root(registered)
+    level = list(root.message_types_by_name.values())
     found: Descriptor | None = None
     for depth, index in enumerate(indexes):
         if not 0 <= index < len(level):
@@ -61,6 +55,35 @@ def message_type(registered: RegisteredSchema, indexes: tuple[int, ...]) -> Desc
     if found is None:
         raise SchemaError("The message indexes of a Protobuf record are an empty list; one index at least is needed.")
     return found
+
+
+def message_type_at(registered: RegisteredSchema, place: int) -> Descriptor:
+    """The message type at this place among all of the file, nested ones and map entries too, by their full names: AWS Glue's numbers.
+
+    Raises SchemaError where a text, an import or the place is wrong.
+    """
+    root, _ = _root(registered)
+    found = list(root.message_types_by_name.values())
+    for message in found:  # the list grows while it is walked
+        found.extend(message.nested_types)
+    if place >= len(found):
+        raise SchemaError(
+            f"The Protobuf schema has {len(found)} message types, and none at the place {place}. "
+            "The record was written with another schema than the one it names."
+        )
+    return sorted(found, key=lambda message: message.full_name)[place]
+
+
+def _root(registered: RegisteredSchema) -> tuple[FileDescriptor, bool]:
+    """The file of a schema, and whether it was given as .proto text."""
+    files, texts = _sources(registered)
+    as_text = ROOT in texts
+    _add_well_known(files, texts)
+    if texts:
+        files |= _compiled(texts, files)
+    pool = descriptor_pool.DescriptorPool()
+    _load(pool, ROOT, files, loaded=set(), path=())
+    return pool.FindFileByName(ROOT), as_text
 
 
 def field_params(field: FieldDescriptor) -> Mapping[str, str]:

@@ -16,6 +16,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import MISSING, Longs
 from kafka_s3.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType
+from kafka_s3.schemas.json_form import encodable
 from kafka_s3.task.partitioners import Encoded, distinct
 
 PLAIN_TYPES = frozenset({pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.null()})
@@ -85,7 +86,7 @@ class ValueDirectories:
             return "null"
         if isinstance(value, bool):
             return "true" if value else "false"
-        if isinstance(value, str) and not value.isascii() and not _encodable(value):
+        if isinstance(value, str) and not value.isascii() and not encodable(value):
             return (f"Error encoding partition: field '{name}' holds half a surrogate pair, which no object name can.",)
         if isinstance(value, (str, int)):
             return self._quote(str(value))
@@ -168,14 +169,6 @@ def _unusable(schema: ConnectSchema | None, name: str) -> Any:
         text = f"Error encoding partition: field '{name}' has the unsupported type {schema.kind}."
         return lambda offset: unplaced(offset, text)
     return None
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def unplaced(offset: int, message: str, **more: bool) -> Failure:

@@ -34,6 +34,7 @@ from kafka_s3.naming.keys import ObjectNames, Renamed
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP
+from kafka_s3.registry.compression import slices
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.dead_letters.bad_records import BadRecords, Stopped
 from kafka_s3.task.dead_letters.file import DeadLetterFile
@@ -60,7 +61,8 @@ _log = logging.getLogger(__name__)
 class Pipeline:
     """How records become files under one configuration. Made once per process from the settings.
 
-    `fingerprint` names configuration and version: only with the same one are open files continued.
+    `fingerprint` names configuration and version: only with the same one are open files continued. `inflates` are the columns of
+    batches whose records may be compressed one by one.
     """
 
     converter: Callable[[TopicPartition], RecordDecoder]
@@ -79,6 +81,7 @@ class Pipeline:
     routed: Callable[[str], ObjectNames] | None = None
     dead_letter_ratio: float = 1.0
     fingerprint: str = ""
+    inflates: tuple[str, ...] = ()
 
     def process(self, assignment: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore) -> TaskReport:
         """Runs a task over Arrow batches with the columns `offset, value, timestamp` and, for dead letters, `key, headers`.
@@ -259,7 +262,8 @@ class _Task:
                 offsets = batch.column("offset").to_numpy()
                 inside = int(np.searchsorted(offsets, delivery.until))
                 if inside:
-                    self._take(batch.slice(0, inside), delivery.now_ms)
+                    for piece in self._within_memory(batch.slice(0, inside)):
+                        self._take(piece, delivery.now_ms)
                     if self._is_full():
                         self._until = int(offsets[inside - 1]) + 1
                         break
@@ -277,8 +281,15 @@ class _Task:
         most = self._assignment.max_files
         return most is not None and len(self._writer.closed.files) >= most
 
+    def _within_memory(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """The batch; where its records inflate, pieces that inflate to about half of the task's memory."""
+        columns = [batch.column(name) for name in self._pipeline.inflates if name in batch.schema.names]
+        if not columns:
+            return [batch]
+        return [batch.slice(start, stop - start) for start, stop in slices(columns, self._pipeline.memory // 2)]
+
     def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
-        """Writes the records of a batch, all of one delivery; those that cannot be written are collected and handled once.
+        """Writes the records of a piece of a batch, all of one delivery; those that cannot be written are collected and handled once.
 
         Of offsets 5 6 7 8, say 5 is recorded as a dead letter already, 6 has no value, 7 no time, and 8 a schema that the open file
         refuses: all four are read, 6 to 8 reach the converter, 7 and 8 the preparation, 8 the writer. 6 is handled as the policy for

@@ -17,6 +17,8 @@ from kafka_s3.wiring.pipeline import is_block_gzip, state_paths
 OBJECTS: Final = ("s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts")
 """Objects are multipart uploads; GetObject is also for HEAD, which settles the lost answer of a completion."""
 
+GLUE: Final = ("glue:GetTable", "glue:CreateTable", "glue:UpdateTable", "glue:BatchCreatePartition")
+
 
 def data_prefixes(settings: Settings) -> tuple[str, ...]:
     """Below which prefixes the sink's data objects lie: a folder for each topic, or the one above where topics are not known beforehand."""
@@ -46,6 +48,20 @@ def sink_policy(settings: Settings) -> dict[str, Any]:
         statements.append(
             _statement("OpenFiles", ("s3:DeleteObject",), [f"{bucket}/{state_paths(settings).open_states()}*"])
         )
+    database = settings.text("glue.database.name")
+    if database:
+        place = f"arn:{_partition(options.region)}:glue:{options.region}:*"
+        resources = [f"{place}:catalog", f"{place}:database/{database}", f"{place}:table/{database}/*"]
+        statements.append(_statement("Glue", GLUE, resources))
+    sends = {"sns": "sns:Publish", "sqs": "sqs:SendMessage"}.get(settings.text("notification.class"))
+    if sends:
+        target = settings.text("notification.target")
+        arn = (
+            target
+            if target.startswith("arn:")
+            else f"arn:{_partition(options.region)}:sqs:{options.region}:*:{target.rpartition('/')[2]}"
+        )
+        statements.append(_statement("Notify", (sends,), [arn]))
     key = options.encryption.kms_key_id
     if key:
         arn = key if key.startswith("arn:") else f"arn:{_partition(options.region)}:kms:{options.region}:*:{_key(key)}"

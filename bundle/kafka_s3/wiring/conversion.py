@@ -6,10 +6,9 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TypeAlias
 
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, CONFLUENT_CONVERTERS, REGISTRY_CONVERTERS
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, CONFLUENT_CONVERTERS, GLUE_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.converters.converter import Converter
 from kafka_s3.converters.header_converters import header_reader
@@ -17,22 +16,21 @@ from kafka_s3.converters.json_columns import JsonColumns
 from kafka_s3.converters.json_envelope import JsonEnvelope
 from kafka_s3.converters.json_values import JsonTables, JsonValues
 from kafka_s3.converters.kafka_struct import KafkaStruct
-from kafka_s3.converters.payload import PayloadDecoder
 from kafka_s3.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
-from kafka_s3.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
+from kafka_s3.converters.registry_values import RegistryValues, SchemaCatalog
 from kafka_s3.converters.whole_records import RecordConverter, RecordDecoder
 from kafka_s3.formats.block_gzip.framing import block_gzip_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.registry.subjects import SubjectNameStrategy, strategy_of, subject
-from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.compatibility import Compatibility
 from kafka_s3.schemas.connect import ConnectSchema, read_schema
-from kafka_s3.schemas.registered import Language, RegisteredSchema
+from kafka_s3.schemas.registered import Language
 from kafka_s3.transforms.chain import Chain
 from kafka_s3.transforms.classes import chain_of, read_by_transforms
 from kafka_s3.transforms.whole_records import TransformedRecords
 from kafka_s3.wiring.partitioning import placed_by
+from kafka_s3.wiring.payloads import payload_decoders
 from kafka_s3.wiring.registries import COMPONENTS, framing_of, registry_of
 
 MakeConverter: TypeAlias = Callable[[str], Converter]
@@ -108,6 +106,14 @@ def _reads_keys(settings: Settings) -> bool:
     fallible = settings.text("key.converter") not in ("string", "bytes")
     asked = stored(settings) | read_by_transforms(settings) | placed_by(settings)
     return Role.KEY in asked or (settings.strict and fallible)
+
+
+def inflated_columns(settings: Settings) -> tuple[str, ...]:
+    """The columns of Kafka's records that AWS Glue's serializers may have compressed, record by record."""
+    read = {"value": True, "key": _reads_keys(settings)}
+    return tuple(
+        side for side, is_read in read.items() if is_read and settings.text(f"{side}.converter") in GLUE_CONVERTERS
+    )
 
 
 def _infers_tables(settings: Settings) -> bool:
@@ -186,7 +192,7 @@ def _converter(settings: Settings, role: Role, fields: frozenset[str] | None = N
 
 def _catalog(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> SchemaCatalog:
     converter = SIDES[role]
-    language, make = _language(settings, converter, fields)
+    language, make = payload_decoders(settings, converter, fields)
     registry, _ = registry_of(settings, converter)
     return SchemaCatalog(
         registry,
@@ -196,56 +202,5 @@ def _catalog(settings: Settings, role: Role, fields: frozenset[str] | None = Non
         settings.number(f"{converter}.schemas.cache.config"),
         framing_of(settings, converter),
         COMPONENTS.get(settings.text(converter), ""),
+        settings.number("writer.memory.bytes") // 2,
     )
-
-
-def _language(settings: Settings, converter: str, fields: frozenset[str] | None) -> tuple[Language, MakeDecoder]:
-    """The schema language of a converter, and what decodes it; where `fields` are given, Avro need decode no others.
-
-    A language's packages are imported where it is used.
-    """
-    match settings.text(converter):
-        case "avro" | "glue_avro" | "apicurio_avro":
-            from kafka_s3.converters.avro import AvroPayloads
-
-            options = AvroOptions(
-                enhanced=settings.flag(f"{converter}.enhanced.avro.schema.support"),
-                meta_data=settings.flag(f"{converter}.connect.meta.data"),
-                scrub_invalid_names=settings.flag(f"{converter}.scrub.invalid.names"),
-            )
-            return Language.AVRO, lambda schema, indexes, version: AvroPayloads(
-                schema, options, version=version, fields=fields
-            )
-        case "json_schema":
-            return Language.JSON, partial(_json_schema, settings, converter)
-        case _:
-            return Language.PROTOBUF, partial(_protobuf, settings, converter)
-
-
-def _json_schema(
-    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
-) -> PayloadDecoder:
-    from kafka_s3.converters.json_schema import JsonSchemaPayloads
-    from kafka_s3.schemas.json_schema import JsonSchemaOptions
-
-    options = JsonSchemaOptions(
-        optional_for_nonrequired=settings.flag(f"{converter}.use.optional.for.nonrequired"),
-        fail_invalid=settings.flag(f"{converter}.json.fail.invalid.schema"),
-    )
-    return JsonSchemaPayloads(schema, options, version=version)
-
-
-def _protobuf(
-    settings: Settings, converter: str, schema: RegisteredSchema, indexes: tuple[int, ...], version: int | None
-) -> PayloadDecoder:
-    from kafka_s3.converters.protobuf import ProtobufPayloads
-    from kafka_s3.schemas.protobuf import ProtobufOptions
-    from kafka_s3.schemas.protobuf_descriptors import message_type
-
-    options = ProtobufOptions(
-        optional_for_nullables=settings.flag(f"{converter}.optional.for.nullables"),
-        wrapper_for_nullables=settings.flag(f"{converter}.wrapper.for.nullables"),
-        generate_index_for_unions=settings.flag(f"{converter}.generate.index.for.unions"),
-        enhanced_protobuf_schema_support=settings.flag(f"{converter}.enhanced.protobuf.schema.support"),
-    )
-    return ProtobufPayloads(message_type(schema, indexes), options, version=version)

@@ -123,6 +123,11 @@ def _field_and_time(settings: Settings, delimiter: str, encoding: str) -> Partit
 
 
 def _time_partitioner(settings: Settings, delimiter: str) -> TimePartitioner:
+    return TimePartitioner(bucket_names(settings, delimiter))
+
+
+def bucket_names(settings: Settings, delimiter: str) -> BucketNames:
+    """The names of a time partitioner's directories."""
     duration, path = directory(settings)
     where, by_pattern = zone(settings.text("timezone")), settings.text("partitioner.class") in PATTERN_PARTITIONERS
     pattern = Pattern(
@@ -130,7 +135,7 @@ def _time_partitioner(settings: Settings, delimiter: str) -> TimePartitioner:
         locale=settings.text("locale"),
         zone=where,
     )
-    return TimePartitioner(BucketNames(pattern, duration_ms=duration, zone=where))
+    return BucketNames(pattern, duration_ms=duration, zone=where)
 
 
 def placed_by(settings: Settings) -> frozenset[Role]:

@@ -32,7 +32,7 @@ from kafka_s3.task.schema_changes import SchemaRules
 from kafka_s3.task.timestamps import Wallclock
 from kafka_s3.task.worker import Pipeline
 from kafka_s3.transforms.classes import has_targets_apart
-from kafka_s3.wiring.conversion import record_converters
+from kafka_s3.wiring.conversion import inflated_columns, record_converters
 from kafka_s3.wiring.file_formats import formats_of
 from kafka_s3.wiring.partitioning import directory, extractor, fields, partitioner, uses_time, writes_nulls
 
@@ -65,6 +65,7 @@ def make_pipeline(settings: Settings) -> Pipeline:
         routed=routed,
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
         fingerprint=fingerprint(settings),
+        inflates=inflated_columns(settings),
     )
 
 

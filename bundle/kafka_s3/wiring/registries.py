@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kafka_s3.config.classes import CONFLUENT_CONVERTERS, CONVERTERS, GLUE_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.config.registry import apicurio_framing, apicurio_ids, apicurio_options, registry_options
 from kafka_s3.config.settings import Settings
 from kafka_s3.registry.framing import Framing
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from kafka_s3.registry.glue import GlueOptions
 
 COMPONENTS: Final = {
-    "glue_avro": "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter",
-    "apicurio_avro": "io.apicurio.registry.utils.converter.AvroConverter",
+    ours: java for java, ours in CONVERTERS.items() if ours in REGISTRY_CONVERTERS - CONFLUENT_CONVERTERS
 }
 """Whom dead letters name, where it is not Confluent's converter."""
 
@@ -37,7 +37,7 @@ def registry_of(
     """
     limits = {"timeout_s": timeout_s, "retries": retries} if timeout_s is not None else {}
     match settings.text(converter):
-        case "glue_avro":
+        case name if name in GLUE_CONVERTERS:
             from kafka_s3.registry.glue import GlueRegistry
 
             glue = glue_options(settings, converter)
@@ -60,7 +60,7 @@ def registry_of(
 def framing_of(settings: Settings, converter: str) -> Framing:
     """Where the records of a converter name their schemas."""
     match settings.text(converter):
-        case "glue_avro":
+        case name if name in GLUE_CONVERTERS:
             return Framing.GLUE
         case "apicurio_avro":
             return apicurio_framing(settings, converter)

@@ -21,6 +21,7 @@ from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.seldom import Seldom
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.wiring.followers import told
 from kafka_s3.wiring.pipeline import block_names, fingerprint, is_block_gzip, readiness, state_paths
 from kafka_s3.wiring.replay import guard_of, replays_again
 
@@ -134,6 +135,7 @@ def _followers(
         seldom = None if settings.strict else Seldom(LETTER_LINES_S)
         coordinates = settings.flag("errors.log.include.messages")
         followers.append(DeadLetterLog(store, settings.name, coordinates, warn, seldom))
+    followers += told(settings, store, brokers, clock_ms=clock_ms, warn=warn)
     if settings.flag("delta.enable"):
         from kafka_s3.wiring.delta import delta_tables  # loads delta-rs
 

@@ -15,13 +15,19 @@ LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "wheels", ".*_cac
 """What git ignores, too."""
 
 
-def build_wheel(folder: Path) -> Path:
-    """Builds the wheel from a copy of the sources, so that nothing is left in the repository."""
+def copied_sources(folder: Path) -> Path:
+    """A copy of all that the wheel is made of."""
     sources = folder / "sources"
     for name in ("bundle", "dashboard", "examples"):
         shutil.copytree(ROOT / name, sources / name, ignore=LEFT_OUT)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, sources)
+    return sources
+
+
+def build_wheel(folder: Path) -> Path:
+    """Builds the wheel from a copy of the sources, so that nothing is left in the repository."""
+    sources = copied_sources(folder)
     _run(
         [
             sys.executable,

@@ -24,7 +24,7 @@ from kafka_s3.local.s3 import ACCESS_KEY, SECRET_KEY, EmbeddedS3
 from kafka_s3.local.shipments import CARRIERS, register_shipments, shipment_records
 from tests.services.bundle.app_platform import page_of, settled, started, uploaded
 from tests.services.bundle.cloud import TOPICS, Cloud, connector
-from tests.services.bundle.fresh_environment import build_wheel, install
+from tests.services.bundle.fresh_environment import build_wheel, copied_sources, install
 from tests.services.bundle.spark_cluster import executor_at_work, submitted
 from tests.services.bundle.workspace_stand_in import WorkspaceStandIn
 from tests.support.bucket import Bucket
@@ -88,15 +88,70 @@ def test_the_wheel_holds_package_command_and_dashboard_and_no_tests(wheel: Path)
         assert f"{name} = kafka_s3.cli." in entry_points
 
 
-def test_the_examples_of_users_tests_run_with_the_plugin_of_the_wheel(python: Path, tmp_path: Path) -> None:
+@pytest.mark.nightly  # every run installs the wheel, a little quicker
+def test_the_install_lines_of_the_readme_give_the_command(python: Path, tmp_path: Path) -> None:
+    """In a copy of the checkout. Without a network: all that the wheel needs is there already."""
+    sources = copied_sources(tmp_path)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    first, *lines = text.partition("```bash\n")[2].partition("```")[0].splitlines()
+    assert first == "python3 -m venv .venv && . .venv/bin/activate"
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment |= {
+        "PATH": f"{python.parent}{os.pathsep}{os.environ['PATH']}",
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "false",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+    for line in (*lines, "kafka-s3 --version"):
+        ran = subprocess.run(["bash", "-ec", line], capture_output=True, text=True, env=environment, cwd=sources)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.stdout.startswith("kafka-s3 ")
+
+
+@pytest.mark.nightly
+def test_the_demo_runs_outside_of_the_repository_and_its_commands_run_as_they_are_printed(
+    python: Path, tmp_path: Path
+) -> None:
+    """From the wheel alone: the services stay, and somebody copies the commands into another terminal."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PYSPARK_"))}
+    environment |= {
+        "PATH": f"{python.parent}{os.pathsep}{environment['PATH']}",
+        "COLUMNS": "200",
+        "PYTHONUNBUFFERED": "1",
+    }
+    log = tmp_path / "demo.log"
+    with log.open("wb") as output:
+        words = [python.parent / "kafka-s3", "demo", "--records", "3000", "--keep"]
+        demo = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=environment, cwd=tmp_path)
+    try:
+        eventually(lambda: "stay up until" in log.read_text() or demo.poll() is not None, what=log.read_text)
+        told = log.read_text()
+        commands = told.partition("\nNext\n")[2].partition("Kafka, S3 and registry stay up")[0]
+        ran = subprocess.run(["bash", "-ec", commands], capture_output=True, text=True, env=environment, cwd=tmp_path)
+        assert ran.returncode == 0, commands + ran.stdout + ran.stderr
+    finally:
+        demo.terminate()
+        assert demo.wait(60) == 0
+    assert told.count("verify: Nothing found: every record is accounted for exactly once.") == 2
+    assert "records were broken on purpose" in told
+    for noise in (" WARN ", "WARNING", "log4j", "Traceback"):
+        assert noise not in told
+
+
+@pytest.mark.parametrize(
+    ("name", "passed"), [("orders", 3), pytest.param("orders_table", 2, marks=pytest.mark.nightly)]
+)
+def test_the_examples_of_users_tests_run_with_the_plugin_of_the_wheel(
+    python: Path, tmp_path: Path, name: str, passed: int
+) -> None:
     """In a folder of their own, as in a user's repository: pytest finds the fixtures by the wheel's entry point."""
-    for name in ("orders.json", "orders-table.json", "test_orders.py", "test_orders_table.py"):
-        shutil.copy(ROOT / "examples" / name, tmp_path)
+    for file in (f"{name.replace('_', '-')}.json", f"test_{name}.py"):
+        shutil.copy(ROOT / "examples" / file, tmp_path)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PYSPARK_"))}
     command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=500)
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "5 passed" in ran.stdout
+    assert f"{passed} passed" in ran.stdout
 
 
 def test_the_app_starts_as_the_platform_starts_it_and_shows_the_sinks(cloud: Cloud, wheel: Path) -> None:

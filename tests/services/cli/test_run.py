@@ -65,6 +65,7 @@ def test_what_does_not_answer_ends_the_start_before_spark(
     assert reason in lines[-1]["reason"]
 
 
+@pytest.mark.nightly  # a Spark of its own
 def test_every_line_of_a_run_is_json_also_those_of_spark_and_of_what_ends_it(
     here: Surroundings, topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,8 +24,10 @@ import pytest
 
 from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
+from kafka_s3.kafka.brokers import create_topic
 from kafka_s3.model.files import Reason
 from kafka_s3.wiring.running import run_until_drained
+from tests.support.kafka import Given, document, produce
 from tests.support.repository import ROOT
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AVRO, CLOUD = ROOT / "docs" / "quick-start-avro.md", ROOT / "docs" / "quick-start-cloud.md"
+README = ROOT / "README.md"
 SERVICES = ".venv/bin/kafka-s3 demo --records 0 --keep"
 EXPORT = re.compile(r"^export (\w+=\S+(?: \w+=\S+)*)$")
 
@@ -53,10 +57,11 @@ class Reader:
     environment: dict[str, str]
     spark: SparkSession
     ran: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
 
-    def follow(self, page: Path) -> None:
-        """Runs the commands of a page, and fails where it promises another output."""
-        found = blocks(page)
+    def follow(self, page: Path, *, after: int = 0) -> None:
+        """Runs the commands of a page behind so many blocks, and fails where it promises another output."""
+        found = blocks(page)[after:]
         for at, block in enumerate(found):
             if block.kind != "bash":
                 continue
@@ -79,6 +84,7 @@ class Reader:
             cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=500, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
+        self.printed.append(done.stdout)
         return done.stdout
 
     def sink(self, command: str) -> str:
@@ -92,7 +98,7 @@ class Reader:
             sets = [value for option, value in pairwise(words) if option == "--set"]
             assert set(words) - set(sets) <= {"--set", "--available-now", "--flush"}
             assert "--available-now" in words
-            settings = resolved(load(ROOT / config, overrides=pairs(sets)))
+            settings = resolved(load(self.folder / config, overrides=pairs(sets)))
             sink = sink_on_spark(settings, self.spark)
             run_until_drained(sink, settings, Event(), close=Reason.FLUSH_NOW if "--flush" in words else None)
         return ""
@@ -174,6 +180,25 @@ def test_the_avro_quick_start_does_what_its_page_says(reader: Reader) -> None:
 def test_the_cloud_quick_start_does_what_its_page_says(reader: Reader) -> None:
     reader.follow(CLOUD)
     assert len(reader.ran) == 7
+
+
+def test_the_readme_leads_to_a_verified_object_of_ones_own_topic(reader: Reader) -> None:
+    """Its commands as they stand there, behind the installation, which is run with the wheel (tests/services/bundle)."""
+    config = json.loads(only(README, "json"))
+    config["config"] |= {
+        "kafka.bootstrap.servers": reader.environment["KAFKA"], "store.url": reader.environment["S3"], "s3.region": "us-east-1",
+    }  # fmt: skip
+    (reader.folder / "s3-sink.json").write_text(json.dumps(config))
+    create_topic(reader.environment["KAFKA"], "orders")
+    produce(reader.environment["KAFKA"], "orders", [Given(document(id=number)) for number in range(20)])
+    request = urllib.request.Request(f"{reader.environment['S3']}/my-bucket", method="PUT")
+    urllib.request.urlopen(request, timeout=30).close()
+
+    at = next(at for at, block in enumerate(blocks(README)) if block.kind == "json")
+    reader.follow(README, after=at)
+
+    assert [text.split()[1] for text in reader.ran] == ["validate", "run", "verify"]
+    assert "every record is accounted for exactly once" in reader.printed[-1]
 
 
 def avro_tools(tool: str, file: Path) -> str:

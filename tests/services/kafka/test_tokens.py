@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
+from subprocess import run
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,8 +31,6 @@ from tests.support.msk_gate import MskGate
 from tests.support.token_server import AUDIENCE, ISSUER, TokenServer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
 
     from kafka_s3.local.s3 import EmbeddedS3
@@ -157,6 +159,31 @@ def test_iam_tokens_let_the_driver_and_the_tasks_into_msk(broker: ByToken, aws: 
     assert set(broker.msk.logins) == {"AKIASINK"}
     assert len(broker.msk.logins) > entered
     assert broker.msk.refusals == []
+
+
+@pytest.mark.nightly
+def test_sparks_own_source_logs_into_msk_by_amazons_java_module(
+    broker: ByToken, aws: pytest.MonkeyPatch, s3: EmbeddedS3, bucket: str, tmp_path: Path
+) -> None:
+    """The whole way of the keys: from Connect's to the handler that Spark's JVM loads, which signs with the keys of its surroundings."""
+    store = {"s3.bucket.name": bucket, "store.url": s3.endpoint_url, "kafka.reader": "spark"}
+    config = tmp_path / "sink.json"
+    config.write_text(json.dumps({**broker.iam(), **store}))
+    aws.setenv("AWS_REGION", REGION)  # the only variable that Java reads
+    refused = len(broker.msk.refusals)
+    done = run(
+        [sys.executable, str(Path(__file__).with_name("msk_sink.py")), str(config)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    content = Bucket(s3.endpoint_url, bucket)
+    assert [[row["n"] for row in rows] for rows in content.contents().values()] == [[0, 1], [2, 3]]
+    content.close()
+    assert set(broker.msk.by_java) == {"AKIASINK"}
+    assert broker.msk.refusals[refused:] == []
 
 
 def test_msk_refuses_a_token_of_another_secret(broker: ByToken, aws: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,64 @@ def test_records_of_glue_are_read_compressed_or_not(glue: GlueServer) -> None:
     assert glue.asked == [str(version)]
 
 
+PERSON = {
+    "$schema": "http://json-schema.org/draft-07/schema#", "title": "Person", "type": "object", "required": ["name"],
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "mail": {"oneOf": [{"type": "null"}, {"type": "string"}]}},
+}  # fmt: skip
+PROTO = """syntax = "proto3"; package shop;
+message Refund { int64 n = 1; }
+message Order { int64 n = 1; Customer customer = 2; oneof by { string card = 3; int32 cash = 4; } optional string note = 5;
+  message Customer { string name = 1; } }
+"""
+CONVERTERS = "com.amazonaws.services.schemaregistry.kafkaconnect."
+
+
+def test_json_schema_in_glue(glue: GlueServer) -> None:
+    version = glue.register(json.dumps(PERSON), kind="JSON")
+    texts = [b'{"name":"Ann","age":5,"mail":null}', b'{"name":"Bob","age":6,"mail":"b@x"}', b"{", b'{"name":5,"age":6}']
+    config = {**in_glue(glue), "value.converter": f"{CONVERTERS}jsonschema.JsonSchemaConverter"}
+    rows, letters = written(config, [of_glue(version, text, compression=5 * (n % 2)) for n, text in enumerate(texts)])
+    assert rows == [{"name": "Ann", "age": 5, "mail": None}, {"name": "Bob", "age": 6, "mail": "b@x"}]
+    assert list(letters) == [2, 3]
+
+
+def test_protobuf_in_glue_names_its_message_type_by_its_place(glue: GlueServer) -> None:
+    """Order is 0, Order.Customer 1, Refund 2. What is absent has its default; so has a message, of a oneof only what is there."""
+    version = glue.register(PROTO, kind="PROTOBUF")
+    config = {**in_glue(glue), "value.converter": f"{CONVERTERS}protobuf.ProtobufSchemaConverter"}
+    rows, letters = written(config, [
+        of_glue(version, b"\x00\x08\x05\x12\x05\x0a\x03Ann\x1a\x04visa"), of_glue(version, b"\x00", compression=5),
+        of_glue(version, b"\x02\x08\x07"), of_glue(version, b"\x09"), of_glue(version, b"\x00\x08"), of_glue(version, b""),
+    ])  # fmt: skip
+    assert rows == [
+        {"by": {"card": "visa", "cash": None}, "n": 5, "customer": {"name": "Ann"}, "note": None},
+        {"by": None, "n": 0, "customer": {"name": ""}, "note": None},
+        {"n": 7},
+    ]
+    assert list(letters) == [3, 4, 5]
+    assert "3 message types, and none at the place 9" in letters[3]
+    assert "shop.Order" in letters[4]
+    assert "malformed" in letters[5]
+
+
+def test_a_schema_of_another_language_than_the_converter_reads_is_told(glue: GlueServer) -> None:
+    version = glue.register(PROTO, kind="PROTOBUF")
+    (letter,) = written(in_glue(glue), [of_glue(version, b"\x00")])[1].values()
+    assert "is PROTOBUF, but the converter reads AVRO" in letter
+
+
+def test_payloads_that_grow_are_written_in_pieces_and_one_that_is_too_large_is_a_dead_letter(glue: GlueServer) -> None:
+    """Of a task with 1 MiB: each payload has 512 KiB at most, and no more than that is inflated at a time."""
+    text = {"type": "record", "name": "Text", "fields": [{"name": "t", "type": "string"}]}
+    version = glue.register(json.dumps(text))
+    sizes = [200_000] * 20 + [524_288, 200_000]
+    config = {**in_glue(glue), "writer.memory.bytes": str(1 << 20)}
+    rows, letters = written(config, [of_glue(version, avro(text, {"t": "x" * size}), compression=5) for size in sizes])
+    assert [len(row["t"]) for row in rows] == [200_000] * 21
+    assert list(letters) == [20]
+    assert "has more than 524288 bytes, half of writer.memory.bytes" in letters[20]
+
+
 def test_what_a_record_of_glue_does_wrong_fails_that_record(glue: GlueServer) -> None:
     version, unknown = glue.register(json.dumps(ORDER)), uuid.uuid4()
     payload = avro(ORDER, {"n": 1})
@@ -196,13 +254,21 @@ def test_apicurio_behind_a_password_or_a_token(apicurio: ApicurioServer) -> None
         assert "wr0ng" not in str(refused.value)
 
 
-def test_apicurios_compatible_interface_serves_confluents_converter(apicurio: ApicurioServer) -> None:
+@pytest.mark.parametrize(("converter", "kind", "schema", "payload", "row"), [
+    ("avro.AvroConverter", "", json.dumps(ORDER), avro(ORDER, {"n": 1}), {"n": 1}),
+    ("json.JsonSchemaConverter", "JSON", json.dumps(PERSON), b'{"name":"Ann","age":5}', {"name": "Ann", "age": 5, "mail": None}),
+    ("protobuf.ProtobufConverter", "PROTOBUF", PROTO, b"\x00\x08\x07", {"n": 7}),
+])  # fmt: skip
+def test_apicurios_compatible_interface_serves_confluents_converters(
+    converter: str, kind: str, schema: str, payload: bytes, row: dict[str, Any], apicurio: ApicurioServer
+) -> None:
+    apicurio.register("given", schema, global_id=12, content_id=12, kind=kind)
     config = {
-        **TOLERANT, "value.converter": "io.confluent.connect.avro.AvroConverter",
+        **TOLERANT, "value.converter": f"io.confluent.connect.{converter}",
         "value.converter.schema.registry.url": f"{apicurio.url}/apis/ccompat/v7",
     }  # fmt: skip
-    rows, letters = written(config, [of_apicurio(7, avro(ORDER, {"n": 1}), size=4), of_apicurio(99, b"x", size=4)])
-    assert rows == [{"n": 1}]
+    rows, letters = written(config, [of_apicurio(12, payload, size=4), of_apicurio(99, b"\x00", size=4)])
+    assert rows == [row]
     assert list(letters) == [1]
 
 

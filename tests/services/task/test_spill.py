@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,3 +52,20 @@ def test_a_forked_child_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch)
 
     assert spill_folder().parent != parents
     assert parents.is_dir()
+
+
+def test_what_a_killed_process_left_is_swept_by_the_next_one_and_what_a_living_one_holds_is_not(tmp_path: Path) -> None:
+    dies = "import os, signal, sys; sys.stdin.read(); os.kill(os.getpid(), signal.SIGKILL)"
+    spills = "from kafka_s3.task.uploads import spill_folder; (spill_folder() / 'part').write_bytes(b'a record'); print(flush=True); "
+    process = subprocess.Popen(
+        [sys.executable, "-c", spills + dies], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"\n"
+    spill_folder()
+    assert records_in(tmp_path) == [b"a record"]
+
+    process.communicate(b"")
+    spill._own_folder.cache_clear()
+    spill_folder()
+    assert records_in(tmp_path) == []

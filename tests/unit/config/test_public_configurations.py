@@ -132,6 +132,20 @@ FULL = {
 }  # fmt: skip
 REGISTRY = {"value.converter.schema.registry.url": "https://registry:8081"}
 URL = "value.converter.schema.registry.url"
+ADDITIONAL = {
+    "value.converter.schemas.enable": "false", "value.converter.flatten.singleton.unions": "false",
+    "value.converter.ignore.default.for.nullables": "false", "value.converter.use.latest.version": "false",
+    "value.converter.connect.meta.data": "true", "value.converter.auto.register.schemas": "false", "auto.restart.on.user.error": "false",
+    "value.converter.use.schema.guid": "true", "value.converter.reference.subject.name.strategy": "QualifiedReferenceSubjectNameStrategy",
+    "value.converter.value.schema.id.deserializer": "io.confluent.kafka.serializers.schema.id.DualSchemaIdDeserializer",
+    "consumer.override.auto.offset.reset": "latest", "consumer.override.isolation.level": "read_committed",
+    "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+}  # fmt: skip
+PROTOBUF = [
+    f"value.converter.{name}" for name in (
+        "flatten.unions", "generate.struct.for.nulls", "generate.index.for.unions", "int.for.enums", "optional.for.nullables",
+        "optional.for.proto2", "wrapper.for.nullables", "wrapper.for.raw.primitives", "enhanced.protobuf.schema.support")
+]  # fmt: skip
 LOGIN = {
     "consumer.override.security.protocol": "SASL_SSL", "consumer.override.sasl.mechanism": "PLAIN",
     "consumer.override.sasl.jaas.config":
@@ -153,6 +167,36 @@ MANAGED: dict[str, tuple[Mapping[str, str], Mapping[str, str], set[str]]] = {
                "aws.secret.access.key": ""}, {}, {"authentication.method", "provider.integration.id"}),
     "a transform": ({"transforms": "at", "transforms.at.type": f"{SMT}InsertField$Value", "transforms.at.timestamp.field": "ts"}, {},
                     set()),
+    "envelopes, which Avro takes": ({"value.converter.schemas.enable": "true", "output.data.format": "AVRO"}, {}, set()),
+    "settings of an Avro converter": ({**ADDITIONAL, "input.data.format": "AVRO"}, REGISTRY, {
+        URL, "value.converter.auto.register.schemas", "auto.restart.on.user.error", "value.converter.use.schema.guid",
+        "value.converter.reference.subject.name.strategy"}),
+    "settings of a Protobuf converter": (
+        {**dict.fromkeys(PROTOBUF, "true"), "input.data.format": "PROTOBUF", "errors.tolerance": "none"}, REGISTRY, {URL}),
+    "tags, encryption and names": (
+        {"s3.object.tagging": "true", "s3.object.tagging.key.value.pairs": "team:data", "s3.ssea.name": "aws:kms", "s3.sse.kms.key.id": "k",
+         "file.delim": "-", "filename.offset.zero.pad.width": "12", "topics": "", "topics.regex": "orders-.*"}, {}, set()),
+    "a chain with a predicate": (
+        {"transforms": "mask,tomb", "transforms.mask.type": f"{SMT}MaskField$Value", "transforms.mask.fields": "ssn",
+         "transforms.mask.replacement": "x", "transforms.tomb.type": f"{SMT}Filter", "transforms.tomb.predicate": "dead",
+         "predicates": "dead", "predicates.dead.type": f"{SMT}predicates.RecordIsTombstone"}, {}, set()),
+}  # fmt: skip
+BARE = {"kafka.api.key": "", "kafka.api.secret": ""}
+MANAGED_REFUSED: dict[str, tuple[Mapping[str, str], set[str], str]] = {
+    "a service account whose login nobody told": (
+        {"kafka.auth.mode": "SERVICE_ACCOUNT", "kafka.service.account.id": "sa-1", **BARE}, set(BARE), "in the file of --worker"),
+    "Avro, with the registry of the platform": ({"input.data.format": "AVRO"}, {URL}, f"--set {URL}="),
+    "JSON Schema, with the registry of the platform": ({"input.data.format": "JSON_SR"}, {URL}, f"--set {URL}="),
+    "encrypted fields": ({"csfle.enabled": "true"}, {"csfle.enabled"}, "cannot be decrypted"),
+    "schemas where records do not name them": (
+        {"input.data.format": "AVRO", "value.converter.value.schema.id.deserializer": "PrefixSchemaIdDeserializer", **REGISTRY},
+        {"value.converter.value.schema.id.deserializer"}, "header goes before"),
+    "a filter by JSONPath": (
+        {"transforms": "f", "transforms.f.type": "io.confluent.connect.transforms.Filter$Value"}, {"transforms.f.type"},
+        "transforms.Filter with a predicate"),
+    "the platform's own router": (
+        {"transforms": "r", "transforms.r.type": "io.confluent.connect.cloud.transforms.TopicRegexRouter"}, {"transforms.r.type"},
+        "RegexRouter"),
 }  # fmt: skip
 
 
@@ -184,3 +228,11 @@ def test_a_managed_configuration_goes_in_with_what_the_platform_knows_told_by_th
     found = checked(CLOUD, given, worker)
     assert found.problems == ()
     assert {warning.key for warning in found.warnings} == warned
+
+
+@pytest.mark.parametrize("name", MANAGED_REFUSED)
+def test_what_only_the_platform_can_do_is_refused_with_the_way_out(name: str) -> None:
+    given, keys, told = MANAGED_REFUSED[name]
+    problems = checked(CLOUD, given).problems
+    assert {problem.key for problem in problems} == keys
+    assert all(told in f"{problem.rule} {problem.remedy}" for problem in problems)

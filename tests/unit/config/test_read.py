@@ -253,3 +253,14 @@ def test_examples_hold_plain_json_objects() -> None:
     for path in (ROOT / "examples").glob("*.json"):
         document = json.loads(path.read_text(encoding="utf-8"))
         assert document.get("config", document)["connector.class"]
+
+
+def test_a_file_of_terraform_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "connector.tf"
+    file.write_text(
+        'resource "confluent_connector" "sink" {\n  config_nonsensitive = { "connector.class" = "S3_SINK" }\n}\n'
+    )
+    with pytest.raises(
+        ConfigError, match=r"Terraform's language.*config_sensitive and config_nonsensitive as one JSON object"
+    ):
+        read_config(file)

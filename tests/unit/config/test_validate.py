@@ -170,6 +170,14 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
         {"store.kafka.keys": "true", "s3.compression.type": "gzip"},
         ["s3.compression.type", "keys.format.class", "store.kafka.keys"],
     ),
+    (
+        {
+            **REGISTRY, "format.class": f"{FORMAT}avro.AvroFormat", "s3.compression.type": "gzip",
+            "store.kafka.keys": "true", "store.kafka.headers": "true",
+        },
+        ["s3.compression.type", "format.class", "s3.compression.type", "keys.format.class", "store.kafka.keys", "s3.compression.type",
+         "headers.format.class", "store.kafka.headers"],
+    ),
     ({"store.kafka.headers": "true", "headers.format.class": "ByteArrayFormat"}, ["headers.format.class"]),
     ({"record.metadata.enable": "true", "value.converter": "StringConverter"}, ["record.metadata.enable"]),
     ({"record.metadata.enable": "true", **STRICT}, ["record.metadata.enable"]),

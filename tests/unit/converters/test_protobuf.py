@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from kafka_s3.converters.protobuf import ProtobufPayloads
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.protobuf import ProtobufOptions, connect_schema_of_protobuf
-from kafka_s3.schemas.protobuf_descriptors import message_type
+from kafka_s3.schemas.protobuf_descriptors import message_type, message_type_at
 from kafka_s3.schemas.registered import Reference
 from tests.support.examples import examples
 from tests.support.protobuf import CUSTOMER, ORDER, PROTO3, registered
@@ -37,6 +37,20 @@ message M {
 
 def proto3(body: str, *indexes: int) -> Any:
     return message_type(registered(PROTO3 + body), indexes or (0,))
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(0, "shop.A"), (1, "shop.B"), (2, "shop.B.A"), (3, "shop.B.A.D"), (4, "shop.B.C"), (5, "shop.B.MEntry")],
+)
+def test_glue_counts_all_message_types_of_a_file_by_their_full_names(place: int, name: str) -> None:
+    text = "message B { message C {} message A { message D {} } map<string, int32> m = 1; } message A {}"
+    assert message_type_at(registered(PROTO3 + text), place).full_name == name
+
+
+def test_a_place_that_no_message_type_has_is_refused_with_their_number() -> None:
+    with pytest.raises(SchemaError, match="has 1 message types, and none at the place 1"):
+        message_type_at(registered(PROTO3 + "message A {}"), 1)
 
 
 def made(descriptor: Any, **fields: Any) -> bytes:

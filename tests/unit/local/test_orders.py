@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
 
-from kafka_s3.local.orders import DAY_LENGTH, DAY_START, DemoRecord, demo_records
+from kafka_s3.local.orders import DAY_START, DAYS, END, DemoRecord, demo_records
 
 COUNT = 6_000
 
@@ -43,15 +43,16 @@ def test_values_are_json_of_a_realistic_size_with_the_event_time(records: list[D
             assert datetime.fromisoformat(value["created_at"]).timestamp() * 1000 == record.timestamp_ms
 
 
-def test_event_times_go_through_the_day_in_order_but_for_a_few_late_records(records: list[DemoRecord]) -> None:
+def test_event_times_go_through_the_days_in_order_but_for_a_few_late_records(records: list[DemoRecord]) -> None:
     times = [r.timestamp_ms for r in records]
     start = DAY_START.timestamp() * 1000
-    end = start + DAY_LENGTH.total_seconds() * 1000
+    end = END.timestamp() * 1000
     assert start - 40 * 60_000 <= min(times)
     assert max(times) < end
     assert max(times) > end - 60_000
     late = sum(later < earlier - 30_000 for earlier, later in pairwise(times))
     assert 0.001 * COUNT < late < 0.01 * COUNT
+    assert len({datetime.fromtimestamp(ms / 1000, UTC).date() for ms in times}) == DAYS
 
 
 def test_broken_records_are_few_and_none_of_them_is_an_order(records: list[DemoRecord]) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 import fastavro
 import pytest
 
-from kafka_s3.local.orders import DAY_LENGTH, DAY_START, DemoRecord
+from kafka_s3.local.orders import DAY_START, END, DemoRecord
 from kafka_s3.local.shipments import CARRIERS, TOPIC, VERSIONS, shipment_records
 
 COUNT = 6_000
@@ -51,7 +51,7 @@ def test_values_are_avro_with_the_time_of_the_day_they_belong_to(records: list[D
     times = [record.timestamp_ms for record in records]
     assert times == sorted(times)
     assert times[0] >= DAY_START.timestamp() * 1000
-    assert times[-1] < (DAY_START + DAY_LENGTH).timestamp() * 1000
+    assert times[-1] < END.timestamp() * 1000
 
 
 def test_the_second_version_of_the_schema_takes_over_in_the_middle_and_for_a_while_both_are_written(

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.registry import compression
-from kafka_s3.registry.compression import inflated
+from kafka_s3.registry.compression import LARGEST_BYTES, inflated, slices
 from kafka_s3.registry.framing import FAILURES, UNKNOWN_MAGIC, Framing
 from kafka_s3.registry.wire_format import MessageIndexes, SchemaName, framed, payloads
 from tests.support.examples import examples
@@ -69,15 +68,44 @@ def test_inflating_gives_what_would_have_been_written_without(records: list[tupl
         else b"\x03" + (b"\x05" + head + zlib.compress(one[1]) if one[0] else b"\x00" + head + one[1])
         for one in records
     ]
-    found, failures = inflated(pa.array(given, pa.binary()))
+    found, failures = inflated(pa.array(given, pa.binary()), LARGEST_BYTES)
     assert (found.to_pylist(), failures) == (plain, [])
 
 
-def test_a_payload_that_grows_beyond_bounds_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compression, "LARGEST_BYTES", 1 << 20)
-    head = b"\x03\x05" + bytes(16)
-    found, failures = inflated(
-        pa.array([head + zlib.compress(bytes(2 << 20)), head + zlib.compress(b"x")], pa.binary())
-    )
-    assert found.to_pylist() == [None, b"\x03\x00" + bytes(16) + b"x"]
-    assert failures == [(0, "The payload cannot be inflated: it is larger than 1 MiB.")]
+def compressed(size: int) -> bytes:
+    return b"\x03\x05" + bytes(16) + zlib.compress(bytes(size))
+
+
+def test_a_payload_that_grows_beyond_bounds_fails_alone() -> None:
+    found, failures = inflated(pa.array([compressed(1001), compressed(1000)], pa.binary()), 1000)
+    assert found.to_pylist() == [None, b"\x03\x00" + bytes(16) + bytes(1000)]
+    assert failures == [
+        (0, "The payload cannot be inflated: it has more than 1000 bytes, half of writer.memory.bytes.")
+    ]
+
+
+@settings(max_examples=examples(50))
+@given(st.lists(st.none() | st.tuples(st.booleans(), st.integers(0, 3000)), min_size=1, max_size=20))
+def test_records_are_taken_in_pieces_that_inflate_to_no_more_than_is_allowed_but_for_single_ones(
+    sizes: list[tuple[bool, int] | None],
+) -> None:
+    budget = 2000
+    records = [None if one is None else compressed(one[1]) if one[0] else bytes(one[1]) for one in sizes]
+    held = [
+        0 if one is None else len(r or b"") + min(one[1], budget) * one[0]
+        for one, r in zip(sizes, records, strict=True)
+    ]
+    found = list(slices([pa.array(records, pa.binary())], budget))
+    assert [start for start, _ in found] == [0, *(stop for _, stop in found[:-1])]
+    assert found[-1][1] == len(records)
+    if any(one and one[0] for one in sizes):
+        assert all(sum(held[start:stop]) <= budget or stop - start == 1 for start, stop in found)
+        assert all(sum(held[start : stop + 1]) > budget for start, stop in found[:-1])
+    else:
+        assert len(found) == 1
+
+
+def test_keys_and_values_count_together() -> None:
+    keys, values = (pa.array([compressed(600)] * 4, pa.binary()) for _ in range(2))
+    assert list(slices([values], 2000)) == [(0, 3), (3, 4)]
+    assert list(slices([keys, values], 2000)) == [(0, 1), (1, 2), (2, 3), (3, 4)]

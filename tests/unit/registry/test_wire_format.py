@@ -193,14 +193,22 @@ def test_records_with_and_without_a_header_mix():
     assert result.nulls.tolist() == [2]
 
 
-def expected(record: bytes, follow: bool) -> tuple[SchemaName, bytes] | None:
+def expected(record: bytes, follow: MessageIndexes) -> tuple[SchemaName, bytes] | None:
     """The rules once more, a byte at a time."""
     size = {0: 5, 1: 17}.get(record[0]) if record else None
     if size is None or len(record) < size:
         return None
     prefix, rest = record[1:size], record[size:]
     path = None
-    if follow:
+    if follow is MessageIndexes.PLACE:
+        try:
+            place, rest = raw_varint(rest)
+        except IndexError:
+            return None
+        if place >= 2**31:
+            return None
+        path = [place]
+    elif follow is MessageIndexes.FOLLOW:
         try:
             count, rest = varint(rest)
             if not 0 <= count <= MOST_INDEXES:
@@ -220,11 +228,16 @@ def expected(record: bytes, follow: bool) -> tuple[SchemaName, bytes] | None:
 
 
 def varint(rest: bytes) -> tuple[int, bytes]:
+    raw, rest = raw_varint(rest)
+    return (raw >> 1) ^ -(raw & 1), rest
+
+
+def raw_varint(rest: bytes) -> tuple[int, bytes]:
     raw = 0
     for place in range(5):
         raw |= (rest[place] & 0x7F) << 7 * place
         if rest[place] < 0x80:
-            return (raw >> 1) ^ -(raw & 1), rest[place + 1 :]
+            return raw, rest[place + 1 :]
     raise IndexError
 
 
@@ -250,11 +263,10 @@ def test_whatever_the_bytes_every_record_is_read_as_by_the_rules(indexes, record
     array, given_headers = pa.array(records, pa.binary()).slice(skip), pa.array(headers, pa.binary()).slice(skip)
     given_headers = given_headers.slice(0, len(array))
     result = framed(array, headers=given_headers, indexes=indexes)
-    follow = indexes is MessageIndexes.FOLLOW
     wanted = {}
     for row, (record, header) in enumerate(zip(records[skip:], headers[skip:], strict=False)):
         if record is not None:
-            named = expected(record if header is None else header, follow)
+            named = expected(record if header is None else header, indexes)
             wanted[row] = named and (named[0], named[1] if header is None else record)
     assert [row for row, _ in result.failures] == [row for row, found in wanted.items() if found is None]
     found = {}

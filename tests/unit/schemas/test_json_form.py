@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.schemas.json_form import dumps
+from kafka_s3.schemas.connect import ConnectSchema, SchemaType
+from kafka_s3.schemas.json_form import dumps, to_json
 
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20, places=7)
 VALUES = st.recursive(
@@ -36,3 +37,9 @@ def test_a_text_that_looks_like_a_marked_number_is_a_text(text: str) -> None:
 
 def test_decimals_beside_half_a_surrogate_pair_are_numbers() -> None:
     assert dumps({"half": "\ud800", "d": Decimal("1.50")}) == '{"half":"\\ud800","d":1.50}'
+
+
+@pytest.mark.parametrize(("value", "shown"), [(1e39, "Infinity"), (-1e300, "-Infinity"), (0.1, 0.1), (5e-324, 0.0)])
+def test_a_number_beyond_a_float_is_infinite_as_in_java(value: float, shown: float | str) -> None:
+    """Without quotes it would be no JSON."""
+    assert to_json(value, ConnectSchema(SchemaType.FLOAT32)) == shown

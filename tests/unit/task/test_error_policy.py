@@ -8,6 +8,7 @@ from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.failures import Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
+from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 
 BURY, SKIP, STOP = ErrorAction.DEAD_LETTER, ErrorAction.SKIP, ErrorAction.STOP
@@ -101,10 +102,11 @@ def test_the_way_out_names_the_position_behind_the_record_and_what_else_that_giv
     assert more.endswith("position set CONFIG orders 3 8, and with it offsets 4 to 6, in no object yet.")
 
 
-def test_bytearray_objects_refuse_strings_one_by_one_as_the_original_does() -> None:
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_bytearray_objects_refuse_strings_one_by_one_as_the_original_does(strict: str) -> None:
     config = {
-        "flush.size": "1", "format.class": "io.confluent.connect.s3.format.bytearray.ByteArrayFormat", "errors.tolerance": "all",
-        "value.converter": "org.apache.kafka.connect.storage.StringConverter", "errors.log.enable": "true", "compatibility.strict": "true",
+        "flush.size": "1", "format.class": "io.confluent.connect.s3.format.bytearray.ByteArrayFormat", **TOLERANT,
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter", "compatibility.strict": strict,
     }  # fmt: skip
     world = World(config)
     for offset in range(3):
@@ -112,3 +114,4 @@ def test_bytearray_objects_refuse_strings_one_by_one_as_the_original_does() -> N
     world.start()
     world.sink.cycle()
     assert world.log().load().totals.dead_letters == 3
+    assert [sent.origin for sent in world.kafka.produced["dlq"]] == [("orders", 0, offset) for offset in range(3)]

@@ -139,6 +139,18 @@ def test_records_without_a_version_beside_others_are_dead_letters(mode: str) -> 
     assert buried(world) == [1, 4]
 
 
+@pytest.mark.parametrize("strict", ["true", "false"])
+@pytest.mark.parametrize("mode", ["NONE", "BACKWARD", "FORWARD", "FULL"])
+def test_values_with_and_without_schema_never_share_a_file(mode: str, strict: str) -> None:
+    """SEMANTICS A3.2: the file closes before the schemas are compared, in either direction; no record is refused."""
+    plain = json.dumps({"schema": None, "payload": {"n": 9}}).encode()
+    values = [versioned(1, 0), plain, plain, versioned(1, 3), plain]
+    world = world_of_values({"schema.compatibility": mode, "compatibility.strict": strict}, values)
+    assert files(world) == [[{"n": 0}], [{"n": 9}, {"n": 9}], [{"n": 3}]]
+    assert set(reasons(world)) == {Reason.SCHEMA}
+    assert buried(world) == []
+
+
 def test_a_topic_of_one_schema_needs_no_version() -> None:
     bare = [message(None, FIELDS[1], {"n": n}) for n in range(4)]
 

@@ -58,7 +58,7 @@ def worked() -> World:
         ("task done", "driver.entries", {"read": 4, "frontier": 3, "pending": 1}),
         ("file closed", "driver.entries", {"key": FIRST, "reason": "flush.size", "first": 0, "last": 2}),
         ("committed", "driver.committer", {"version": 2, "kind": "data", "files": 1, "read": 3}),
-        ("published", "driver.committer", {"version": 2, "files": 1}),
+        ("published", "driver.committer", {"version": 2, "objects": 1}),
         ("group offsets committed", "driver.group_offsets", {"group": "connect-orders", "partitions": 1}),
     ],
 )

@@ -98,3 +98,27 @@ def test_what_would_break_the_sink_or_its_tables_is_refused(config: dict[str, st
 def test_what_is_no_transition_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="Write DAYS:CLASS"):
         transition_of(text)
+
+
+def test_glue_and_notifications_have_rights_of_their_own() -> None:
+    topic = "arn:aws:sns:us-west-2:1:told"
+    config = {
+        "flush.size": "1",
+        "glue.database.name": "lake",
+        "notification.class": "sns",
+        "notification.target": topic,
+    }
+    found = {one["Sid"]: one for one in sink_policy(settings_of(config))["Statement"]}
+    assert found["Glue"]["Action"] == [
+        "glue:GetTable",
+        "glue:CreateTable",
+        "glue:UpdateTable",
+        "glue:BatchCreatePartition",
+    ]
+    assert found["Glue"]["Resource"][1:] == [
+        f"arn:aws:glue:us-west-2:*:{part}" for part in ("database/lake", "table/lake/*")
+    ]
+    assert (found["Notify"]["Action"], found["Notify"]["Resource"]) == (["sns:Publish"], [topic])
+    queue = {**config, "notification.class": "sqs", "notification.target": "https://sqs.us-west-2.amazonaws.com/1/told"}
+    (notify,) = (one for one in sink_policy(settings_of(queue))["Statement"] if one["Sid"] == "Notify")
+    assert notify["Resource"] == ["arn:aws:sqs:us-west-2:*:told"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kafka_s3.local.memory import MemoryRecord
@@ -15,6 +17,7 @@ UTC = {"timezone": "UTC", "locale": "en"}
 PARTITIONERS = {
     "partition=0": {},
     "n=1": {"partitioner.class": f"{STORAGE}FieldPartitioner", "partition.field.name": "n"},
+    "n=1Dm=null": {"partitioner.class": f"{STORAGE}FieldPartitioner", "partition.field.name": "n,m"},
     "year=2024Dmonth=01Dday=15Dhour=10": {"partitioner.class": f"{STORAGE}HourlyPartitioner", **UTC},
     "year=2024Dmonth=01Dday=15": {"partitioner.class": f"{STORAGE}DailyPartitioner", **UTC},
     "2024/01": {
@@ -41,6 +44,20 @@ def test_the_directory_delimiter_stands_between_all_parts_but_those_of_path_form
 ) -> None:
     folders = ["topics", "orders", *directory.split("D"), "orders+0+0000000001.json"]
     assert keys({"directory.delim": delimiter, **PARTITIONERS[directory]}) == [delimiter.join(folders)]
+
+
+@pytest.mark.parametrize("strict", ["true", "false"])
+def test_null_is_a_directory_in_a_field_of_a_type_that_has_none(strict: str) -> None:
+    """The original looks for null before it looks at the type (SEMANTICS A4.2)."""
+    fields = {"partitioner.class": f"{STORAGE}FieldPartitioner", "partition.field.name": "f"}
+    world = World(
+        {"flush.size": "1", "value.converter.schemas.enable": "true", "compatibility.strict": strict, **fields}
+    )
+    schema = {"type": "struct", "fields": [{"field": "f", "type": "float", "optional": True}]}
+    value = json.dumps({"schema": schema, "payload": {"f": None}}).encode()
+    world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, value))
+    world.start().cycle()
+    assert list(world.objects()) == ["topics/orders/f=null/orders+0+0000000000.json"]
 
 
 def enveloped(config: dict[str, str], *, count: int = 4) -> World:

@@ -36,7 +36,6 @@ AFFECTS: Final[Mapping[str, tuple[str, ...]]] = {
 REPLACED: Final = {
     "format.class": "output.data.format",
     "value.converter": "input.data.format",
-    "value.converter.schemas.enable": "input.data.format",
     "partition.duration.ms": "time.interval",
     "timestamp.extractor": "timestamp.field",
     "s3.compression.type": "compression.codec",

@@ -129,7 +129,7 @@ def _formats_that_do_not_meet(texts: Mapping[str, str]) -> Iterator[Problem]:
     if made == "BYTES" and given in _INPUTS and given != "BYTES":
         rule = f"BYTES takes input.data.format=BYTES only: values of {given} are none, and each would be a dead letter."
         yield Problem("output.data.format", None, rule, "Use output.data.format=JSON, or input.data.format=BYTES.")
-    if made == "AVRO" and given == "JSON":
+    if made == "AVRO" and given == "JSON" and texts.get("value.converter.schemas.enable", "").strip().lower() != "true":
         rule = "AVRO does not take input.data.format=JSON, which has no schema, as in the managed connector."
         yield Problem("output.data.format", None, rule, "Use output.data.format=JSON, or an input with a schema.")
 

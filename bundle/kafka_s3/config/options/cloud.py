@@ -36,7 +36,8 @@ ROWS: Final = (
     Option("aws.access.key.id", _TEXT, None, "Static credentials.", _GROUP, required=True, example="${env:AWS_ACCESS_KEY_ID}"),
     Option("aws.secret.access.key", Type.PASSWORD, None, "Static credentials.", _GROUP, required=True,
            example="${env:AWS_SECRET_ACCESS_KEY}"),
-    Option("input.data.format", _TEXT, None, "Stands for value.converter: JSON is the JSON converter with schemas.enable=false.", _GROUP,
+    Option("input.data.format", _TEXT, None, "Stands for value.converter: JSON is the JSON converter, without envelopes unless "
+           "value.converter.schemas.enable=true.", _GROUP,
            valid=OneOf(_INPUTS), required=True),
     Option("input.key.format", _TEXT, "STRING", "Stands for key.converter, likewise; with the values' schema registry.", _GROUP,
            valid=OneOf(_INPUTS)),

@@ -59,7 +59,8 @@ def _glue(prefix: str) -> Iterator[Option]:
     )  # fmt: skip
     writing = (
         "registry.name", "schemaName", "schemaNameGenerationClass", "schemaAutoRegistrationEnabled", "dataFormat", "avroRecordType",
-        "compression", "compatibility", "description", "tags", "metadata", "userAgentApp", "timeToLiveMillis",
+        "compression", "compatibility", "description", "tags", "metadata", "userAgentApp", "timeToLiveMillis", "protobufMessageType",
+        "jacksonSerializationFeatures", "jacksonDeserializationFeatures", "registerJavaTimeModule", "objectMapperFactory",
     )  # fmt: skip
     for name in writing:
         yield _idle(f"{prefix}{name}", "AWS Glue: about registering, writing or the original's cache.")

@@ -12,6 +12,7 @@ from kafka_s3.config.options import cloud as options_cloud
 from kafka_s3.config.options import connector as options_connector
 from kafka_s3.config.options import converters as options_converters
 from kafka_s3.config.options import delta as options_delta
+from kafka_s3.config.options import followers as options_followers
 from kafka_s3.config.options import framework as options_framework
 from kafka_s3.config.options import ours as options_ours
 from kafka_s3.config.options import partitioner as options_partitioner
@@ -29,6 +30,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
     *options_storage.ROWS,
     *options_ours.ROWS,
     *options_delta.ROWS,
+    *options_followers.ROWS,
     *options_block_gzip.OURS,
 )
 TRANSFORM_OPTIONS: Final[tuple[Option, ...]] = options_transforms.ROWS

@@ -25,7 +25,7 @@ from kafka_s3.config.options.transform_values import (
     Pairs,
     References,
 )  # fmt: skip
-from kafka_s3.config.transform_classes import PREDICATES, TRANSFORMS, registered_transforms
+from kafka_s3.config.transform_classes import OTHER_TRANSFORMS, PREDICATES, TRANSFORMS, registered_transforms
 
 _GROUP = OptionGroup.TRANSFORMS
 _TEXT, _LIST, _FLAG, _INT = Type.STRING, Type.LIST, Type.BOOLEAN, Type.INT
@@ -183,7 +183,7 @@ ROWS: Final[tuple[Option, ...]] = (
         None,
         "The class.",
         _GROUP,
-        valid=KnownClass(TRANSFORMS, registered_transforms),
+        valid=KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS),
         required=True,
     ),
     _text("transforms.<name>.predicate", "", "The predicate under which it acts."),

@@ -227,17 +227,7 @@ PROBLEMS: Final = (
     Rule(("partitioner.class", "partition.duration.ms"), _duration_is_positive),
     Rule(("partitioner.class", "partition.field.name"), _fields_are_named),
     Rule(("timestamp.extractor", "timestamp.field"), _timestamp_field_is_named),
-    Rule(
-        (
-            "s3.compression.type",
-            "format.class",
-            "store.kafka.keys",
-            "keys.format.class",
-            "store.kafka.headers",
-            "headers.format.class",
-        ),
-        _gzip_is_for_text,
-    ),
+    Rule(("s3.compression.type", "format.class"), _gzip_is_for_text),
     Rule((*_VALUES, *_SCHEMA, "compatibility.strict"), _parquet_needs_a_schema),
     Rule((*_SCHEMA, "compatibility.strict"), _strict_has_no_schema_options),
     Rule(("value.schema",), _value_schema_is_a_struct),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_s3.config.classes import REGISTRY_CONVERTERS
+from kafka_s3.config.classes import GLUE_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.tools.doctor.finding import Area, CheckResult
@@ -40,7 +40,7 @@ def _answers(settings: Settings, converter: str) -> CheckResult:
         return AREA.failed(converter, str(error), f"Correct the settings below {converter}.")
     tried = f"{converter} at {address}"
     try:
-        if settings.text(converter) == "glue_avro":
+        if settings.text(converter) in GLUE_CONVERTERS:
             registry.by_guid(NO_SUCH_GUID)
         else:
             registry.by_id(LARGEST_ID)

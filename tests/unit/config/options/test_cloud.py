@@ -94,7 +94,7 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({"s3__compression__level": "0"}, ["s3.compression.level"]),
     ({"input__data__format": "AVRO"}, ["value.converter.schema.registry.url"]),
     ({"input__data__format": "JSON_SR"}, ["value.converter.schema.registry.url"]),
-    ({"output__data__format": "PARQUET"}, ["input.data.format"]),
+    ({"output__data__format": "PARQUET"}, ["value.converter.schemas.enable"]),
     ({"output__data__format": "BYTES"}, ["output.data.format"]),
     ({"output__data__format": "AVRO"}, ["output.data.format"]),
     ({"input__data__format": "STRING", "output__data__format": "BYTES"}, ["output.data.format"]),

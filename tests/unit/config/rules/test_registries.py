@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kafka_s3.config.classes import OTHER_CONVERTERS
 from kafka_s3.config.validate import validate
 from tests.support.memory_world import BASE
 
@@ -43,3 +44,21 @@ def test_glue_wants_nothing_and_refuses_a_second_deserializer() -> None:
 ])  # fmt: skip
 def test_apicurio_is_told_what_does_not_go_together(more: dict[str, str], refused: list[str]) -> None:
     assert problems("apicurio", **more) == refused
+
+
+@pytest.mark.parametrize("java", [
+    "com.amazonaws.services.schemaregistry.kafkaconnect.jsonschema.JsonSchemaConverter",
+    "com.amazonaws.services.schemaregistry.kafkaconnect.protobuf.ProtobufSchemaConverter",
+])  # fmt: skip
+def test_glue_has_converters_for_its_three_languages(java: str) -> None:
+    found = validate({
+        **BASE, "flush.size": "3", "value.converter": java, "value.converter.region": "eu-west-1",
+        "value.converter.schemaAutoRegistrationEnabled": "false", "value.converter.protobufMessageType": "DYNAMIC_MESSAGE",
+    })  # fmt: skip
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize("java", OTHER_CONVERTERS)
+def test_a_converter_that_is_not_here_is_refused_with_what_to_do_instead(java: str) -> None:
+    (problem,) = validate({**BASE, "flush.size": "3", "value.converter": java}).problems
+    assert (problem.key, problem.remedy) == ("value.converter", OTHER_CONVERTERS[java])

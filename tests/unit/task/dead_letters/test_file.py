@@ -16,7 +16,9 @@ from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.task.dead_letters.bad_records import BadRecords
 from kafka_s3.task.dead_letters.file import DeadLetterFile
+from kafka_s3.task.dead_letters.limit import DeadLetterLimit
 from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
@@ -70,6 +72,19 @@ def test_memory_is_that_of_a_part_and_of_the_offsets_and_can_be_given_back(tmp_p
     assert file.memory() < MIB // 2
     file.abort()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_task_spills_its_letters_as_soon_as_they_are_beyond_its_budget(tmp_path: Path) -> None:
+    file = a_file(MemoryStore(lambda: 0), tmp_path)
+    records = BadRecords(
+        ORDERS, make_pipeline(settings_of(TOLERANT | {"flush.size": "3"})).policy, file, DeadLetterLimit(1.0, 2000)
+    )
+    file.add([letter(offset, noise(offset)) for offset in range(2000)])
+    records.keep_within(4 * MIB)
+    assert list(tmp_path.iterdir()) == []
+    records.keep_within(MIB)
+    assert file.memory() < MIB // 2
+    assert [path.stat().st_size > MIB for path in tmp_path.iterdir()] == [True]
 
 
 def test_many_dead_letters_need_no_memory_beside_the_budget() -> None:

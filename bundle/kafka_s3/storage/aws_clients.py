@@ -1,0 +1,21 @@
+"""How are AWS's other services reached? With the credentials of S3, through botocore."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from botocore.config import Config
+
+from kafka_s3.storage.credentials import Credentials, session_of
+
+ATTEMPTS: Final = 4
+TIMEOUT_S: Final = 30
+
+
+def aws_client(service: str, *, region: str, endpoint_url: str | None, credentials: Credentials) -> Any:
+    """Botocore's client of a service; it tries a request that failed for a moment again. No request is sent."""
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS}, connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S
+    )
+    session = session_of(credentials, region=region, config=Config())
+    return session.create_client(service, endpoint_url=endpoint_url, config=config)

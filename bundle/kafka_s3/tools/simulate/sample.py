@@ -1,0 +1,116 @@
+"""Which traffic does a topic have? Its newest records, and how fast they came; or records that are made, at a rate that is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_s3.config.classes import FIELD_PARTITIONERS, REGISTRY_CONVERTERS
+from kafka_s3.config.settings import Settings
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.tools.kafka_records import KafkaRecords
+from kafka_s3.tools.simulate.traffic import SCHEMA, Stream, made_sample
+
+SAMPLE_BYTES: Final = 64 << 20
+"""What is kept of the sample of one topic-partition at most, keys and values together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Traffic to simulate: streams by topic-partition, and what is to be known of them."""
+
+    streams: dict[TopicPartition, Stream]
+    notes: tuple[str, ...] = ()
+
+
+def made_load(settings: Settings, *, rate: float, record_bytes: int, partitions: int) -> Load:
+    """Records that are made, `rate` a second in all, spread evenly. Raises ConfigError where the configuration needs real ones."""
+    topics = settings.names("topics") or ("topic",)
+    converter = settings.text("value.converter")
+    needs = (
+        "values of a schema registry" if converter in REGISTRY_CONVERTERS
+        else "fields" if settings.text("partitioner.class") in FIELD_PARTITIONERS or settings.text("timestamp.extractor") == "RecordField"
+        else "transforms of its fields" if settings.names("transforms") else ""
+    )  # fmt: skip
+    if needs:
+        rule = f"makes records without {needs}, and this configuration needs them."
+        raise ConfigError(
+            [Problem("--record-bytes", str(record_bytes), rule, "Leave it out: the topic is sampled then.")]
+        )
+    places = [TopicPartition(topic, number) for topic in topics for number in range(partitions)]
+    stream = Stream(made_sample(record_bytes), rate / len(places))
+    return Load(
+        dict.fromkeys(places, stream),
+        ("Records are made of words and ids: sizes hold as far as yours compress like that.",),
+    )
+
+
+def sampled_load(settings: Settings, kafka: KafkaRecords, *, records: int, rate: float | None) -> Load:
+    """The newest records of the sink's topics, about so many, and the rate at which they came; `rate` (a second, in all) is put over it.
+
+    Raises ConfigError where the topics are not there, or hold nothing to sample.
+    """
+    topics = settings.names("topics")
+    if not topics:
+        raise ConfigError(
+            [Problem("topics", None, "names no topic to sample.", "Give --set topics=... with topics.regex.")]
+        )
+    found = kafka.describe(list(topics))
+    places = [TopicPartition(name, number) for name, topic in sorted(found.items()) for number in topic.partitions]
+    starts, heads = kafka.starts(places), kafka.heads(places)
+    filled = [tp for tp in places if tp in starts and heads.get(tp, 0) > starts[tp]]
+    if not filled:
+        rule = f"({', '.join(topics)}) hold no records to sample."
+        raise ConfigError([Problem("topics", ",".join(topics), rule, "Give --rate and --record-bytes.")])
+    each = max(records // len(filled), 1)
+    streams = {}
+    for tp in filled:
+        sample = _newest(kafka, tp, max(starts[tp], heads[tp] - each), heads[tp])
+        if len(sample):
+            streams[tp] = Stream(sample, _rate(sample))
+    return Load(_at_rate(streams, rate), _notes(settings, streams))
+
+
+def _newest(kafka: KafkaRecords, tp: TopicPartition, start: int, until: int) -> pa.RecordBatch:
+    taken, size = [], 0
+    for batch in kafka.batches(tp, start, until=until):
+        taken.append(pa.RecordBatch.from_arrays([batch.column(name) for name in SCHEMA.names], schema=SCHEMA))
+        size += batch.nbytes
+        if size > SAMPLE_BYTES:
+            break
+    return (
+        pa.Table.from_batches(taken, schema=SCHEMA).combine_chunks().to_batches()[0]
+        if taken
+        else pa.RecordBatch.from_pylist([], SCHEMA)
+    )
+
+
+def _rate(sample: pa.RecordBatch) -> float:
+    """Records a second by the records' own times; one a second where they do not tell."""
+    bounds = pc.min_max(sample.column("timestamp")).as_py()
+    if bounds["min"] is None or bounds["max"] <= bounds["min"]:
+        return 1.0
+    span_ms: int = bounds["max"] - bounds["min"]
+    return (len(sample) - 1) * 1000 / span_ms
+
+
+def _at_rate(streams: dict[TopicPartition, Stream], rate: float | None) -> dict[TopicPartition, Stream]:
+    if rate is None:
+        return streams
+    whole = sum(stream.per_second for stream in streams.values())
+    return {tp: replace(stream, per_second=stream.per_second * rate / whole) for tp, stream in streams.items()}
+
+
+def _notes(settings: Settings, streams: dict[TopicPartition, Stream]) -> tuple[str, ...]:
+    found = [
+        f"Sampled {sum(len(one.sample) for one in streams.values()):,} records of {len(streams)} topic-partitions."
+    ]
+    if settings.text("timestamp.extractor") == "RecordField":
+        found.append(
+            "Times in the values are those of the sample: directories and intervals by them come of the sample alone."
+        )
+    return tuple(found)

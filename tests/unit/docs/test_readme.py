@@ -1,0 +1,67 @@
+"""What the README shows to be copied is right as it stands there; its commands are run in tests/services."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+
+import pytest
+from typer.testing import CliRunner
+
+from kafka_s3.cli.main import app
+from kafka_s3.config.validate import validate
+from kafka_s3.model.errors import ConfigError
+from tests.support.repository import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def block(kind: str) -> str:
+    """The only block of a kind."""
+    (found,) = re.findall(rf"^```{kind}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+def test_the_configuration_to_copy_is_the_example_and_needs_nothing_more() -> None:
+    assert block("json") == (ROOT / "examples" / "s3-sink.json").read_text(encoding="utf-8")
+    checked = validate(json.loads(block("json"))["config"] | {"name": "orders-to-s3"})
+    assert (checked.problems, checked.warnings) == ((), ())
+
+
+def test_the_unit_runs_a_command_that_there_is_and_waits_for_its_commit() -> None:
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment]
+    unit.read_string(block("ini"))
+    service = unit["Service"]
+    program, *words = service["ExecStart"].split()
+    assert program.endswith("/kafka-s3")
+    assert runs(words)
+    assert service["RestartPreventExitStatus"] == "2"  # what the command line says of a wrong configuration
+    assert int(service["TimeoutStopSec"]) >= 90
+
+
+def test_the_lines_of_the_image_name_what_there_is() -> None:
+    lines = [line.split(maxsplit=1) for line in block("dockerfile").splitlines()]
+    assert [name for name, _ in lines] == ["FROM", "RUN", "COPY", "RUN", "ENV", "RUN", "COPY", "ENTRYPOINT"]
+    (entry,) = (json.loads(rest) for name, rest in lines if name == "ENTRYPOINT")
+    assert entry[0] == "kafka-s3"
+    assert runs(entry[1:])
+    (code,) = (shlex.split(rest)[-1] for _, rest in lines if " -c " in rest)
+    compile(code, "Dockerfile", "exec")
+    module, name = re.match(r"from (\S+) import (\w+);", code).groups()  # type: ignore[union-attr]
+    assert callable(getattr(__import__(module, fromlist=[name]), name))
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(re.findall(r"kafka-s3 ([a-z][a-z-]+)", README.partition("## Commands")[2])))
+)
+def test_every_command_that_is_listed_exists(name: str) -> None:
+    assert CliRunner().invoke(app, [name, "--help"]).exit_code == 0
+
+
+def runs(words: list[str]) -> bool:
+    """Whether the command takes these words: all that it lacks is the file."""
+    told = CliRunner().invoke(app, words)
+    return isinstance(told.exception, ConfigError) and words[1] in str(told.exception)

@@ -1,0 +1,171 @@
+"""Is what is said beforehand what a real run makes of the same traffic: counts exactly, sizes within a fifth?"""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.errors import ConfigError
+from kafka_s3.model.files import counted
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.tools.prices import Prices
+from kafka_s3.tools.simulate.bucket import CountingStore
+from kafka_s3.tools.simulate.forecast import DAY_MS, Forecast
+from kafka_s3.tools.simulate.run import simulate, window_of
+from kafka_s3.tools.simulate.sample import Load, made_load, sampled_load
+from kafka_s3.tools.simulate.traffic import Stream
+from tests.support.configurations import FIELD, TIME, TOLERANT
+from tests.support.memory_world import ORDERS, World, settings_of
+
+BEGUN_MS = 1_705_276_800_000  # 2024-01-15T00:00:00Z
+FORMAT = "io.confluent.connect.s3.format."
+RATE = 5
+POLL = {"poll.interval.ms": "30000"}
+WINDOW_MS = 1_800_000
+SAMPLED = 4_000
+RARE = pytest.mark.nightly
+SCHEDULE = {"flush.size": None, "rotate.schedule.interval.ms": "600000", "timezone": "UTC"}
+PARQUET = {"format.class": FORMAT + "parquet.ParquetFormat", "value.schema.inference": "true"}
+
+
+def orders(count: int) -> list[bytes]:
+    """Documents as a shop writes them; some are broken, some say nothing."""
+    chance = random.Random(7)
+    found = []
+    for n in range(count):
+        value = {
+            "n": n, "client": f"client-{chance.randrange(5000)}", "price": round(chance.expovariate(0.02), 2),
+            "d": f"country-{chance.randrange(3)}", "note": " ".join(chance.choices(["fast", "gift", "call", "paid", "big"], k=6)),
+        }  # fmt: skip
+        found.append(b"{" if n % 1000 == 999 else json.dumps(value).encode())
+    return found
+
+
+def really(config: dict[str, Any], values: list[bytes]) -> World:
+    """The real loop over a real day's beginning, looked at as often as it is configured."""
+    world = World(config)
+    for n, value in enumerate(values):
+        world.kafka.add(ORDERS, MemoryRecord(n, BEGUN_MS + (n + 1) * 1000 // RATE, f"k{n}".encode(), value))
+    whole = world.kafka.records[ORDERS]
+    world.kafka.records[ORDERS] = []
+    world.now = BEGUN_MS
+    world.start()
+    step, come = int(POLL["poll.interval.ms"]), 0
+    while world.now < BEGUN_MS + WINDOW_MS:
+        world.now += step
+        while come < len(whole) and (whole[come].timestamp or 0) <= world.now:
+            world.kafka.records[ORDERS].append(whole[come])
+            come += 1
+        world.sink.cycle()
+    return world
+
+
+def sample_of(world: World, values: list[bytes]) -> Load:
+    world.kafka.records[ORDERS] = [
+        MemoryRecord(n, BEGUN_MS + (n + 1) * 1000 // RATE, f"k{n}".encode(), value) for n, value in enumerate(values)
+    ]
+    return sampled_load(world.settings, world.kafka, records=SAMPLED, rate=None)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param({"flush.size": "500"}, id="by count"),
+        pytest.param({**SCHEDULE, "s3.compression.type": "gzip"}, id="by schedule"),
+        pytest.param({"flush.size": "100000", **TIME, "rotate.interval.ms": "900000"}, id="by the records' times", marks=RARE),
+        pytest.param({"flush.size": "900", **FIELD}, id="by field", marks=RARE),
+        pytest.param({"flush.size": "2000", **PARQUET}, id="parquet"),
+        pytest.param({"flush.size": None, "flush.bytes": "100000"}, id="by bytes", marks=RARE),
+    ],
+)  # fmt: skip
+def test_counts_are_exact_and_sizes_within_a_fifth_of_a_real_run(config: dict[str, Any]) -> None:
+    config = {**TOLERANT, **POLL, "tail.state.enable": "false", **config}
+    values = orders(RATE * WINDOW_MS // 1000)
+    world = really(config, values)
+    load = sample_of(world, values)
+    found = simulate(world.settings, load.streams, begun_ms=BEGUN_MS, window_ms=WINDOW_MS)
+    entries = world.entries()
+    files = [file for entry in entries for file in counted(entry.files)]
+    assert files
+    by_size = "flush.bytes" in config
+    counts = [len(files), sum(f.records for f in files)]
+    if by_size:  # bytes decide: the number is as good as the sizes
+        assert [found.files, found.written] == pytest.approx(counts, rel=0.2)
+    else:
+        assert [found.files, found.written] == counts
+        assert found.dead_letters == sum(entry.totals.dead_letters for entry in entries)
+        reasons = [str(file.reason) for file in files]
+        assert found.reasons == {reason: reasons.count(reason) for reason in reasons}
+    assert found.bytes == pytest.approx(sum(f.bytes for entry in entries for f in entry.files), rel=0.2)
+    assert found.sizes[0] == pytest.approx(sorted(f.bytes for f in files)[(len(files) - 1) // 2], rel=0.2)
+
+
+def flat(rate: float, *, partitions: int = 1, **config: Any) -> Forecast:
+    settings = settings_of({**POLL, **config})
+    load = made_load(settings, rate=rate, record_bytes=200, partitions=partitions)
+    return simulate(settings, load.streams, begun_ms=BEGUN_MS, window_ms=3_600_000)
+
+
+def test_delays_requests_and_prices_of_a_rate() -> None:
+    found = flat(1, partitions=2, **{"flush.size": "600", "tail.state.enable": "false"})
+    assert (found.records, found.files, found.sizes[2]) == (3600, 6, 600 * 201)
+    assert found.delays_ms[2] == pytest.approx(1200_000, abs=30_000)  # 600 records at one in two seconds
+    assert found.delays_ms[0] == pytest.approx(600_000, rel=0.15)
+    day = found.document(Prices(5.0, 0.0, 0.0))
+    assert day["per_day"]["files"] == 6 * 24
+    assert day["month"]["total"] == pytest.approx(found.writes * 24 * 365 / 12 / 1000 * 5)
+    assert found.writes > 6 * 3
+
+
+def test_requests_are_those_that_the_store_gets() -> None:
+    store = CountingStore()
+    store.put("a", b"")
+    store.get("a")
+    store.head("a")
+    store.delete("a")
+    assert list(store.list("")) == []
+    assert (store.writes, store.reads) == (2, 2)
+
+
+def test_very_many_records_shorten_the_window() -> None:
+    settings = settings_of({"flush.size": "1"})
+    slow, fast = (made_load(settings, rate=rate, record_bytes=10, partitions=1).streams for rate in (10, 1000))
+    assert (window_of(slow), window_of(fast)) == (DAY_MS, 3_000_000)
+
+
+def test_what_cannot_be_made_or_sampled_is_an_error_with_a_way_out() -> None:
+    with pytest.raises(ConfigError, match=r"without fields.*the topic is sampled then"):
+        made_load(settings_of({"flush.size": "1", **FIELD}), rate=1, record_bytes=10, partitions=1)
+    world = World({"flush.size": "1"})
+    with pytest.raises(ConfigError, match="Give --rate and --record-bytes"):
+        sampled_load(world.settings, world.kafka, records=1, rate=None)
+
+
+def test_a_sample_tells_each_partitions_share_of_the_rate() -> None:
+    other = TopicPartition("orders", 1)
+    world = World({"flush.size": "1"}, topics=(ORDERS, other))
+    for tp, gap in ((ORDERS, 100), (other, 300)):
+        for n in range(31):
+            world.kafka.add(tp, MemoryRecord(n, BEGUN_MS + n * gap, None, b"{}"))
+    load = sampled_load(world.settings, world.kafka, records=100, rate=None)
+    assert [round(load.streams[tp].per_second, 2) for tp in (ORDERS, other)] == [10, 3.33]
+    load = sampled_load(world.settings, world.kafka, records=100, rate=40)
+    assert [round(load.streams[tp].per_second, 2) for tp in (ORDERS, other)] == [30, 10]
+
+
+def test_records_come_when_their_times_say() -> None:
+    stream = Stream(
+        made_load(settings_of({"flush.size": "1"}), rate=1, record_bytes=9, partitions=1).streams[ORDERS].sample, 3
+    )
+    for elapsed in (0, 333, 334, 1000, 9_999):
+        rows = stream.rows(0, stream.until(elapsed), begun_ms=0)
+        times = rows.column("timestamp").to_pylist()
+        assert all(time <= elapsed for time in times)
+        (following,) = stream.rows(len(rows), len(rows) + 1, begun_ms=0).column("timestamp").to_pylist()
+        assert following > elapsed
+    assert isinstance(rows, pa.RecordBatch)
