@@ -211,7 +211,8 @@ def _turn(question: _Question, found: FoundLetters, begins: list[Place]) -> None
                   on_click=lambda: question.turn([*begins, older] if older else begins))  # fmt: skip
         end = "" if older else ", the last one"
         st.caption(
-            f"Page {len(begins) + 1}{end}: {len(found.letters):,} letters, of {found.files:,} files. `kafka-s3 dead-letters export` writes all of them."
+            f"Page {len(begins) + 1}{end}: {len(found.letters):,} letters, of {found.files:,} files. "
+            "`kafka-s3 dead-letters export` writes all of them."
         )
 
 
