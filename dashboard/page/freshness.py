@@ -34,7 +34,8 @@ def _tell(variables: resources.Variables, sink: str, blank: bool) -> None:
     seen = f"seen {ago(snapshot.looked_ms, now_ms())}" if snapshot.known is not None else "not seen yet"
     trouble = snapshot.trouble or sight.trouble
     if trouble or waited > SILENT_S:
-        blind(trouble, waited, f"This says nothing of the sink: what is shown is as it was {seen}.")
+        shown = f"what is shown is as it was {seen}." if snapshot.known is not None else "nothing was seen of it yet."
+        blind(trouble, waited, f"This says nothing of the sink: {shown}")
     else:
         at = resources.place(variables).place
         st.caption(f"In {plain(at)}, {seen}")

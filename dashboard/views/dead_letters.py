@@ -196,7 +196,6 @@ def _table(scene: Scene, found: FoundLetters, turned: int) -> None:
     st.download_button(
         f"Export these {len(found.letters):,} letters as CSV", lambda: letter_tables.export(found.letters),
         f"{scene.chosen.sink}-dead-letters.csv", "text/csv", icon=":material/download:", on_click="ignore",
-        help="`kafka-s3 dead-letters export` writes those of all pages.",
     )  # fmt: skip
 
 
@@ -211,7 +210,10 @@ def _turn(question: _Question, found: FoundLetters, begins: list[Place]) -> None
         st.button("Older", key="older", icon=":material/arrow_forward:", disabled=older is None,
                   on_click=lambda: question.turn([*begins, older] if older else begins))  # fmt: skip
         end = "" if older else ", the last one"
-        st.caption(f"Page {len(begins) + 1}{end}: {len(found.letters):,} letters, of {found.files:,} files.")
+        st.caption(
+            f"Page {len(begins) + 1}{end}: {len(found.letters):,} letters, of {found.files:,} files. "
+            "`kafka-s3 dead-letters export` writes all of them."
+        )
 
 
 def _choose(names: list[str]) -> None:

@@ -167,8 +167,11 @@ def test_a_script_in_a_dead_letter_stays_text(browser: Browser, real: tuple[Surr
 
 def test_the_export_holds_every_letter_and_no_formula(browser: Browser) -> None:
     browser.visit("dead-letters", letters="true")
-    (button,) = browser.find("[data-testid=stDownloadButton] button")
-    button.click()
+    css = "[data-testid=stDownloadButton] button"
+    browser.until(
+        lambda: len(browser.find(css)) == 1, what="the export"
+    )  # letters come behind the page, which is drawn anew then
+    browser.find(css)[0].click()
     browser.until(lambda: bool(list(browser.downloads.glob("*.csv"))), what="the download")
     rows = list(csv.DictReader(next(browser.downloads.glob("*.csv")).read_text().splitlines()))
     assert len(rows) == 2

@@ -423,7 +423,7 @@ def test_a_bucket_that_is_silent_from_the_start_is_told_before_any_request_gives
     visit: Open, s3: EmbeddedS3, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Proxy(s3.endpoint_url) as proxy:
-        proxy.add(Rule(ANYTHING, LateAnswer(20), times=None))
+        proxy.add(Rule(ANYTHING, LateAnswer(3), times=None))
         monkeypatch.setenv("KAFKA_S3_STORE_URL", proxy.url)
         test = settled(visit(MemoryStore()), lambda now: "does not see the bucket" in texts(now))
         assert "Looking for sinks" in texts(clean(test))
