@@ -27,13 +27,17 @@ def maintain(settings: Settings, given: Namespace) -> bool:
         return True
     # loads delta-rs, which jobs of sinks without tables do without
     from kafka_s3.delta.driver.check import topics_with_tables
-    from kafka_s3.delta.driver.maintain import Chores, Maintenance, Step
+    from kafka_s3.delta.driver.maintain import Chores, Maintenance, MaintenanceStep
     from kafka_s3.wiring.delta import table_layout, tables_of, written_by_spark
 
     if written_by_spark(settings):
         print(f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM them there.")
         return True
-    steps = {step for step, on in ((Step.OPTIMIZE, given.optimize), (Step.VACUUM, given.vacuum is not None)) if on}
+    steps = {
+        step
+        for step, on in ((MaintenanceStep.OPTIMIZE, given.optimize), (MaintenanceStep.VACUUM, given.vacuum is not None))
+        if on
+    }
     chores = Chores(steps) if given.vacuum is None else Chores(steps, given.vacuum)
     store = S3Store(store_options(settings))
     log = CommitLog(store, state_paths(settings), clock_ms=now_ms)

@@ -11,7 +11,7 @@ MOST: Final = 64
 T = TypeVar("T")
 
 
-class Kept:
+class KeptResults:
     """Results by their key, of one state of a log: another state begins anew, and beyond `most` the one used longest ago goes.
 
     Thread-safe; whoever asks at once may work it out twice.

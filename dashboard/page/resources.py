@@ -9,7 +9,7 @@ import streamlit as st
 
 from kafka_s3.model.clock import now_ms
 from kafka_s3.naming.state_paths import StatePaths
-from page.kept import Kept
+from page.kept import KeptResults
 from reading.answers import Answers
 from reading.cache_files import CacheFiles, default_folder
 from reading.decoding import LetterDecoder
@@ -53,17 +53,17 @@ def table_logs(variables: Variables, sink: str) -> TableLogs:
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
-def kept(variables: Variables, sink: str) -> Kept:
+def kept(variables: Variables, sink: str) -> KeptResults:
     """What was worked out of one sink's log."""
     del variables, sink  # they tell the sinks apart
-    return Kept()
+    return KeptResults()
 
 
 @st.cache_resource(show_spinner=False, max_entries=4)
-def selections(variables: Variables, sink: str) -> Kept:
+def selections(variables: Variables, sink: str) -> KeptResults:
     """The windows of one sink's log that were looked at last: those of some topics are copies."""
     del variables, sink
-    return Kept(most=2)
+    return KeptResults(most=2)
 
 
 @st.cache_resource(show_spinner=False, on_release=Answers.close)

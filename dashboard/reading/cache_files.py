@@ -16,7 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from reading.frames import SCHEMAS, Part, cut, joined
+from reading.frames import SCHEMAS, LogPart, cut, joined
 
 BLOCK: Final = 1000
 SMALL: Final = 100
@@ -41,7 +41,7 @@ class CacheFiles:
         digest = hashlib.sha256("\0".join((str(FORM), *identity)).encode()).hexdigest()[:24]
         self.folder = folder / digest
 
-    def read(self) -> Iterator[Part]:
+    def read(self) -> Iterator[LogPart]:
         """The blocks that are there, newest first, none inside of another."""
         found = sorted(
             ((_span(path), path) for path in self.folder.glob("*.arrow")), key=lambda one: (-one[0].stop, -len(one[0]))
@@ -55,20 +55,20 @@ class CacheFiles:
                 covered = span
                 yield part
 
-    def write(self, parts: Sequence[Part]) -> None:
+    def write(self, parts: Sequence[LogPart]) -> None:
         """Keeps every whole block of these parts that is not kept yet."""
         with suppress(OSError, pa.ArrowException):
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for part in joined(parts):
                 self._write(part)
 
-    def _write(self, part: Part) -> None:
+    def _write(self, part: LogPart) -> None:
         for size in (BLOCK, SMALL):
             first = -(-part.first // size) * size
             for start in range(first, part.last - size + 2, size):
                 self._keep(part, range(start, start + size))
 
-    def _keep(self, part: Part, span: range) -> None:
+    def _keep(self, part: LogPart, span: range) -> None:
         whole = range(span.start // BLOCK * BLOCK, span.start // BLOCK * BLOCK + BLOCK)
         if self._path(span).exists() or self._path(whole).exists():
             return
@@ -94,7 +94,7 @@ def _span(path: Path) -> range:
     return range(int(start), int(start) + int(size)) if start.isdigit() and size.isdigit() else range(0)
 
 
-def _read(path: Path, span: range) -> Part | None:
+def _read(path: Path, span: range) -> LogPart | None:
     tables = {}
     try:
         with pa.OSFile(str(path), "rb") as file:
@@ -105,7 +105,7 @@ def _read(path: Path, span: range) -> Part | None:
         with suppress(OSError):
             path.unlink()
         return None
-    return Part(span.start, span.stop - 1, tables)
+    return LogPart(span.start, span.stop - 1, tables)
 
 
 def _small(table: pa.Table) -> pa.Table:

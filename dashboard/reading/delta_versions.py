@@ -31,7 +31,7 @@ MOST_TABLES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class TableVersion:
     """A version of a table: what was done, at epoch ms, and by which entries of the sink's log (`first` is -1 where by none).
 
     `rows` and `bytes` are those of the `added` files, `rescued` of these rows have data without a column; `left_out` are objects that the
@@ -67,7 +67,7 @@ class TableLog:
     table (-1: none). `files` are those of the table now, None where they cannot be told.
     """
 
-    versions: tuple[Version, ...] = ()
+    versions: tuple[TableVersion, ...] = ()
     columns: tuple[ColumnsAt, ...] = ()
     position: int = -1
     files: TableFiles | None = None
@@ -147,7 +147,7 @@ class _Reading:
     sink: str
     before: TableLog
     base: TableFiles | None
-    versions: list[Version] = field(init=False)
+    versions: list[TableVersion] = field(init=False)
     columns: list[ColumnsAt] = field(init=False)
     position: int = field(init=False)
     files: TableFiles | None = field(init=False)
@@ -166,7 +166,7 @@ class _Reading:
 
     def take(self, number: int, actions: list[dict[str, Any]]) -> None:
         """The next version."""
-        found = Version(number)
+        found = TableVersion(number)
         for action in actions:
             found = self._action(found, action)
         self.versions.append(found)
@@ -177,7 +177,7 @@ class _Reading:
         """What was read."""
         return TableLog(tuple(self.versions[-NEWEST:]), tuple(self.columns[-NEWEST:]), self.position, self.files, last)
 
-    def _action(self, found: Version, action: dict[str, Any]) -> Version:
+    def _action(self, found: TableVersion, action: dict[str, Any]) -> TableVersion:
         match action:
             case {"commitInfo": dict(info)}:
                 return _told(found, info, self.sink)
@@ -203,7 +203,7 @@ class _Reading:
             self.columns.append(ColumnsAt(number, types))
 
 
-def _told(found: Version, info: dict[str, Any], sink: str) -> Version:
+def _told(found: TableVersion, info: dict[str, Any], sink: str) -> TableVersion:
     """What a commit says of itself; one of the sink, or of a rebuild, says in its user metadata which entries it holds."""
     at = info.get("timestamp")
     found = replace(found, operation=str(info.get("operation", "")), at_ms=at if isinstance(at, int) else -1)

@@ -43,7 +43,7 @@ Reach = Mapping[tuple[str, int], tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LogPart:
     """The tables of the entries with versions `first` to `last`, both included."""
 
     first: int
@@ -65,17 +65,17 @@ class Frames:
     gaps: pd.DataFrame
 
 
-def part_of(entries: Iterable[CommitEntry], *, first: int, last: int) -> Part:
+def part_of(entries: Iterable[CommitEntry], *, first: int, last: int) -> LogPart:
     """The tables of some entries."""
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
     for entry in entries:
         _add(entry, rows)
-    return Part(first, last, {name: _table(SCHEMAS[name], found) for name, found in rows.items()})
+    return LogPart(first, last, {name: _table(SCHEMAS[name], found) for name, found in rows.items()})
 
 
-def joined(parts: Sequence[Part]) -> list[Part]:
+def joined(parts: Sequence[LogPart]) -> list[LogPart]:
     """The parts in order, neighbours made one."""
-    runs: list[list[Part]] = []
+    runs: list[list[LogPart]] = []
     for part in sorted(parts, key=lambda part: part.first):
         if runs and runs[-1][-1].last + 1 == part.first:
             runs[-1].append(part)
@@ -84,16 +84,16 @@ def joined(parts: Sequence[Part]) -> list[Part]:
     return [run[0] if len(run) == 1 else _one(run) for run in runs]
 
 
-def cut(part: Part, *, first: int, last: int) -> Part:
+def cut(part: LogPart, *, first: int, last: int) -> LogPart:
     """The part's entries from `first` to `last`, both included."""
     tables = {}
     for name, table in part.tables.items():
         begin, end = table.column("version").to_numpy().searchsorted([first, last + 1])
         tables[name] = table.slice(int(begin), int(end - begin))
-    return Part(first, last, tables)
+    return LogPart(first, last, tables)
 
 
-def frames_of(parts: Sequence[Part]) -> Frames:
+def frames_of(parts: Sequence[LogPart]) -> Frames:
     """The frames of parts that are in order."""
     whole = parts[0] if len(parts) == 1 else _one(parts) if parts else part_of((), first=0, last=-1)
     return Frames(**{name: _frame(table) for name, table in whole.tables.items()})
@@ -118,12 +118,12 @@ def reach(files: pd.DataFrame) -> Reach:
     }
 
 
-def _one(parts: Sequence[Part]) -> Part:
+def _one(parts: Sequence[LogPart]) -> LogPart:
     tables = {
         name: pa.concat_tables([part.tables[name] for part in parts]).unify_dictionaries().combine_chunks()
         for name in SCHEMAS
     }
-    return Part(parts[0].first, parts[-1].last, tables)
+    return LogPart(parts[0].first, parts[-1].last, tables)
 
 
 def _frame(table: pa.Table) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from reading.background import Background
 from reading.cache_files import BLOCK, CacheFiles
-from reading.frames import Frames, Part, Reach, cut, frames_of, joined, part_of, reach
+from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, part_of, reach
 from reading.give_way import PAGES_FIRST
 from reading.read_ahead import THREADS, Damage, ReadAhead, entries_of, versions_listed
 
@@ -77,7 +77,7 @@ class History:
         self._store, self._paths, self._clock_ms, self._caches = store, paths, clock_ms, caches
         self._cache: CacheFiles | None = None
         self._identity: str | None = None
-        self._parts: list[Part] = []
+        self._parts: list[LogPart] = []
         self._damage: dict[int, Damage] = {}
         self._top = -1
         self._looked = self._shown = 0.0
@@ -233,7 +233,7 @@ class History:
             versions_listed(self._store.list(f"{self._paths.root}commits/", start_after=start)), default=self._top
         )
 
-    def _new_of(self, kept: Part) -> list[Part]:
+    def _new_of(self, kept: LogPart) -> list[LogPart]:
         """What of a part from the cache is not there yet: the newest entries were read from the bucket."""
         end = min((part.first for part in self._parts if part.last >= kept.first), default=self._top + 1)
         known_bad = any(kept.first <= version < end for version in self._damage)

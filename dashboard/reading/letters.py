@@ -33,7 +33,7 @@ Wanted = Callable[[DeadLetter], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LetterPlace:
     """Where a page of letters begins: at a file, by its key, with letter number `letter` of it."""
 
     key: str
@@ -48,13 +48,13 @@ class FoundLetters:
     """
 
     letters: tuple[FiledLetter, ...]
-    older: Place | None
+    older: LetterPlace | None
     files: int
     missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class LetterSource:
+class LetterFiles:
     """Where letters are read from: `files` that may hold some, newest first, and what settled letters."""
 
     store: ObjectStore
@@ -86,13 +86,13 @@ def source_of(
     *,
     wanted: Wanted = lambda _: True,
     masked: frozenset[str] = frozenset(),
-) -> LetterSource:
+) -> LetterFiles:
     """The selected letters of these files that are `wanted`, with some fields `masked` before that; nothing is read yet."""
     chosen = [one for one in map(_letter_file, candidates.iloc[::-1].itertuples()) if selection.may_hold(one)]
-    return LetterSource(store, chosen, _settled(frames), selection, wanted, mask_of(masked))
+    return LetterFiles(store, chosen, _settled(frames), selection, wanted, mask_of(masked))
 
 
-def read_page(source: LetterSource, begin: Place | None = None) -> FoundLetters:
+def read_page(source: LetterFiles, begin: LetterPlace | None = None) -> FoundLetters:
     """A page from a place on, without one the newest letters: of MOST_FILES files at most MOST_LETTERS letters and MOST_BYTES.
 
     Raises LogDamaged, StorageError.
@@ -107,16 +107,16 @@ def read_page(source: LetterSource, begin: Place | None = None) -> FoundLetters:
             for number, filed in source.of_file(origin, first):
                 left -= size_of(filed.letter)
                 if kept and (left < 0 or len(kept) == MOST_LETTERS):
-                    return FoundLetters(tuple(kept), Place(origin.file.key, number), row, tuple(missing))
+                    return FoundLetters(tuple(kept), LetterPlace(origin.file.key, number), row, tuple(missing))
                 kept.append(filed)
         except ObjectMissing:
             missing.append(origin.file.key)
     behind = source.files[at + MOST_FILES : at + MOST_FILES + 1]
-    older = Place(behind[0].file.key) if behind else None
+    older = LetterPlace(behind[0].file.key) if behind else None
     return FoundLetters(tuple(kept), older, min(len(source.files) - at, MOST_FILES), tuple(missing))
 
 
-def every_letter(source: LetterSource) -> Iterator[FiledLetter]:
+def every_letter(source: LetterFiles) -> Iterator[FiledLetter]:
     """All letters, newest files first, one in memory at a time; of MOST_COUNTED files. Raises LogDamaged, StorageError."""
     for origin in source.files[:MOST_COUNTED]:
         try:

@@ -22,7 +22,7 @@ from kafka_s3.model.secret import MASK
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.wiring.sink_folder import SinkFolder, folder_of, named_folder
-from reading.reader import Reader, bounded
+from reading.reader import BucketReader, bounded
 
 CONFIG: Final = "KAFKA_S3_DASHBOARD_CONFIG"
 WORKER: Final = "KAFKA_S3_DASHBOARD_WORKER"
@@ -44,7 +44,7 @@ class Opened:
     """
 
     place: SinkFolder
-    reader: Reader
+    reader: BucketReader
     settings: Settings | None = None
     sink: str = ""
     file: str = ""
@@ -92,6 +92,6 @@ def opened(variables: Mapping[str, str]) -> Opened:
     return Opened(folder, _reader(folder), sink=variables.get(SINK, ""), masked=masked)
 
 
-def _reader(place: SinkFolder) -> Reader:
+def _reader(place: SinkFolder) -> BucketReader:
     """What all pages and threads read through."""
-    return Reader(S3Store(bounded(place.store.options)) if isinstance(place.store, S3Store) else place.store)
+    return BucketReader(S3Store(bounded(place.store.options)) if isinstance(place.store, S3Store) else place.store)

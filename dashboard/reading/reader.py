@@ -31,7 +31,7 @@ def bounded(options: StoreOptions) -> StoreOptions:
     return replace(options, connect_timeout_s=CONNECT_S, read_timeout_s=READ_S, part_retries=ATTEMPTS)
 
 
-class Reader:
+class BucketReader:
     """A store for reading only. Thread-safe."""
 
     def __init__(

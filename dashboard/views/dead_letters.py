@@ -17,7 +17,7 @@ from page.asking import asked
 from page.letter_search import Search, as_options, letter_search
 from page.scene import Scene
 from reading import letters
-from reading.letters import FoundLetters, LetterSource, Place
+from reading.letters import FoundLetters, LetterFiles, LetterPlace
 
 TITLE: Final = "Dead letters"
 ICON: Final = ":material/drafts:"
@@ -123,7 +123,7 @@ class _Question:
             notes,
         )
 
-    def page(self, begin: Place | None) -> FoundLetters | None:
+    def page(self, begin: LetterPlace | None) -> FoundLetters | None:
         """A page of letters, None while it is read. Raises SinkError."""
         key = ("page", begin, *self.about)
         return self._asked(key, lambda: letters.read_page(self._source(), begin), "Reading dead letter files")
@@ -133,12 +133,12 @@ class _Question:
         make = lambda: letter_tables.by_pattern(letters.every_letter(self._source()))  # noqa: E731
         return self._asked(("patterns", *self.about), make, "Counting the letters by their messages")
 
-    def begins(self) -> list[Place]:
+    def begins(self) -> list[LetterPlace]:
         """Where the pages begin that were turned, the newest first; none for another question."""
         asked_about, begins = st.session_state.get(BEGINS, (None, []))
         return begins if asked_about == self._shown() else []
 
-    def turn(self, begins: list[Place]) -> None:
+    def turn(self, begins: list[LetterPlace]) -> None:
         """Goes to the page that begins at the last of these."""
         st.session_state[BEGINS] = (self._shown(), begins)
 
@@ -149,7 +149,7 @@ class _Question:
     def _asked(self, key: tuple[Hashable, ...], make: Callable[[], T], what: str) -> T | None:
         return asked(resources.letters(self.scene.variables), key, make, what=what)
 
-    def _source(self) -> LetterSource:
+    def _source(self) -> LetterFiles:
         frames, masked = self.scene.snapshot.frames, self.scene.at.masked
         return letters.source_of(
             self.scene.at.reader, frames, self.candidates, self.selection, wanted=self.search.wants, masked=masked
@@ -199,7 +199,7 @@ def _table(scene: Scene, found: FoundLetters, turned: int) -> None:
     )  # fmt: skip
 
 
-def _turn(question: _Question, found: FoundLetters, begins: list[Place]) -> None:
+def _turn(question: _Question, found: FoundLetters, begins: list[LetterPlace]) -> None:
     """Newer and older pages, so that every letter can be reached."""
     older = found.older
     if not begins and older is None:

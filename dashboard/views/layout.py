@@ -11,7 +11,7 @@ from figures import charts, partitions
 from figures.heat import Heat, heat
 from figures.text import plain
 from figures.units import duration_text, size_text, size_unit
-from kafka_s3.ddl.statements import Engine, script
+from kafka_s3.ddl.statements import QueryEngine, script
 from kafka_s3.ddl.table import ExternalTable, TopicObjects
 from kafka_s3.model.errors import SinkError
 from kafka_s3.wiring.ddl import table_in_bucket
@@ -23,7 +23,7 @@ from reading.frames import data_files
 TITLE: Final = "Partition layout"
 ICON: Final = ":material/account_tree:"
 PATH: Final = "layout"
-ENGINES: Final = {Engine.DUCKDB: "DuckDB", Engine.SPARK: "Spark, Databricks"}
+ENGINES: Final = {QueryEngine.DUCKDB: "DuckDB", QueryEngine.SPARK: "Spark, Databricks"}
 """Names that are not written like a word."""
 MEASURES: Final = ("bytes", "files", "records")
 HEATS: Final = {"records": "records", "bytes": "bytes", "median file size": "median_bytes"}
@@ -227,10 +227,10 @@ def _engines(scene: Scene, topics: list[str]) -> None:
     if table is None:
         return
     for tab, engine in zip(
-        st.tabs([ENGINES.get(engine, engine.capitalize()) for engine in Engine]), Engine, strict=True
+        st.tabs([ENGINES.get(engine, engine.capitalize()) for engine in QueryEngine]), QueryEngine, strict=True
     ):
         with tab:
-            language = "json" if engine is Engine.GLUE else "sql"
+            language = "json" if engine is QueryEngine.GLUE else "sql"
             st.code(script(engine, table), language=language, wrap_lines=True)
     st.caption(
         "Columns are those of the newest objects. Glue's text is for `aws glue create-table --database-name DATABASE "

@@ -130,14 +130,14 @@ def read_only(spark: SparkSession, request: Request) -> None:
 def _read_by_task(
     servers: str, topic: str, shares: tuple[tuple[int, int], ...], numbers: Iterable[Any]
 ) -> Iterator[Any]:
-    from kafka_s3.kafka.reader.reader import Reader
+    from kafka_s3.kafka.reader.reader import RangeReader
     from kafka_s3.model.offsets import OffsetRange, TopicPartition
 
     for batch in numbers:
         ranges = [
             OffsetRange(TopicPartition(topic, shares[at][0]), 0, shares[at][1]) for at in batch.column(0).to_pylist()
         ]
-        for _, batches in Reader(servers, {}).read(ranges):
+        for _, batches in RangeReader(servers, {}).read(ranges):
             yield from _count(batches)
 
 

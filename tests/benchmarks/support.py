@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.local.kafka import EmbeddedKafka
-from kafka_s3.local.s3 import EmbeddedS3, Engine
+from kafka_s3.local.s3 import EmbeddedS3, ServerProgram
 
 QUICK = os.environ.get("KAFKA_S3_BENCH_QUICK") == "1"
 RECORDS = int(os.environ.get("KAFKA_S3_BENCH_RECORDS", "800000" if QUICK else "4000000"))
@@ -29,7 +29,7 @@ def running_broker() -> Iterator[EmbeddedKafka]:
 def running_objects(access_log: Path | None = None) -> Iterator[EmbeddedS3]:
     """versitygw with the bucket, moto where that cannot be had; only versitygw notes its requests."""
     try:
-        server = EmbeddedS3(engine=Engine.VERSITYGW, access_log=access_log)
+        server = EmbeddedS3(engine=ServerProgram.VERSITYGW, access_log=access_log)
         server.start()
     except LocalServiceError as error:
         print(f"\nmoto serves the objects: {error}")

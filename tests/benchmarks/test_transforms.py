@@ -15,10 +15,10 @@ from kafka_s3.records.values import JsonText, StructColumns
 from kafka_s3.schemas.arrow import arrow_field
 from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.transforms.cast import Cast
-from kafka_s3.transforms.chain import Chain, Step
+from kafka_s3.transforms.chain import Chain, ChainLink
 from kafka_s3.transforms.fields import ReplaceField
 from kafka_s3.transforms.insert_field import InsertField, Insertion
-from kafka_s3.transforms.record import Part
+from kafka_s3.transforms.record import RecordPart
 from kafka_s3.transforms.routers import RegexRouter
 
 pytestmark = pytest.mark.benchmark
@@ -27,18 +27,18 @@ ROUNDS = 5
 MOST_US = 0.5
 ORDERS = TopicPartition("orders", 0)
 INSERT = InsertField(
-    Part.VALUE, (Insertion("offset", "o", True), Insertion("timestamp", "ts", True)), "", defaults=True
+    RecordPart.VALUE, (Insertion("offset", "o", True), Insertion("timestamp", "ts", True)), "", defaults=True
 )
-REPLACE = ReplaceField(Part.VALUE, frozenset({"note"}), frozenset(), {"id": "order_id"}, defaults=True)
+REPLACE = ReplaceField(RecordPart.VALUE, frozenset({"note"}), frozenset(), {"id": "order_id"}, defaults=True)
 CAST = Cast(
-    Part.VALUE,
+    RecordPart.VALUE,
     {"order_id": SchemaType.STRING, "count": SchemaType.INT8, "price": SchemaType.INT64},
     None,
     defaults=True,
 )
-CHAIN = Chain((Step("i", INSERT), Step("r", REPLACE), Step("c", CAST)))
-ON_TEXT = Chain((Step("i", INSERT), Step("r", RegexRouter(compiled("(.*)s"), "$1")), Step("s", InsertField(
-    Part.VALUE, (Insertion("static", "from", True),), "kafka", defaults=True))))  # fmt: skip
+CHAIN = Chain((ChainLink("i", INSERT), ChainLink("r", REPLACE), ChainLink("c", CAST)))
+ON_TEXT = Chain((ChainLink("i", INSERT), ChainLink("r", RegexRouter(compiled("(.*)s"), "$1")), ChainLink("s", InsertField(
+    RecordPart.VALUE, (Insertion("static", "from", True),), "kafka", defaults=True))))  # fmt: skip
 
 
 def columns(count: int) -> Run:

@@ -8,23 +8,23 @@ from typing import Any
 
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.schemas.json_form import from_json, to_json
-from kafka_s3.transforms.record import Header, JavaDate, Record
+from kafka_s3.transforms.record import ConnectRecord, Header, JavaDate
 
 
-def record(document: dict[str, Any]) -> Record:
+def record(document: dict[str, Any]) -> ConnectRecord:
     """A record of a vector."""
     key_schema, value_schema = (_schema(document[f"{part}_schema"]) for part in ("key", "value"))
     headers = []
     for one in document["headers"]:
         schema = _schema(one.get("schema"))
         headers.append(Header(one["key"], _value(one.get("value"), schema), schema))
-    return Record(
+    return ConnectRecord(
         document["topic"], document["partition"], document["offset"], document["timestamp"],
         _value(document["key"], key_schema), key_schema, _value(document["value"], value_schema), value_schema, tuple(headers),
     )  # fmt: skip
 
 
-def document(found: Record) -> dict[str, Any]:
+def document(found: ConnectRecord) -> dict[str, Any]:
     """A record in the form of the vectors."""
     return {
         "topic": found.topic, "partition": found.partition, "offset": found.offset, "timestamp": found.timestamp,

@@ -10,7 +10,7 @@ from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.tools.restore.position import ORIGIN
-from kafka_s3.tools.restore.run import Send
+from kafka_s3.tools.restore.run import OrderedSend
 from tests.support.deaths import Died
 
 NOW_MS = 1_800_000_000_000
@@ -33,7 +33,7 @@ class MemoryTarget:
             self.kafka.create(TopicPartition(name, partition))
 
     @contextmanager
-    def sending(self) -> Iterator[Send]:
+    def sending(self) -> Iterator[OrderedSend]:
         yield self._send
 
     def _send(self, topic: str, message: Message, *, partition: int = -1) -> None:

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from kafka_s3.local.errors import LocalServiceError
-from kafka_s3.local.s3 import Engine, versitygw
+from kafka_s3.local.s3 import ServerProgram, versitygw
 
 
 @cache
@@ -23,16 +23,16 @@ def why_no_versitygw() -> str:
     return ""
 
 
-def quick_engine() -> Engine:
+def quick_engine() -> ServerProgram:
     """For tests that every S3 server will do for."""
-    return Engine.MOTO if why_no_versitygw() else Engine.VERSITYGW
+    return ServerProgram.MOTO if why_no_versitygw() else ServerProgram.VERSITYGW
 
 
-def strict_engine() -> Engine:
+def strict_engine() -> ServerProgram:
     """For tests that need buckets that are folders, signatures that are checked, or an answer of S3 that moto does not give."""
     if reason := why_no_versitygw():
         pytest.skip(f"needs versitygw: {reason}")
-    return Engine.VERSITYGW
+    return ServerProgram.VERSITYGW
 
 
 if __name__ == "__main__":

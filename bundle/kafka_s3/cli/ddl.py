@@ -14,14 +14,14 @@ from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.config.settings import Settings
-from kafka_s3.ddl.statements import Engine, script, statements
+from kafka_s3.ddl.statements import QueryEngine, script, statements
 from kafka_s3.ddl.table import ExternalTable
 
 
 @composed(settings=sink_settings)
 def ddl(
     settings: Settings,
-    engine: Annotated[Engine, typer.Option("--engine", help="For which engine.")],
+    engine: Annotated[QueryEngine, typer.Option("--engine", help="For which engine.")],
     topic: Annotated[
         list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once.")
     ] = None,
@@ -38,7 +38,7 @@ def ddl(
     typer.echo("\n".join(script(engine, table) for table in tables), nl=False)
 
 
-def document(engine: Engine, table: ExternalTable) -> dict[str, Any]:
+def document(engine: QueryEngine, table: ExternalTable) -> dict[str, Any]:
     """A table for programs: Glue's table input is `statements`' only one, as text."""
     return {
         "topic": table.topic,

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 def chores_of(*, optimize: bool, vacuum: int | None, originals: bool) -> Chores:
     """What the options ask for. Raises ConfigError for `--originals` alone."""
-    from kafka_s3.delta.driver.maintain import Chores, Step
+    from kafka_s3.delta.driver.maintain import Chores, MaintenanceStep
 
     if originals and vacuum is None:
         hint = "Say after how many hours: --vacuum 168 --originals."
         raise ConfigError([Problem("--originals", "", "deletes nothing without --vacuum.", hint)])
-    steps = {step for step, on in ((Step.OPTIMIZE, optimize), (Step.ORIGINALS, originals)) if on}
-    return Chores(steps) if vacuum is None else Chores(steps | {Step.VACUUM}, vacuum)
+    steps = {step for step, on in ((MaintenanceStep.OPTIMIZE, optimize), (MaintenanceStep.ORIGINALS, originals)) if on}
+    return Chores(steps) if vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, vacuum)
 
 
 def maintain_tables(

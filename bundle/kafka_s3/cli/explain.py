@@ -18,7 +18,7 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table, size_text
 from kafka_s3.config.settings import Settings
-from kafka_s3.tools.explain.answer import Account, Answer, Outcome
+from kafka_s3.tools.explain.answer import Account, Answer, Fate
 
 About = Annotated[
     str,
@@ -48,7 +48,7 @@ def explain(
         typer.echo(json.dumps(answer.document(), indent=2))
     else:
         show(answer, console())
-    if answer.outcome is Outcome.UNKNOWN:
+    if answer.outcome is Fate.UNKNOWN:
         raise typer.Exit(1)
 
 

@@ -21,7 +21,7 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table
 from kafka_s3.config.settings import Settings
-from kafka_s3.tools.verify.findings import Report, Tally
+from kafka_s3.tools.verify.findings import PartitionTally, Report
 from kafka_s3.tools.verify.segments import SegmentSelection
 from kafka_s3.tools.verify.sink import audit_of, kafka_of
 
@@ -94,7 +94,7 @@ def print_report(report: Report, out: Console) -> None:
     )
 
 
-def _cells(tally: Tally) -> list[str]:
+def _cells(tally: PartitionTally) -> list[str]:
     gaps = ", ".join(f"{count:,} {cause}" for cause, count in tally.gaps.items()) or "0"
     numbers = (tally.written, tally.dead_letters, tally.skipped)
     rest = (tally.without_record, tally.retention, tally.objects, tally.read, tally.compared)

@@ -19,7 +19,7 @@ from kafka_s3.control.sinks import all_known
 from kafka_s3.control.status import SinkHealth, health
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.tools.watch import Change, NotTold, Watcher
+from kafka_s3.tools.watch import NotTold, StateChange, Watcher
 from kafka_s3.wiring.running import stop_on_signals
 from kafka_s3.wiring.sink_folder import SinkFolder
 
@@ -45,7 +45,7 @@ def watch(
     words = shlex.split(command or "")
     place, stop = where.folder(), Event()
 
-    def tell(change: Change) -> None:
+    def tell(change: StateChange) -> None:
         document = change.document()
         typer.echo(f"{document['at']} {document['text']}")
         if webhook:

@@ -24,7 +24,7 @@ _KNOWN_PREDICATES = KnownClass(PREDICATES)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class KeyFault:
     """What is wrong with a key, and a way out. `warning`: it can be used all the same."""
 
     key: str
@@ -98,7 +98,7 @@ class Steps:
     """The steps in order, and everything that is wrong with them."""
 
     steps: list[ConfiguredStep] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[KeyFault] = field(default_factory=list)
 
 
 def configured_steps(settings: Settings) -> Steps:
@@ -113,15 +113,15 @@ def configured_steps(settings: Settings) -> Steps:
         name = _text(settings, f"{prefix}predicate")
         if name and name not in predicates:
             known = f"The predicates are {', '.join(predicates)}." if predicates else "There are none: set predicates."
-            found.faults.append(Fault(f"{prefix}predicate", "names no predicate.", known))
+            found.faults.append(KeyFault(f"{prefix}predicate", "names no predicate.", known))
         negate = _negate(settings, prefix, found)
         if f"{prefix}negate" in settings.given_keys and not name:
             rule = f"was provided but there is no config {prefix}predicate defining a predicate to be negated."
-            found.faults.append(Fault(f"{prefix}negate", rule))
+            found.faults.append(KeyFault(f"{prefix}negate", rule))
         if transform is None:
             continue
         if transform.kind == "filter" and not name:
-            found.faults.append(Fault(f"{prefix}type", "drops every record without a predicate.", warning=True))
+            found.faults.append(KeyFault(f"{prefix}type", "drops every record without a predicate.", warning=True))
         found.steps.append(ConfiguredStep(transform, predicates.get(name) if name else None, negate))
     return found
 
@@ -142,7 +142,7 @@ def _text(settings: Settings, key: str) -> str:
 def _negate(settings: Settings, prefix: str, found: Steps) -> bool:
     text = _text(settings, f"{prefix}negate").lower()
     if text not in ("", "true", "false"):
-        found.faults.append(Fault(f"{prefix}negate", "must be true or false."))
+        found.faults.append(KeyFault(f"{prefix}negate", "must be true or false."))
     return text == "true"
 
 
@@ -152,7 +152,7 @@ def _one(settings: Settings, prefix: str, alias: str, found: Steps) -> Configure
     if key in settings.pending:
         return None
     if not given:
-        found.faults.append(Fault(key, "is required: a class."))
+        found.faults.append(KeyFault(key, "is required: a class."))
         return None
     is_predicate = prefix.startswith("predicates.")
     try:
@@ -164,7 +164,7 @@ def _one(settings: Settings, prefix: str, alias: str, found: Steps) -> Configure
             if java.startswith(f"{given}$") or java.rpartition(".")[2].startswith(f"{given}$")
         ]
         rule = "is abstract and cannot be created." if halves else wrong.rule
-        found.faults.append(Fault(key, rule, f"Did you mean {', '.join(halves)}?" if halves else wrong.remedy))
+        found.faults.append(KeyFault(key, rule, f"Did you mean {', '.join(halves)}?" if halves else wrong.remedy))
         return None
     kind, _, part = name.partition(".")
     if kind not in SETTINGS:
@@ -188,7 +188,7 @@ def _values(settings: Settings, prefix: str, kind: str, texts: Mapping[str, str]
         values[name] = _value(settings, prefix, row, kind, texts, found)
     for name in sorted(set(texts) - set(rows)) if kind in SETTINGS else ():
         found.faults.append(
-            Fault(
+            KeyFault(
                 prefix + name, "is not a setting of that class and is ignored.", did_you_mean(name, rows), warning=True
             )
         )
@@ -201,7 +201,7 @@ def _value(settings: Settings, prefix: str, row: Option, kind: str, texts: Mappi
         return None
     if row.key not in texts:
         if row.required or (kind, row.key) in REQUIRED_BLANKS:
-            found.faults.append(Fault(key, f"is required by {kind}: {row.doc}"))
+            found.faults.append(KeyFault(key, f"is required by {kind}: {row.doc}"))
         return default_of(row) if row.default is not None else None
     if (
         row.required
@@ -213,38 +213,38 @@ def _value(settings: Settings, prefix: str, row: Option, kind: str, texts: Mappi
     try:
         return parse(row, texts[row.key])
     except InvalidValue as wrong:
-        found.faults.append(Fault(key, wrong.rule, wrong.remedy))
+        found.faults.append(KeyFault(key, wrong.rule, wrong.remedy))
         return None
 
 
-def _between(made: Configured, prefix: str) -> list[Fault]:
+def _between(made: Configured, prefix: str) -> list[KeyFault]:
     """What is wrong between settings of one transform."""
     match made.kind:
         case "insert_field":
             named = [made.optional(f"{what}.field") for what in ("topic", "partition", "offset", "timestamp", "static")]
             if all(name is None for name in named):
-                return [Fault(f"{prefix}type", "No field insertion configured", "Set one of its *.field.")]
+                return [KeyFault(f"{prefix}type", "No field insertion configured", "Set one of its *.field.")]
             if made.optional("static.field") is not None and made.optional("static.value") is None:
-                return [Fault(f"{prefix}static.value", "No value specified for static field.")]
+                return [KeyFault(f"{prefix}static.value", "No value specified for static field.")]
         case "header_from" if made.names("fields") and made.names("headers"):
             if len(made.names("fields")) != len(made.names("headers")):
                 rule = "'fields' config must have the same number of elements as 'headers' config."
-                return [Fault(f"{prefix}fields", rule)]
+                return [KeyFault(f"{prefix}fields", rule)]
         case "schema_metadata" if made.optional("schema.name") is None and made.number("schema.version") is None:
             return [
-                Fault(
+                KeyFault(
                     f"{prefix}type", "Neither schema name nor version configured", "Set schema.name or schema.version."
                 )
             ]
         case "timestamp_converter" if made.text("target.type") == "string" and not made.text("format").strip():
             rule = "TimestampConverter requires format option to be specified when using string timestamps"
-            return [Fault(f"{prefix}format", rule)]
+            return [KeyFault(f"{prefix}format", rule)]
         case "extract_topic" if made.part == "header" and not made.text("field"):
-            return [Fault(f"{prefix}field", "is required by ExtractTopic$Header: the header's name.")]
+            return [KeyFault(f"{prefix}field", "is required by ExtractTopic$Header: the header's name.")]
     return _paths(made, prefix)
 
 
-def _paths(made: Configured, prefix: str) -> list[Fault]:
+def _paths(made: Configured, prefix: str) -> list[KeyFault]:
     from kafka_s3.config.options.transform_values import field_path, json_path
 
     try:
@@ -253,5 +253,5 @@ def _paths(made: Configured, prefix: str) -> list[Fault]:
         if made.kind == "extract_topic" and made.text("field.format") == "JSON_PATH" and made.text("field"):
             json_path(made.text("field"))
     except InvalidValue as wrong:
-        return [Fault(f"{prefix}field", wrong.rule, wrong.remedy)]
+        return [KeyFault(f"{prefix}field", wrong.rule, wrong.remedy)]
     return []

@@ -39,7 +39,7 @@ class NotedSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """A setting that was changed with an epoch; None where it is not known to that version of the product."""
 
     epoch: int
@@ -78,14 +78,16 @@ def read_notes(store: ObjectStore, paths: StatePaths) -> tuple[NotedSettings, ..
     return tuple(_read(store, key) for key in _keys(store, paths)[-NEWEST:])
 
 
-def changes(notes: Sequence[NotedSettings]) -> list[Change]:
+def changes(notes: Sequence[NotedSettings]) -> list[SettingChange]:
     """What changed from each note to the next, newest first."""
     found = []
     for before, after in pairwise(notes):
         pairs = {"(kafka-s3)": (before.product, after.product)} if before.product != after.product else {}
         for key in sorted({*before.settings, *after.settings}):
             pairs[key] = (before.settings.get(key), after.settings.get(key))  # type: ignore[assignment]
-        found += [Change(after.epoch, after.at_ms, key, *pair) for key, pair in pairs.items() if pair[0] != pair[1]]
+        found += [
+            SettingChange(after.epoch, after.at_ms, key, *pair) for key, pair in pairs.items() if pair[0] != pair[1]
+        ]
     return sorted(found, key=lambda change: -change.epoch)
 
 

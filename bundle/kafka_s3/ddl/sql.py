@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_s3.ddl.table import ExternalTable
-from kafka_s3.ddl.types import DUCKDB, SPARK, TRINO, Dialect, text
+from kafka_s3.ddl.types import DUCKDB, SPARK, TRINO, SqlDialect, text
 
 TRINO_FORMATS = {"parquet": "PARQUET", "avro": "AVRO", "json": "OPENX_JSON"}
 
@@ -71,7 +71,7 @@ def _view(name: str, source: str) -> str:
     return f"CREATE VIEW {name} AS\nSELECT * FROM {source}"
 
 
-def _columns(table: ExternalTable, dialect: Dialect, key_type: str) -> str:
+def _columns(table: ExternalTable, dialect: SqlDialect, key_type: str) -> str:
     """The records' columns, then those of the directories."""
     own = [f"  {dialect.quote(name)} {dialect.type_of(one['type'])}" for name, one in table.columns.fields.items()]
     return ",\n".join([*own, *(f"  {dialect.quote(key.name)} {key_type}" for key in table.keys)])

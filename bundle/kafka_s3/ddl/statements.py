@@ -10,7 +10,7 @@ from kafka_s3.ddl import hive, sql
 from kafka_s3.ddl.table import ExternalTable
 
 
-class Engine(StrEnum):
+class QueryEngine(StrEnum):
     """The engines that are known."""
 
     ATHENA = "athena"
@@ -20,22 +20,22 @@ class Engine(StrEnum):
     DUCKDB = "duckdb"
 
 
-_STATEMENTS: Final[Mapping[Engine, Callable[[ExternalTable], list[str]]]] = {
-    Engine.ATHENA: hive.athena,
-    Engine.SPARK: sql.spark,
-    Engine.TRINO: sql.trino,
-    Engine.DUCKDB: sql.duckdb,
+_STATEMENTS: Final[Mapping[QueryEngine, Callable[[ExternalTable], list[str]]]] = {
+    QueryEngine.ATHENA: hive.athena,
+    QueryEngine.SPARK: sql.spark,
+    QueryEngine.TRINO: sql.trino,
+    QueryEngine.DUCKDB: sql.duckdb,
 }
 
 
-def statements(engine: Engine, table: ExternalTable) -> list[str]:
+def statements(engine: QueryEngine, table: ExternalTable) -> list[str]:
     """What is to be run, in order, without semicolons; Glue's is one JSON document."""
-    return [hive.glue(table)] if engine is Engine.GLUE else _STATEMENTS[engine](table)
+    return [hive.glue(table)] if engine is QueryEngine.GLUE else _STATEMENTS[engine](table)
 
 
-def script(engine: Engine, table: ExternalTable) -> str:
+def script(engine: QueryEngine, table: ExternalTable) -> str:
     """The statements as text, with the table's notes as comments in front of them; Glue's JSON has none."""
-    if engine is Engine.GLUE:
+    if engine is QueryEngine.GLUE:
         return hive.glue(table) + "\n"
     notes = [f"-- {note}\n" for note in table.notes]
     return "".join([*notes, *(f"{statement};\n" for statement in statements(engine, table))])

@@ -12,7 +12,7 @@ Quote = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class SqlDialect:
     """How an engine writes types and names: forms whose `{}` take the types of the members, `member` name and type of a struct's."""
 
     names: Mapping[str, str]
@@ -52,22 +52,22 @@ def text(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-HIVE: Final = Dialect(
+HIVE: Final = SqlDialect(
     {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint", "timestamp_ntz": "timestamp"},
     backquoted, "struct<{}>", "{}:{}", "array<{}>", "map<{},{}>", str,
 )  # fmt: skip
-SPARK: Final = Dialect(
+SPARK: Final = SqlDialect(
     {"long": "BIGINT", "integer": "INT", "short": "SMALLINT", "byte": "TINYINT", "boolean": "BOOLEAN", "float": "FLOAT",
      "double": "DOUBLE", "string": "STRING", "binary": "BINARY", "date": "DATE", "timestamp": "TIMESTAMP",
      "timestamp_ntz": "TIMESTAMP_NTZ"},
     backquoted, "STRUCT<{}>", "{}: {}", "ARRAY<{}>", "MAP<{}, {}>", backquoted,
 )  # fmt: skip
-TRINO: Final = Dialect(
+TRINO: Final = SqlDialect(
     {"long": "bigint", "integer": "integer", "short": "smallint", "byte": "tinyint", "float": "real", "string": "varchar",
      "binary": "varbinary", "timestamp": "timestamp(3)", "timestamp_ntz": "timestamp(3)"},
     double_quoted, "row({})", "{} {}", "array({})", "map({}, {})", double_quoted,
 )  # fmt: skip
-DUCKDB: Final = Dialect(
+DUCKDB: Final = SqlDialect(
     {"long": "BIGINT", "integer": "INTEGER", "short": "SMALLINT", "byte": "TINYINT", "boolean": "BOOLEAN", "float": "FLOAT",
      "double": "DOUBLE", "string": "VARCHAR", "binary": "BLOB", "date": "DATE", "timestamp": "TIMESTAMPTZ",
      "timestamp_ntz": "TIMESTAMP"},

@@ -53,7 +53,7 @@ class Followed:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FollowerPosition:
     """The last entry that a follower has worked off, noted in the bucket."""
 
     store: ObjectStore

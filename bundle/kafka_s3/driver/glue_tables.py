@@ -14,14 +14,14 @@ from typing import Any, Final, Protocol
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.ddl.hive import glue_table
 from kafka_s3.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
-from kafka_s3.driver.follower import Place, entries_since
+from kafka_s3.driver.follower import FollowerPosition, entries_since
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, TableRefused
 
 BATCH: Final = 100
 """So many entries are taken together."""
 
 
-class Catalog(Protocol):
+class TableCatalog(Protocol):
     """One database of a catalog. Methods raise TableUnavailable, TableRefused."""
 
     def table(self, name: str) -> dict[str, Any] | None:
@@ -45,14 +45,14 @@ class Catalog(Protocol):
 class GlueTables:
     """The follower. `table_of` looks the columns of objects up; it raises NoTable, and ObjectMissing where they are gone since."""
 
-    catalog: Catalog
+    catalog: TableCatalog
     table_of: Callable[[TopicObjects], ExternalTable]
     warn: Callable[[str], None]
     name: str = "Glue tables"
 
     def catch_up(self, log: CommitLog) -> None:
         """Takes in every entry since the last one noted. Raises TableError, StorageError."""
-        place = Place(log.store, log.paths, "glue")
+        place = FollowerPosition(log.store, log.paths, "glue")
         done = place.read()
         after = -1 if done is None else done
         if log.state.version <= after:

@@ -95,7 +95,7 @@ class Unattended:
 UNATTENDED: Final = Unattended()
 
 
-class Outcome(Enum):
+class TurnEnd(Enum):
     """How a turn of the loop ended."""
 
     DONE = auto()
@@ -146,8 +146,8 @@ def run_continuously(
     failures, stop = 0, False
     while not stop:
         outcome = _turn(sink, channel, stopped=stopped)
-        failures = failures + 1 if outcome is Outcome.UNANSWERED else 0
-        if outcome is Outcome.INTERRUPTED:
+        failures = failures + 1 if outcome is TurnEnd.UNANSWERED else 0
+        if outcome is TurnEnd.INTERRUPTED:
             stop = stopped()
         else:
             pause = sink.within_patience(backoff.pause_ms(failures)) if failures else poll_ms
@@ -177,8 +177,8 @@ def run_available_now(
             sink.poll()
             looked = True
         outcome = _drained(sink, channel, commands, close=close, stopped=stopped)
-        failures = failures + 1 if outcome is Outcome.UNANSWERED else 0
-        if outcome is Outcome.DONE or (failures and wait(sink.within_patience(backoff.pause_ms(failures)))):
+        failures = failures + 1 if outcome is TurnEnd.UNANSWERED else 0
+        if outcome is TurnEnd.DONE or (failures and wait(sink.within_patience(backoff.pause_ms(failures)))):
             return
 
 
@@ -192,46 +192,46 @@ def _open(sink: Sink, channel: CommandChannel) -> None:
     channel.opened(sink.log.last.driver if sink.log.last is not None else "")
 
 
-def _turn(sink: Sink, channel: CommandChannel, *, stopped: Callable[[], bool]) -> Outcome:
+def _turn(sink: Sink, channel: CommandChannel, *, stopped: Callable[[], bool]) -> TurnEnd:
     """Does what is asked: a cycle, a flush, or nothing."""
     commands = channel.commands()
     if commands is None:
-        return Outcome.UNANSWERED
+        return TurnEnd.UNANSWERED
     if commands.paused:
         channel.resting(commands)
-        return Outcome.DONE
+        return TurnEnd.DONE
     channel.working(commands)
     interruption = Interruption(stopped, channel, commands)
     outcome = _told(sink.cycle(interruption.go_on), sink, interruption)
-    if outcome is Outcome.DONE and channel.owes_flush(commands):
+    if outcome is TurnEnd.DONE and channel.owes_flush(commands):
         outcome = _told(sink.try_drain(interruption.go_on, close=Reason.FLUSH_NOW), sink, interruption)
-        if outcome is Outcome.DONE:
+        if outcome is TurnEnd.DONE:
             channel.flushed(commands)
     return outcome
 
 
 def _drained(
     sink: Sink, channel: CommandChannel, commands: Control | None, *, close: Reason | None, stopped: Callable[[], bool]
-) -> Outcome:
+) -> TurnEnd:
     """Works off what is there, unless it is asked not to."""
     if commands is None:
-        return Outcome.UNANSWERED
+        return TurnEnd.UNANSWERED
     if commands.paused:
         channel.resting(commands)
-        return Outcome.DONE
+        return TurnEnd.DONE
     channel.working(commands)
     interruption = Interruption(stopped, channel, commands)
     return _told(sink.try_drain(interruption.go_on, close=close), sink, interruption)
 
 
-def _told(answered: bool, sink: Sink, interruption: Interruption) -> Outcome:
+def _told(answered: bool, sink: Sink, interruption: Interruption) -> TurnEnd:
     """How work ended; where it was done, the channel knows."""
     if not answered:
-        return Outcome.UNANSWERED
+        return TurnEnd.UNANSWERED
     if interruption.happened:
-        return Outcome.INTERRUPTED
+        return TurnEnd.INTERRUPTED
     interruption.channel.worked(sink.lag(), sink.looked_ms, sink.topics.standing)
-    return Outcome.DONE
+    return TurnEnd.DONE
 
 
 def _rest(ms: int, wait: Wait, *, channel: CommandChannel) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.driver.follower import Place, entries_since
+from kafka_s3.driver.follower import FollowerPosition, entries_since
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.storage.store import ObjectStore
@@ -65,7 +65,7 @@ class ObjectTags:
 
     def catch_up(self, log: CommitLog) -> None:
         """Tags the objects of every entry since the last one noted. Raises StorageError."""
-        place = Place(log.store, log.paths, "tags")
+        place = FollowerPosition(log.store, log.paths, "tags")
         done = place.read()
         if done is None:
             place.note(log.state.version)

@@ -10,7 +10,7 @@ DAY_MS: Final = 86_400_000
 SUNDAY: Final = 1
 
 
-class Moment(NamedTuple):
+class Instant(NamedTuple):
     """An instant in UTC: the year is 0 for 1 BC, the month 1 to 12; `days` since 1970, `ms` of the day."""
 
     year: int
@@ -30,10 +30,10 @@ class Moment(NamedTuple):
         return self.days - days_of(self.year, 1, 1) + 1
 
 
-def moment(epoch_ms: int) -> Moment:
+def moment(epoch_ms: int) -> Instant:
     """The date and time of an instant."""
     days, ms = divmod(epoch_ms, DAY_MS)
-    return Moment(*_date(days), days, ms)
+    return Instant(*_date(days), days, ms)
 
 
 def days_of(year: int, month: int, day: int) -> int:
@@ -43,7 +43,7 @@ def days_of(year: int, month: int, day: int) -> int:
     return found if found >= CUTOVER else _julian(year, month, 1) + day - 1
 
 
-def week_of_year(at: Moment) -> tuple[int, int]:
+def week_of_year(at: Instant) -> tuple[int, int]:
     """Week year and week where weeks begin on Sunday and week 1 holds 1 January, as in the locale `en`."""
     sunday = at.days - (at.weekday - SUNDAY)
     year = at.year + 1 if days_of(at.year + 1, 1, 1) <= sunday + 6 else at.year
@@ -56,7 +56,7 @@ def first_sunday(year: int) -> int:
     return first - (first + 4) % 7
 
 
-def week_of_month(at: Moment) -> int:
+def week_of_month(at: Instant) -> int:
     """The week within its month, from 1."""
     return (at.day - 1 + (at.weekday - at.day) % 7) // 7 + 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kafka_s3.java.calendar import DAY_MS, SUNDAY, Moment, days_of, first_sunday, moment, week_of_month, week_of_year
+from kafka_s3.java.calendar import DAY_MS, SUNDAY, Instant, days_of, first_sunday, moment, week_of_month, week_of_year
 from kafka_s3.java.date_patterns import SHORT, Token, tokens
 
 MONTHS: Final = (
@@ -50,7 +50,7 @@ def iso_text(epoch_ms: int) -> str:
     return _ISO_DATE.format(epoch_ms) if epoch_ms % DAY_MS == 0 else _ISO.format(epoch_ms)
 
 
-def _written(token: Token, at: Moment) -> str:
+def _written(token: Token, at: Instant) -> str:
     letter, count = token
     if letter in "yY":
         year = week_of_year(at)[0] if letter == "Y" else at.year
@@ -68,11 +68,11 @@ def _written(token: Token, at: Moment) -> str:
     return texts.get(letter) or ("Coordinated Universal Time" if count > SHORT else "UTC")
 
 
-def _hour(at: Moment) -> int:
+def _hour(at: Instant) -> int:
     return at.ms // 3_600_000
 
 
-NUMBERS: Final[dict[str, Callable[[Moment], int]]] = {
+NUMBERS: Final[dict[str, Callable[[Instant], int]]] = {
     "d": lambda at: at.day,
     "k": lambda at: _hour(at) or 24,
     "H": _hour,

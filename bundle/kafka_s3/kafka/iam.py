@@ -23,7 +23,7 @@ _REGION: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SignedToken:
     """A signed token, and when it ends (epoch ms)."""
 
     text: Secret
@@ -37,7 +37,7 @@ class IamLogin:
     region: str
     credentials: Credentials
 
-    def token(self) -> Token:
+    def token(self) -> SignedToken:
         """A new token. Raises SourceError where there are no credentials, they are refused, or the signing package is missing."""
         try:
             from aws_msk_iam_sasl_signer.MSKAuthTokenProvider import generate_auth_token_from_credentials_provider
@@ -54,7 +54,7 @@ class IamLogin:
             code = getattr(error, "response", {}).get("Error", {}).get("Code", "")
             reason = f"{type(error).__name__} {code}".strip()
             raise SourceError(_refused(f"the AWS credentials cannot be had ({reason})")) from None
-        return Token(Secret(text), ends_ms)
+        return SignedToken(Secret(text), ends_ms)
 
     def for_confluent(self, _: object = None) -> tuple[str, float]:
         """A new token as `oauth_cb` of confluent-kafka wants it: the text, and its end in seconds. Raises SourceError."""

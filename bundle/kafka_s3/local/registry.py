@@ -16,12 +16,12 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from kafka_s3.local.process import HOST, free_ports, require_free
-from kafka_s3.local.registry_store import INVALID_VERSION, LANGUAGES, LATEST, Refusal, SchemaStore, references
+from kafka_s3.local.registry_store import INVALID_VERSION, LANGUAGES, LATEST, RegistryRefusal, SchemaStore, references
 from kafka_s3.schemas.registered import Language
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
-NOT_FOUND: Final = Refusal(404, "HTTP 404 Not Found")
-UNAUTHORIZED: Final = Refusal(401, "Unauthorized")
+NOT_FOUND: Final = RegistryRefusal(404, "HTTP 404 Not Found")
+UNAUTHORIZED: Final = RegistryRefusal(401, "Unauthorized")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class EmbeddedRegistry:
             if self._accepted and authorization not in self._accepted:
                 raise UNAUTHORIZED
             return 200, _route(self.store, method, target, body=_parsed(content))
-        except Refusal as refusal:
+        except RegistryRefusal as refusal:
             return int(str(refusal.code)[:3]), {"error_code": refusal.code, "message": refusal.message}
 
 
@@ -125,7 +125,7 @@ def _parsed(content: bytes) -> Mapping[str, Any]:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        raise Refusal(400, "The request's body is no JSON object")
+        raise RegistryRefusal(400, "The request's body is no JSON object")
     return body
 
 
@@ -154,7 +154,7 @@ def _route(store: SchemaStore, method: str, target: str, *, body: Mapping[str, A
         case ("GET", "config"):
             return {"compatibilityLevel": "NONE"}
         case ("GET", "config", subject):
-            raise Refusal(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
+            raise RegistryRefusal(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
         case _:
             raise NOT_FOUND
 
@@ -185,7 +185,7 @@ def _number(text: str) -> int:
     if text in ("latest", "-1"):
         return LATEST
     if not text.isdecimal() or int(text) < 1:
-        raise Refusal(INVALID_VERSION, f"The specified version '{text}' is not a valid version id.")
+        raise RegistryRefusal(INVALID_VERSION, f"The specified version '{text}' is not a valid version id.")
     return int(text)
 
 

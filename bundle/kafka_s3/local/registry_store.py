@@ -19,7 +19,7 @@ NAMESPACE: Final = uuid.UUID("5b3c1c5e-6c2a-4a1e-9a64-3c0f5f0d8a11")
 Body = Mapping[str, Any]
 
 
-class Refusal(Exception):
+class RegistryRefusal(Exception):
     """The registry's answer to a bad request, by its own error code, which begins with the HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
@@ -29,7 +29,7 @@ class Refusal(Exception):
 
 
 @dataclass(slots=True)
-class Version:
+class SubjectVersion:
     """One version of a subject; deleted ones stay for those who ask for them."""
 
     number: int
@@ -43,7 +43,7 @@ class SchemaStore:
 
     _contents: dict[int, dict[str, Any]] = field(default_factory=dict)
     _ids: dict[str, int] = field(default_factory=dict)
-    _subjects: dict[str, list[Version]] = field(default_factory=dict)
+    _subjects: dict[str, list[SubjectVersion]] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def register(self, subject: str, body: Body) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class SchemaStore:
             live = (version for version in versions if version.schema_id == schema_id and not version.deleted)
             version = next(live, None)
             if version is None:
-                version = Version(len(versions) + 1, schema_id)
+                version = SubjectVersion(len(versions) + 1, schema_id)
                 versions.append(version)
             return {"id": schema_id, "version": version.number, "guid": self._contents[schema_id]["guid"]}
 
@@ -69,12 +69,12 @@ class SchemaStore:
             for version in reversed(versions):
                 if version.schema_id == schema_id:
                     return self._described(subject, version)
-            raise Refusal(NO_SCHEMA, "Schema not found")
+            raise RegistryRefusal(NO_SCHEMA, "Schema not found")
 
     def by_id(self, schema_id: int) -> dict[str, Any]:
         """The schema of a global id."""
         if schema_id not in self._contents:
-            raise Refusal(NO_SCHEMA, f"Schema {schema_id} not found")
+            raise RegistryRefusal(NO_SCHEMA, f"Schema {schema_id} not found")
         return dict(self._contents[schema_id])
 
     def by_guid(self, guid: str) -> dict[str, Any]:
@@ -82,7 +82,7 @@ class SchemaStore:
         for schema_id, content in list(self._contents.items()):
             if content["guid"] == guid:
                 return {**content, "id": schema_id}
-        raise Refusal(NO_SCHEMA, f"Schema {guid} not found")
+        raise RegistryRefusal(NO_SCHEMA, f"Schema {guid} not found")
 
     def uses(self, schema_id: int) -> list[dict[str, Any]]:
         """The subjects and versions of a global id."""
@@ -120,22 +120,22 @@ class SchemaStore:
                 version.deleted = True
             return [version.number for version in gone]
 
-    def _versions(self, subject: str, *, deleted: bool) -> list[Version]:
+    def _versions(self, subject: str, *, deleted: bool) -> list[SubjectVersion]:
         found = [version for version in self._subjects.get(subject, ()) if deleted or not version.deleted]
         if not found:
-            raise Refusal(NO_SUBJECT, f"Subject '{subject}' not found.")
+            raise RegistryRefusal(NO_SUBJECT, f"Subject '{subject}' not found.")
         return found
 
-    def _version(self, subject: str, number: int, *, deleted: bool) -> Version:
+    def _version(self, subject: str, number: int, *, deleted: bool) -> SubjectVersion:
         versions = self._versions(subject, deleted=deleted)
         if number == LATEST:
             return versions[-1]
         for version in versions:
             if version.number == number:
                 return version
-        raise Refusal(NO_VERSION, f"Version {number} not found.")
+        raise RegistryRefusal(NO_VERSION, f"Version {number} not found.")
 
-    def _described(self, subject: str, version: Version) -> dict[str, Any]:
+    def _described(self, subject: str, version: SubjectVersion) -> dict[str, Any]:
         return {
             "subject": subject,
             "version": version.number,
@@ -147,10 +147,10 @@ class SchemaStore:
         """What makes a schema, checked; as in the original, Avro's type and empty members are left out."""
         language = body.get("schemaType") or "AVRO"
         if language not in LANGUAGES:
-            raise Refusal(INVALID_SCHEMA, f"Invalid schema type {language}")
+            raise RegistryRefusal(INVALID_SCHEMA, f"Invalid schema type {language}")
         content = {name: body[name] for name in CONTENT if body.get(name)}
         if not content.get("schema"):
-            raise Refusal(INVALID_SCHEMA, "Empty schema")
+            raise RegistryRefusal(INVALID_SCHEMA, "Empty schema")
         content["references"] = [self._reference(reference) for reference in body.get("references") or ()]
         _parsed(language, content["schema"])
         return {name: value for name, value in content.items() if value and (name, value) != ("schemaType", "AVRO")}
@@ -159,9 +159,9 @@ class SchemaStore:
         subject, number = reference.get("subject", ""), reference.get("version", LATEST)
         try:
             found = self._version(subject, number, deleted=True)
-        except Refusal as refusal:
+        except RegistryRefusal as refusal:
             text = f'Invalid schema: no schema reference found for subject "{subject}" and version {number}'
-            raise Refusal(INVALID_SCHEMA, text) from refusal
+            raise RegistryRefusal(INVALID_SCHEMA, text) from refusal
         return {"name": reference.get("name"), "subject": subject, "version": found.number}
 
 
@@ -182,7 +182,7 @@ def _parsed(language: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise Refusal(INVALID_SCHEMA, f"Invalid schema of type {language}: {error}") from error
+        raise RegistryRefusal(INVALID_SCHEMA, f"Invalid schema of type {language}: {error}") from error
 
 
 def _proto(text: str) -> str:
@@ -191,5 +191,5 @@ def _proto(text: str) -> str:
         base64.b64decode(text, validate=True)
     except ValueError:
         if not any(word in text for word in ("message", "enum", "service")):
-            raise Refusal(INVALID_SCHEMA, "Invalid schema of type PROTOBUF: it declares nothing") from None
+            raise RegistryRefusal(INVALID_SCHEMA, "Invalid schema of type PROTOBUF: it declares nothing") from None
     return " ".join(text.split())

@@ -29,7 +29,7 @@ BUILD_SECONDS = 900
 VERSITYGW = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 
 
-class Engine(StrEnum):
+class ServerProgram(StrEnum):
     """Which program serves the objects."""
 
     MOTO = "moto"
@@ -44,7 +44,7 @@ class EmbeddedS3:
     """
 
     def __init__(
-        self, port: int | None = None, *, engine: Engine = Engine.MOTO, access_log: Path | None = None
+        self, port: int | None = None, *, engine: ServerProgram = ServerProgram.MOTO, access_log: Path | None = None
     ) -> None:
         self.port = port or free_ports(1)[0]
         self.engine = engine
@@ -60,7 +60,7 @@ class EmbeddedS3:
     @property
     def folder(self) -> Path:
         """Where versitygw has each bucket as a folder of plain files, which may be read and written beside it; moto has none."""
-        if self._folder is None or self.engine is not Engine.VERSITYGW:
+        if self._folder is None or self.engine is not ServerProgram.VERSITYGW:
             raise LocalServiceError(f"The S3 server ({self.engine}) has no folder: start it, with versitygw.")
         return self._folder / "objects"
 
@@ -106,7 +106,7 @@ class EmbeddedS3:
         """Creates a bucket; one that exists already is left as it is."""
         if self._folder is None:
             raise LocalServiceError(f"Bucket {name} cannot be created: the S3 server is not started.")
-        if self.engine is Engine.VERSITYGW:
+        if self.engine is ServerProgram.VERSITYGW:
             (self._folder / "objects" / name).mkdir(
                 exist_ok=True
             )  # it serves a folder; requests would have to be signed
@@ -160,8 +160,8 @@ def _go_install(folder: Path) -> None:
         raise LocalServiceError(f"`go install {VERSITYGW}` failed:\n{ran.stderr[-2000:]}")
 
 
-def _command(engine: Engine, access_log: Path | None) -> list[str]:
-    if engine is Engine.VERSITYGW:
+def _command(engine: ServerProgram, access_log: Path | None) -> list[str]:
+    if engine is ServerProgram.VERSITYGW:
         noted = [] if access_log is None else ["--access-log", str(access_log)]
         return [str(versitygw()), "--quiet", *noted, "--port", f"{HOST}:{{port}}", "posix", "{folder}"]
     if find_spec("moto") is None:

@@ -17,7 +17,7 @@ from kafka_s3.spark.failures import failure_text
 from kafka_s3.spark.task import Task, forget_archives, report_row, tools
 
 if TYPE_CHECKING:
-    from kafka_s3.kafka.reader.batches import Part
+    from kafka_s3.kafka.reader.batches import ReadScope
     from kafka_s3.storage.store import ObjectStore
     from kafka_s3.task.worker import Pipeline
 
@@ -42,10 +42,10 @@ class ReadingTask:
         forget_archives()
 
     def _reports(self, share: tuple[Assignment, ...]) -> Iterator[str]:
-        from kafka_s3.kafka.reader.reader import Reader  # here: the driver need not load and compile it
+        from kafka_s3.kafka.reader.reader import RangeReader  # here: the driver need not load and compile it
 
         pipeline, store = tools(self.task.settings)
-        reader = Reader(self.bootstrap_servers, self.properties, self._part())
+        reader = RangeReader(self.bootstrap_servers, self.properties, self._part())
         ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in share]
         wanted = share[0]
         try:
@@ -55,12 +55,12 @@ class ReadingTask:
         except SinkError as error:
             yield failure_text(error, wanted.topic_partition)
 
-    def _part(self) -> Part:
-        from kafka_s3.kafka.reader.batches import Part
+    def _part(self) -> ReadScope:
+        from kafka_s3.kafka.reader.batches import ReadScope
 
         if self.task.keeps_envelopes:
-            return Part.ENVELOPES
-        return Part.SCHEMA_NAMES if self.task.keeps_schema_names else Part.VALUES
+            return ReadScope.ENVELOPES
+        return ReadScope.SCHEMA_NAMES if self.task.keeps_schema_names else ReadScope.VALUES
 
 
 def _report(

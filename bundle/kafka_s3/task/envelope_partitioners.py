@@ -11,7 +11,7 @@ from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import Longs, Nulls
-from kafka_s3.task.field_partitioner import Directories, FieldPartitioner, Schemaless, ValueDirectories, unplaced
+from kafka_s3.task.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless, ValueDirectories, unplaced
 from kafka_s3.task.partitioners import Encoded, TimePartitioner, distinct
 
 WHOLE_KEY = "key"
@@ -24,7 +24,7 @@ class HeaderPartitioner:
 
     def __init__(self, names: Sequence[str], *, delimiter: str, encoding: str) -> None:
         self._names = names
-        self._values = ValueDirectories(names, delimiter, encoding, Directories.NAMED)
+        self._values = ValueDirectories(names, delimiter, encoding, DirectoryForm.NAMED)
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """The directories of a run that comes with its headers."""
@@ -46,7 +46,7 @@ class KeyPartitioner:
 
     def __init__(self, names: Sequence[str], *, delimiter: str, encoding: str) -> None:
         self._fields = FieldPartitioner(names, delimiter=delimiter, schemaless=Schemaless.LOOK_UP, encoding=encoding)
-        self._whole = None if names else ValueDirectories([WHOLE_KEY], delimiter, encoding, Directories.NAMED)
+        self._whole = None if names else ValueDirectories([WHOLE_KEY], delimiter, encoding, DirectoryForm.NAMED)
 
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """The directories of a run that comes with its keys; a key without a text form, like a struct or bytes, is a failure."""

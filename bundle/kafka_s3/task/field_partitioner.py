@@ -31,7 +31,7 @@ class Schemaless(StrEnum):
     LOOK_UP = "look up"
 
 
-class Directories(StrEnum):
+class DirectoryForm(StrEnum):
     """How a value becomes a directory."""
 
     NAMED = "name=value"
@@ -41,10 +41,10 @@ class Directories(StrEnum):
 class ValueDirectories:
     """Makes the directories of values that have names: `name=value`, joined by a delimiter; a value alone where `directories` says so."""
 
-    def __init__(self, names: Sequence[str], delimiter: str, encoding: str, directories: Directories) -> None:
+    def __init__(self, names: Sequence[str], delimiter: str, encoding: str, directories: DirectoryForm) -> None:
         self._names = names
         self._delimiter = delimiter
-        self._named = directories is Directories.NAMED
+        self._named = directories is DirectoryForm.NAMED
         self._quote = (lambda text: quote(text, safe="")) if encoding == "percent" else str
 
     def encoded(self, columns: Sequence[Sequence[Any]]) -> Encoded:
@@ -105,7 +105,7 @@ class FieldPartitioner:
         delimiter: str,
         schemaless: Schemaless,
         encoding: str,
-        directories: Directories = Directories.NAMED,
+        directories: DirectoryForm = DirectoryForm.NAMED,
     ) -> None:
         self._names = [(name, tuple(name.split("."))) for name in names]
         self._schemaless = schemaless

@@ -19,7 +19,7 @@ from kafka_s3.task.pausing import paused_files, resumed_files
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Handover:
     """What one task leaves to the next: the open files, and the records read and skipped since the frontier."""
 
     open: OpenFiles
@@ -28,7 +28,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StatePlace:
     """For which driver's epoch files are kept, above which frontier, and the first offset that was not read."""
 
     epoch: int
@@ -44,7 +44,7 @@ class StateKeeper:
     paths: StatePaths
     fingerprint: str
 
-    def keep(self, kept: Kept, output: Output, place: Place) -> OpenState:
+    def keep(self, kept: Handover, output: Output, place: StatePlace) -> OpenState:
         """Writes an object of its own. Raises CannotPause, StorageError."""
         tp = self.assignment.topic_partition
         files = paused_files(kept.open)
@@ -57,21 +57,21 @@ class StateKeeper:
         output.store.put(key, content)
         return OpenState(key, len(content), place.epoch, place.frontier, place.examined)
 
-    def resumed(self, state: OpenState, output: Output) -> Kept:
+    def resumed(self, state: OpenState, output: Output) -> Handover:
         """What a state holds, open again. Raises StateUnusable, StorageUnavailable."""
         try:
             document = state_document(output.store.get(state.key))
-            check_state(document, self._facts(Place(state.epoch, self.assignment.start, state.examined)))
+            check_state(document, self._facts(StatePlace(state.epoch, self.assignment.start, state.examined)))
             if state.epoch != self.assignment.keep:  # of an earlier driver: who knows what happened since
                 check_uploads(((key, upload_id) for key, upload_id in document["uploads"]), output.store)
             open_files = resumed_files(document["open"], output, self.assignment.topic_partition)
-            return Kept(open_files, document["examined_records"], document["skipped"])
+            return Handover(open_files, document["examined_records"], document["skipped"])
         except ObjectMissing:
             raise StateUnusable("it is gone") from None
         except (KeyError, TypeError, ValueError, pa.ArrowException, CannotPause) as error:
             raise StateUnusable(f"it cannot be read ({type(error).__name__}: {error})") from error
 
-    def _facts(self, place: Place) -> dict[str, Any]:
+    def _facts(self, place: StatePlace) -> dict[str, Any]:
         """What a state has to say of itself to be continued."""
         table = hashlib.sha256((self.assignment.table or "").encode()).hexdigest()
         return {

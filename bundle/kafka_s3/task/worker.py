@@ -49,7 +49,7 @@ from kafka_s3.task.preparation import Preparation
 from kafka_s3.task.rotation import RotationRules
 from kafka_s3.task.routed_writer import RoutedWriter
 from kafka_s3.task.schema_changes import SchemaRules
-from kafka_s3.task.state_keeper import Kept, Place, StateKeeper
+from kafka_s3.task.state_keeper import Handover, StateKeeper, StatePlace
 from kafka_s3.task.timestamps import TimestampExtractor
 from kafka_s3.task.uploads import spill_folder, upload_whole
 from kafka_s3.task.writer import TopicPartitionWriter
@@ -227,8 +227,8 @@ class _Task:
                 open_files = self._writer.open_files()
                 written = open_files.last_offset
                 examined, skipped = self._examined.pause(frontier, written), self._bad.pause(frontier, written)
-                place = Place(self._assignment.keep, frontier, self._until)
-                return self._keeper.keep(Kept(open_files, examined, skipped), self._output, place)
+                place = StatePlace(self._assignment.keep, frontier, self._until)
+                return self._keeper.keep(Handover(open_files, examined, skipped), self._output, place)
         except CannotPause as error:
             _log.info("%s: open files are read again: %s.", self._assignment.topic_partition, error)
         self._writer.drop_tail()

@@ -22,7 +22,7 @@ class NotTold(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StateChange:
     """A sink's state, and the one before (None at the first look). The sink is blank where it is the bucket that cannot be read."""
 
     sink: str
@@ -47,7 +47,7 @@ class Change:
 class Watcher:
     """Looks, and tells each change once. `failed` is given the reason where nobody could be told."""
 
-    def __init__(self, look: Look, tell: Callable[[Change], None], *, failed: Callable[[str], None]) -> None:
+    def __init__(self, look: Look, tell: Callable[[StateChange], None], *, failed: Callable[[str], None]) -> None:
         self._look, self._tell, self._failed = look, tell, failed
         self._told: dict[str, SinkHealth] = {}
 
@@ -66,7 +66,7 @@ class Watcher:
         same = health.well if before is None else (before.state, before.well) == (health.state, health.well)
         if not same:
             try:
-                self._tell(Change(name, before.state if before else None, health, now_ms))
+                self._tell(StateChange(name, before.state if before else None, health, now_ms))
             except NotTold as error:
                 self._failed(str(error))
                 return

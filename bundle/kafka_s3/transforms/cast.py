@@ -30,9 +30,9 @@ from kafka_s3.schemas.json_form import to_json
 from kafka_s3.transforms.casting import cast_column
 from kafka_s3.transforms.columns import Struct, mapped
 from kafka_s3.transforms.record import (
+    ConnectRecord,
     JavaDate,
-    Part,
-    Record,
+    RecordPart,
     Refused,
     Schema,
     bare,
@@ -55,12 +55,12 @@ DATES: Final = (DATE, TIME, TIMESTAMP)
 class Cast:
     """Casts `fields` of a part to types, or the whole part to `whole`."""
 
-    part: Part
+    part: RecordPart
     fields: Mapping[str, SchemaType]
     whole: SchemaType | None
     defaults: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with cast fields; a field that a value without schema does not have becomes null."""
         value, schema = self.part.of(record)
         if value is None:
@@ -83,7 +83,7 @@ class Cast:
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
         """Struct fields, where Arrow casts as Java does."""
-        if self.whole is not None or (self.part is Part.KEY and Role.KEY not in run.sidecars):
+        if self.whole is not None or (self.part is RecordPart.KEY and Role.KEY not in run.sidecars):
             return None
         return mapped(run, self.part, self._columns, defaults=self.defaults)
 

@@ -14,7 +14,7 @@ from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run
 from kafka_s3.transforms.columns import ByColumns
-from kafka_s3.transforms.record import Predicate, Record, Refused, Transform
+from kafka_s3.transforms.record import ConnectRecord, Predicate, Refused, Transform
 from kafka_s3.transforms.required import missing_required
 from kafka_s3.transforms.runs import as_json, records_of, runs_of
 
@@ -31,7 +31,7 @@ class OfRuns(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChainLink:
     """A transform under its Java name, and the records that it gets: those for which the predicate answers `wanted`."""
 
     component: str
@@ -39,7 +39,7 @@ class Step:
     predicate: Predicate | None = None
     wanted: bool = True
 
-    def apply(self, record: Record) -> Record | None:
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """The record after this step, None where it is dropped. Raises Refused."""
         if self.predicate is not None and self.predicate.test(record) is not self.wanted:
             return record
@@ -59,13 +59,13 @@ class Transformed:
 class Chain:
     """Steps in order. `reads` are the parts beside the value that a step looks at; with `tables` values without schema get tables."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[ChainLink, ...]
     reads: frozenset[Role] = frozenset()
     tables: bool = False
 
-    def apply(self, record: Record) -> Record | None:
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """One record through all steps, None where it is dropped. Raises Refused."""
-        found: Record | None = record
+        found: ConnectRecord | None = record
         for step in self.steps:
             if found is None:
                 break
@@ -117,9 +117,9 @@ class Chain:
         steps = list(self.steps[first:])
         if chosen:
             steps[0] = replace(steps[0], predicate=None)
-        kept: list[Record] = []
+        kept: list[ConnectRecord] = []
         for record in records_of(run, place):
-            found: Record | None = record
+            found: ConnectRecord | None = record
             for step in steps:
                 try:
                     found = step.apply(found) if found is not None else None
@@ -157,7 +157,7 @@ def _without_nulls(run: Run, out: Transformed) -> Run:
     return run.take(np.delete(np.arange(len(run)), list(missing)))
 
 
-def _chosen(step: Step, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_] | None:
+def _chosen(step: ChainLink, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_] | None:
     """Which records of a run a step gets; None where only its predicate can tell, record by record."""
     if step.predicate is None:
         return np.ones(len(run), bool)
@@ -167,5 +167,5 @@ def _chosen(step: Step, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_
     return holds if step.wanted else ~holds
 
 
-def _failure(offset: int, step: Step, exception: str, message: str) -> Failure:
+def _failure(offset: int, step: ChainLink, exception: str, message: str) -> Failure:
     return Failure(offset, Stage.TRANSFORMATION, step.component, exception, message)

@@ -15,7 +15,7 @@ from kafka_s3.java.simple_dates import SimpleDates
 from kafka_s3.model.files import Role
 from kafka_s3.schemas.connect import SchemaType
 from kafka_s3.transforms.cast import Cast
-from kafka_s3.transforms.chain import Chain, Step
+from kafka_s3.transforms.chain import Chain, ChainLink
 from kafka_s3.transforms.drops import Drop, Filter, TombstoneHandler
 from kafka_s3.transforms.fields import ExtractField, HoistField, ReplaceField, ValueToKey
 from kafka_s3.transforms.flatten import Flatten
@@ -25,7 +25,7 @@ from kafka_s3.transforms.literals import literal
 from kafka_s3.transforms.mask_field import MaskField
 from kafka_s3.transforms.new_record_state import Deletes, ExtractNewRecordState, reference
 from kafka_s3.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
-from kafka_s3.transforms.record import Header, Part, Predicate, Refused, Transform
+from kafka_s3.transforms.record import Header, Predicate, RecordPart, Refused, Transform
 from kafka_s3.transforms.routers import ExtractTopic, MessageTimestampRouter, RegexRouter, TimestampRouter
 from kafka_s3.transforms.schema_metadata import SetSchemaMetadata
 from kafka_s3.transforms.timestamps import TimestampConverter
@@ -69,9 +69,11 @@ def has_targets_apart(settings: Settings) -> bool:
     return len(set(targets)) == len(topics)
 
 
-def _step(one: ConfiguredStep, *, now_ms: int, strict: bool) -> Step:
+def _step(one: ConfiguredStep, *, now_ms: int, strict: bool) -> ChainLink:
     predicate = _predicate(one.predicate) if one.predicate is not None else None
-    return Step(one.transform.java, _transform(one.transform, now_ms=now_ms, strict=strict), predicate, not one.negate)
+    return ChainLink(
+        one.transform.java, _transform(one.transform, now_ms=now_ms, strict=strict), predicate, not one.negate
+    )
 
 
 def _reads(one: ConfiguredStep) -> list[Role]:
@@ -106,8 +108,8 @@ def _transform(made: Configured, *, now_ms: int, strict: bool) -> Transform:
     return MAKERS[made.kind](made)
 
 
-def _part(made: Configured) -> Part:
-    return Part(made.part)
+def _part(made: Configured) -> RecordPart:
+    return RecordPart(made.part)
 
 
 def _cast(made: Configured) -> Cast:

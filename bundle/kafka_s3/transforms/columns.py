@@ -15,7 +15,7 @@ from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import StructColumns, Values
 from kafka_s3.schemas.arrow import arrow_field, arrow_type
 from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
-from kafka_s3.transforms.record import Part, default_of
+from kafka_s3.transforms.record import RecordPart, default_of
 
 NESTED = (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
 
@@ -66,9 +66,9 @@ def constant(value: Any, kind: pa.DataType, count: int) -> pa.ChunkedArray:
     return pa.chunked_array([pa.repeat(scalar(value, kind), count)])
 
 
-def struct_of(run: Run, part: Part) -> Struct | None:
+def struct_of(run: Run, part: RecordPart) -> Struct | None:
     """The columns of a run's key or value, None where it has none or they do not follow the schema."""
-    if part is Part.VALUE:
+    if part is RecordPart.VALUE:
         values, schema = run.values, run.schema
     elif Role.KEY in run.sidecars:
         values, schema = run.sidecars[Role.KEY].values, run.sidecars[Role.KEY].schema
@@ -85,7 +85,7 @@ def struct_of(run: Run, part: Part) -> Struct | None:
     return Struct(schema, tuple(table.columns))
 
 
-def put(run: Run, part: Part, struct: Struct) -> Run:
+def put(run: Run, part: RecordPart, struct: Struct) -> Run:
     """The run with other columns. A struct that is left without fields cannot be a table: then its values are Python's."""
     table = pa.Table.from_arrays(
         list(struct.arrays), schema=pa.schema([arrow_field(field.name, field.schema) for field in struct.schema.fields])
@@ -93,14 +93,14 @@ def put(run: Run, part: Part, struct: Struct) -> Run:
     return put_values(run, part, StructColumns(table), struct.schema)
 
 
-def put_values(run: Run, part: Part, values: Values, schema: ConnectSchema | None) -> Run:
+def put_values(run: Run, part: RecordPart, values: Values, schema: ConnectSchema | None) -> Run:
     """The run with another key or value."""
-    if part is Part.VALUE:
+    if part is RecordPart.VALUE:
         return replace(run, values=values, schema=schema)
     return replace(run, sidecars={**run.sidecars, Role.KEY: Sidecar(values, schema)})
 
 
-def mapped(run: Run, part: Part, change: Callable[[Struct], Struct | None], *, defaults: bool) -> Run | None:
+def mapped(run: Run, part: RecordPart, change: Callable[[Struct], Struct | None], *, defaults: bool) -> Run | None:
     """The run with changed columns; nulls have become their defaults before where `defaults`. None where that is not possible."""
     struct = struct_of(run, part)
     if struct is not None and defaults:

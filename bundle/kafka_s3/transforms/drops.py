@@ -10,7 +10,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import Nulls
 from kafka_s3.schemas.connect import ConnectSchema
-from kafka_s3.transforms.record import Part, Record, Refused
+from kafka_s3.transforms.record import ConnectRecord, RecordPart, Refused
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 class Filter:
     """Drops every record that it gets, which is why it has a predicate."""
 
-    def apply(self, record: Record) -> None:
+    def apply(self, record: ConnectRecord) -> None:
         """Nothing."""
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
@@ -31,23 +31,23 @@ class Filter:
 class Drop:
     """Makes a part null. `behavior` is what becomes of its schema: nullify, retain, validate or force_optional."""
 
-    part: Part
+    part: RecordPart
     behavior: str
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record without the part."""
         return self.part.put(record, None, self._schema(self.part.of(record)[1]))
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
         """Nulls."""
-        schema = run.schema if self.part is Part.VALUE else None
-        if self.part is Part.KEY and Role.KEY in run.sidecars:
+        schema = run.schema if self.part is RecordPart.VALUE else None
+        if self.part is RecordPart.KEY and Role.KEY in run.sidecars:
             schema = run.sidecars[Role.KEY].schema
         try:
             schema = self._schema(schema)
         except Refused:
             return None
-        if self.part is Part.VALUE:
+        if self.part is RecordPart.VALUE:
             return replace(run, values=Nulls(len(run)), schema=schema)
         return replace(run, sidecars={**run.sidecars, Role.KEY: Sidecar(Nulls(len(run)), schema)})
 
@@ -65,7 +65,7 @@ class TombstoneHandler:
 
     behavior: str
 
-    def apply(self, record: Record) -> Record | None:
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """The record, if it has a value."""
         if record.value is not None:
             return record

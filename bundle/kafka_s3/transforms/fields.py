@@ -18,8 +18,8 @@ from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.transforms.columns import Struct, mapped, struct_of
 from kafka_s3.transforms.record import (
     ILLEGAL,
-    Part,
-    Record,
+    ConnectRecord,
+    RecordPart,
     Refused,
     Schema,
     bare,
@@ -51,13 +51,13 @@ def distinct(fields: list[Field]) -> tuple[Field, ...]:
 class ReplaceField:
     """Leaves fields out, or keeps only some, and renames."""
 
-    part: Part
+    part: RecordPart
     exclude: frozenset[str]
     include: frozenset[str]
     renames: Mapping[str, str]
     defaults: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with other fields, in the order of its schema."""
         value, schema = self.part.of(record)
         if value is None:
@@ -125,12 +125,12 @@ class ReplaceField:
 class ExtractField:
     """Puts one field in the place of the whole part; `path` has several names with version 2 of the syntax, `text` is it as given."""
 
-    part: Part
+    part: RecordPart
     path: tuple[str, ...]
     text: str
     defaults: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the field's value, null below null."""
         value, schema = self.part.of(record)
         if schema is None:
@@ -194,10 +194,10 @@ class ExtractField:
 class HoistField:
     """Puts the whole part into a field of a new struct, or map; null, too."""
 
-    part: Part
+    part: RecordPart
     field: str
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record one level deeper."""
         value, schema = self.part.of(record)
         if schema is None:
@@ -227,7 +227,7 @@ class ValueToKey:
     fields: tuple[str, ...]
     defaults: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with that key; a field that a value without schema does not have is null in it."""
         schema = record.value_schema
         if schema is None:
@@ -240,7 +240,7 @@ class ValueToKey:
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
         """The value's columns as the key's."""
-        struct = struct_of(run, Part.VALUE)
+        struct = struct_of(run, RecordPart.VALUE)
         struct = struct.with_defaults() if struct is not None and self.defaults else struct
         chosen = [] if struct is None else [struct.schema.field(name) for name in self.fields]
         fields = [field for field in chosen if field is not None]

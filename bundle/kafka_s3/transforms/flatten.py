@@ -18,9 +18,9 @@ from kafka_s3.schemas.json_form import to_json
 from kafka_s3.transforms.columns import NESTED, Struct, mapped, scalar
 from kafka_s3.transforms.fields import distinct, java_kind
 from kafka_s3.transforms.record import (
+    ConnectRecord,
     JavaDate,
-    Part,
-    Record,
+    RecordPart,
     Refused,
     bare,
     default_of,
@@ -37,10 +37,10 @@ PURPOSE: Final = "flattening"
 class Flatten:
     """Flattens a part; arrays stay as they are."""
 
-    part: Part
+    part: RecordPart
     delimiter: str
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record on one level; null stays null."""
         value, schema = self.part.of(record)
         if value is None:

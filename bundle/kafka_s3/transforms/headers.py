@@ -8,9 +8,9 @@ from typing import Final
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.transforms.record import (
     NULL_POINTER,
+    ConnectRecord,
     Header,
-    Part,
-    Record,
+    RecordPart,
     Refused,
     bare,
     field_value,
@@ -30,7 +30,7 @@ class DropHeaders:
 
     names: frozenset[str]
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the other headers, in their order."""
         return replace(record, headers=tuple(one for one in record.headers if one.key not in self.names))
 
@@ -41,7 +41,7 @@ class InsertHeader:
 
     header: Header
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the header."""
         return replace(record, headers=(*record.headers, self.header))
 
@@ -50,13 +50,13 @@ class InsertHeader:
 class HeaderFrom:
     """Copies fields of a part into headers, or moves them (`moves`): the n-th field into the n-th header."""
 
-    part: Part
+    part: RecordPart
     fields: tuple[str, ...]
     names: tuple[str, ...]
     moves: bool
     defaults: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the headers; a field that a value without schema does not have gives a header of null."""
         value, schema = self.part.of(record)
         purpose = f"header {'move' if self.moves else 'copy'}"
@@ -82,5 +82,7 @@ class HeaderFrom:
             raise Refused(MISSING, NULL_POINTER)
         return Header(name, own[field], found.schema)
 
-    def _put(self, record: Record, value: object, schema: ConnectSchema | None, added: list[Header]) -> Record:
+    def _put(
+        self, record: ConnectRecord, value: object, schema: ConnectSchema | None, added: list[Header]
+    ) -> ConnectRecord:
         return self.part.put(replace(record, headers=(*record.headers, *added)), value, schema)

@@ -19,7 +19,7 @@ from kafka_s3.schemas.connect import TIMESTAMP, ConnectSchema, Field, SchemaType
 from kafka_s3.schemas.json_form import dumps
 from kafka_s3.transforms.columns import Struct, constant, mapped, put_values
 from kafka_s3.transforms.fields import distinct
-from kafka_s3.transforms.record import Part, Record, bare, field_value, require_map, require_struct
+from kafka_s3.transforms.record import ConnectRecord, RecordPart, bare, field_value, require_map, require_struct
 
 PURPOSE: Final = "field insertion"
 SCHEMAS: Final = {
@@ -49,12 +49,12 @@ class Insertion(NamedTuple):
 class InsertField:
     """Adds fields to a part, behind those that it has; `static` is the fixed text. `partition` is Kafka's."""
 
-    part: Part
+    part: RecordPart
     insertions: tuple[Insertion, ...]
     static: str
     defaults: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the fields; null stays null."""
         value, schema = self.part.of(record)
         if value is None:
@@ -76,7 +76,7 @@ class InsertField:
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
         """More columns; JSON text is added to as text."""
-        if self.part is Part.VALUE and isinstance(run.values, JsonText):
+        if self.part is RecordPart.VALUE and isinstance(run.values, JsonText):
             return self._spliced(run, run.values, place)
         return mapped(run, self.part, lambda value: self._columns(value, run, place), defaults=self.defaults)
 

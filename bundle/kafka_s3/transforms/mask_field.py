@@ -17,9 +17,9 @@ from kafka_s3.schemas.arrow import arrow_type
 from kafka_s3.schemas.connect import DECIMAL, Field, SchemaType
 from kafka_s3.transforms.columns import Struct, mapped, scalar
 from kafka_s3.transforms.record import (
+    ConnectRecord,
     JavaDate,
-    Part,
-    Record,
+    RecordPart,
     Refused,
     Schema,
     field_value,
@@ -47,12 +47,12 @@ NUMBERS: Final[dict[str, Callable[[str], Any]]] = {
 class MaskField:
     """Masks fields of a part; `replacement` None stands for each type's zero. The schema stays as it is."""
 
-    part: Part
+    part: RecordPart
     fields: frozenset[str]
     replacement: str | None
     defaults: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with masked fields; null stays null, and a value without schema gets the fields that it lacks as null."""
         value, schema = self.part.of(record)
         if schema is None:

@@ -10,7 +10,17 @@ from typing import Any, Final, NamedTuple
 from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.transforms.fields import ReplaceField, distinct
 from kafka_s3.transforms.insert_field import InsertField, Insertion
-from kafka_s3.transforms.record import ILLEGAL, Header, Part, Record, Refused, Schema, bare, field_value, require_fields
+from kafka_s3.transforms.record import (
+    ILLEGAL,
+    ConnectRecord,
+    Header,
+    RecordPart,
+    Refused,
+    Schema,
+    bare,
+    field_value,
+    require_fields,
+)
 
 ENVELOPE: Final = ".Envelope"
 WITHIN: Final = {
@@ -42,7 +52,7 @@ KEEPING: Final = (
 )  # fmt: skip
 
 
-class Reference(NamedTuple):
+class FieldReference(NamedTuple):
     """A field of the event (`within` None) or of one of its structs, and the name that it gets."""
 
     within: str | None
@@ -55,14 +65,14 @@ class Reference(NamedTuple):
         return (self.field,) if self.within is None else (self.within, self.field)
 
 
-def reference(text: str, prefix: str) -> Reference:
+def reference(text: str, prefix: str) -> FieldReference:
     """`field`, `struct.field`, each with `:name` if wanted. Raises ValueError."""
     path, _, wanted = text.strip().partition(":")
     parts = path.split(".")
     if len(parts) > 2 or not all(parts):
         raise ValueError(f"Unexpected field value: {path}")
     within = parts[0] if len(parts) == 2 else WITHIN.get(path, "source")
-    return Reference(within, parts[-1], prefix + (wanted or "_".join(parts)))
+    return FieldReference(within, parts[-1], prefix + (wanted or "_".join(parts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +81,13 @@ class ExtractNewRecordState:
 
     deletes: Deletes
     route: str
-    fields: tuple[Reference, ...]
-    headers: tuple[Reference, ...]
+    fields: tuple[FieldReference, ...]
+    headers: tuple[FieldReference, ...]
     drop_header: str
     drop_from_key: bool
     keep_compatible: bool
 
-    def apply(self, record: Record) -> Record | None:
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """The row, or what the delete mode makes of a delete; None for what it drops."""
         schema = record.value_schema
         if record.value is None:
@@ -103,7 +113,7 @@ class ExtractNewRecordState:
         gone = replace(record, value=None, value_schema=other)
         return self._without(self._routed(gone, before, _state(schema, "before")))
 
-    def _tombstone(self, record: Record) -> Record:
+    def _tombstone(self, record: ConnectRecord) -> ConnectRecord:
         """The tombstone, with the only header that it can have."""
         added = (Header(one.name, "d", STRING) for one in self.headers if one.path == ("op",))
         return replace(record, headers=(*record.headers, *added))
@@ -114,14 +124,14 @@ class ExtractNewRecordState:
             if found is not None:
                 yield Header(one.name, _said(one, event), replace(bare_value(found), optional=True))
 
-    def _marked(self, row: Record, deleted: str) -> Record:
+    def _marked(self, row: ConnectRecord, deleted: str) -> ConnectRecord:
         """The row with `__deleted`, where deletes are rewritten."""
         if self.deletes not in REWRITING:
             return row
-        mark = InsertField(Part.VALUE, (Insertion("static", DELETED, True),), deleted, defaults=True)
+        mark = InsertField(RecordPart.VALUE, (Insertion("static", DELETED, True),), deleted, defaults=True)
         return mark.apply(row)
 
-    def _routed(self, record: Record, row: dict[str, Any], schema: Schema) -> Record:
+    def _routed(self, record: ConnectRecord, row: dict[str, Any], schema: Schema) -> ConnectRecord:
         if not self.route:
             return record
         field = schema.field(self.route) if schema is not None else None
@@ -132,7 +142,7 @@ class ExtractNewRecordState:
         topic = field_value(row, self.route, field.schema, defaults=True)
         return record if topic is None else replace(record, topic=topic)
 
-    def _with_fields(self, row: Record, event: dict[str, Any], schema: ConnectSchema) -> Record:
+    def _with_fields(self, row: ConnectRecord, event: dict[str, Any], schema: ConnectSchema) -> ConnectRecord:
         """The row with fields of the event behind its own; those that the event does not have are left out."""
         inner = row.value_schema
         assert inner is not None
@@ -142,14 +152,14 @@ class ExtractNewRecordState:
         said = {one.name: _said(one, event) for one, _ in known}
         return replace(row, value={**row.value, **said}, value_schema=other)
 
-    def _without(self, row: Record) -> Record:
+    def _without(self, row: ConnectRecord) -> ConnectRecord:
         """The row, and the key where asked, without the fields that a header names."""
         header = next((one for one in reversed(row.headers) if one.key == self.drop_header), None)
         if not self.drop_header or header is None or not isinstance(header.value, list) or not header.value:
             return row
-        for part in (Part.KEY, Part.VALUE):
+        for part in (RecordPart.KEY, RecordPart.VALUE):
             value, schema = part.of(row)
-            if value is None or schema is None or (part is Part.KEY and not self.drop_from_key):
+            if value is None or schema is None or (part is RecordPart.KEY and not self.drop_from_key):
                 continue
             fields = require_fields(schema).fields if self.keep_compatible else ()
             gone = [one.name for one in fields if one.schema.optional and one.name in header.value]
@@ -176,6 +186,6 @@ def _state(schema: ConnectSchema, name: str) -> ConnectSchema:
     return found.schema
 
 
-def _said(one: Reference, event: dict[str, Any]) -> Any:
+def _said(one: FieldReference, event: dict[str, Any]) -> Any:
     holder = event if one.within is None else event.get(one.within)
     return None if holder is None else holder.get(one.field)

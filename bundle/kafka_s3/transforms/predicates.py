@@ -11,7 +11,7 @@ import numpy.typing as npt
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run
-from kafka_s3.transforms.record import Record
+from kafka_s3.transforms.record import ConnectRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class HasHeaderKey:
 
     name: str
 
-    def test(self, record: Record) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         """Whether it holds."""
         return any(one.key == self.name for one in record.headers)
 
@@ -36,7 +36,7 @@ class HasHeaderKey:
 class RecordIsTombstone:
     """Whether a record has no value."""
 
-    def test(self, record: Record) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         """Whether it holds."""
         return record.value is None
 
@@ -51,7 +51,7 @@ class TopicNameMatches:
 
     pattern: re.Pattern[str]
 
-    def test(self, record: Record) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         """Whether it holds."""
         return self.pattern.fullmatch(record.topic) is not None
 

@@ -45,7 +45,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ConnectRecord:
     """A record between converters and writer. `timestamp` is epoch ms, None where Kafka has none."""
 
     topic: str
@@ -59,19 +59,19 @@ class Record:
     headers: tuple[Header, ...] = ()
 
 
-class Part(StrEnum):
+class RecordPart(StrEnum):
     """Which part of a record a transform works on (`$Key`, `$Value`)."""
 
     KEY = "key"
     VALUE = "value"
 
-    def of(self, record: Record) -> tuple[Any, Schema]:
+    def of(self, record: ConnectRecord) -> tuple[Any, Schema]:
         """The part and its schema."""
-        return (record.key, record.key_schema) if self is Part.KEY else (record.value, record.value_schema)
+        return (record.key, record.key_schema) if self is RecordPart.KEY else (record.value, record.value_schema)
 
-    def put(self, record: Record, value: Any, schema: Schema) -> Record:
+    def put(self, record: ConnectRecord, value: Any, schema: Schema) -> ConnectRecord:
         """The record with another such part."""
-        if self is Part.KEY:
+        if self is RecordPart.KEY:
             return replace(record, key=value, key_schema=schema)
         return replace(record, value=value, value_schema=schema)
 
@@ -81,7 +81,7 @@ class Transform(Protocol):
     `transforms.<alias>.` as a mapping of texts and return an object of this protocol.
     """
 
-    def apply(self, record: Record) -> Record | None:
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """The record as it goes on, None where it is dropped. Raises Refused."""
         ...
 
@@ -89,7 +89,7 @@ class Transform(Protocol):
 class Predicate(Protocol):
     """A question about a record."""
 
-    def test(self, record: Record) -> bool:
+    def test(self, record: ConnectRecord) -> bool:
         """Whether it holds."""
         ...
 

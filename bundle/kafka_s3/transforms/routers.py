@@ -17,8 +17,8 @@ from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType
 from kafka_s3.transforms.record import (
     ILLEGAL,
-    Part,
-    Record,
+    ConnectRecord,
+    RecordPart,
     Refused,
     default_of,
     java_class,
@@ -53,7 +53,7 @@ class RegexRouter:
         except ValueError as error:
             raise Refused(str(error), ILLEGAL) from None
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with its topic."""
         return replace(record, topic=self.target(record.topic))
 
@@ -72,7 +72,7 @@ class TimestampRouter:
     format: str
     dates: SimpleDates
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with its topic. Refuses one without timestamp."""
         if record.timestamp is None:
             place = f"{record.topic}-{record.partition} offset {record.offset}"
@@ -120,12 +120,12 @@ def formatted(pattern: str, topic: str, timestamp: str) -> str:
 class ExtractTopic:
     """Takes the topic from a part (the whole of it where `path` is empty), or, without a part, from the header `text`."""
 
-    part: Part | None
+    part: RecordPart | None
     path: tuple[str, ...]
     text: str
     skips: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with that topic; `skips` leaves the topic where there is none, otherwise it is refused."""
         found = self._from_header(record) if self.part is None else self._from_part(record, self.part)
         if found is None and self.skips:
@@ -141,10 +141,10 @@ class ExtractTopic:
             )
         return replace(record, topic=found)
 
-    def _from_header(self, record: Record) -> Any:
+    def _from_header(self, record: ConnectRecord) -> Any:
         return next((one.value for one in reversed(record.headers) if one.key == self.text), None)
 
-    def _from_part(self, record: Record, part: Part) -> Any:
+    def _from_part(self, record: ConnectRecord, part: RecordPart) -> Any:
         value, schema = part.of(record)
         for name in self.path:
             if value is None:
@@ -174,7 +174,7 @@ class MessageTimestampRouter:
     reads: SimpleDates
     writes: SimpleDates
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with its topic. Refuses values that are no maps, and those without such a time."""
         if record.value_schema is not None and record.value_schema.kind is not SchemaType.MAP:
             raise Refused(

@@ -17,17 +17,17 @@ from kafka_s3.records.values import NO_TIMESTAMP, JsonText, Nulls, Objects, Stru
 from kafka_s3.schemas.inference import infer_table
 from kafka_s3.schemas.json_form import dumps
 from kafka_s3.transforms.literals import text_of
-from kafka_s3.transforms.record import Header, Record, Schema
+from kafka_s3.transforms.record import ConnectRecord, Header, Schema
 
 
-def records_of(run: Run, place: TopicPartition) -> Iterator[Record]:
+def records_of(run: Run, place: TopicPartition) -> Iterator[ConnectRecord]:
     """The records of a run, with the key and the headers that it carries; `place` is where they come from."""
     keys, key_schema = _sidecar(run, Role.KEY)
     headers, _ = _sidecar(run, Role.HEADER)
     values = run.values.objects()
     topic = place.topic if run.topic is None else run.topic
     for row, (offset, time) in enumerate(zip(run.offsets.tolist(), run.timestamps.tolist(), strict=True)):
-        yield Record(
+        yield ConnectRecord(
             topic,
             place.partition,
             offset,
@@ -46,9 +46,9 @@ def _sidecar(run: Run, role: Role) -> tuple[Sequence[Any], Schema]:
     return run.sidecars[role].values.objects(), run.sidecars[role].schema
 
 
-def runs_of(records: Sequence[Record], run: Run, place: TopicPartition) -> list[Run]:
+def runs_of(records: Sequence[ConnectRecord], run: Run, place: TopicPartition) -> list[Run]:
     """Runs of records that were those of one run: of one topic and of one schema of key and value each, in the order of their offsets."""
-    groups: dict[Any, list[Record]] = {}
+    groups: dict[Any, list[ConnectRecord]] = {}
     shared: dict[Schema, Schema] = {}
     for one in records:
         value_schema, key_schema = shared.setdefault(one.value_schema, one.value_schema), one.key_schema
@@ -63,7 +63,7 @@ def runs_of(records: Sequence[Record], run: Run, place: TopicPartition) -> list[
     return [_run(group, run, place) for group in groups.values()]
 
 
-def _run(records: list[Record], run: Run, place: TopicPartition) -> Run:
+def _run(records: list[ConnectRecord], run: Run, place: TopicPartition) -> Run:
     first = records[0]
     offsets = np.array([one.offset for one in records], np.int64)
     times = np.array([NO_TIMESTAMP if one.timestamp is None else one.timestamp for one in records], np.int64)

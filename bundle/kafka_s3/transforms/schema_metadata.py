@@ -8,19 +8,19 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.transforms.columns import Struct, mapped
-from kafka_s3.transforms.record import Part, Record, Refused, field_value, require_fields
+from kafka_s3.transforms.record import ConnectRecord, RecordPart, Refused, field_value, require_fields
 
 
 @dataclass(frozen=True, slots=True)
 class SetSchemaMetadata:
     """Names a part's schema; None leaves name or version as they are. The original takes structs only, and so does this."""
 
-    part: Part
+    part: RecordPart
     name: str | None
     version: int | None
     defaults: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record under the other schema; a tombstone without schema stays as it is."""
         value, schema = self.part.of(record)
         if value is None and schema is None:

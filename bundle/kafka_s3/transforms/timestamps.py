@@ -18,9 +18,9 @@ from kafka_s3.transforms.fields import java_kind
 from kafka_s3.transforms.record import (
     CONNECT,
     NULL_POINTER,
+    ConnectRecord,
     JavaDate,
-    Part,
-    Record,
+    RecordPart,
     Refused,
     bare,
     default_of,
@@ -50,14 +50,14 @@ NAMED: Final = {DATE: "Date", TIME: "Time", TIMESTAMP: "Timestamp"}
 class TimestampConverter:
     """Converts a field of a part, or the whole part where `field` is blank, to a form of `SCHEMAS`; `unit` is that of `unix`."""
 
-    part: Part
+    part: RecordPart
     field: str
     target: str
     dates: SimpleDates | None
     unit: str
     defaults: bool
 
-    def apply(self, record: Record) -> Record:
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the instant in its new form; null stays null. A field that a value without schema lacks becomes null."""
         value, schema = self.part.of(record)
         if schema is None:

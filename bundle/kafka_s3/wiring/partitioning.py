@@ -15,7 +15,7 @@ from kafka_s3.naming.joda import Pattern, zone
 from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.task.directories import Affix, SchemaDirectory, TombstoneDirectory
 from kafka_s3.task.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
-from kafka_s3.task.field_partitioner import Directories, FieldPartitioner, Schemaless
+from kafka_s3.task.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
 from kafka_s3.task.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
 from kafka_s3.task.plausible_times import Plausible
 from kafka_s3.task.rotation import OFF
@@ -117,7 +117,7 @@ def _field_and_time(settings: Settings, delimiter: str, encoding: str) -> Partit
         delimiter="/",
         schemaless=Schemaless.LOOK_UP,
         encoding=encoding,
-        directories=Directories.NAMED if settings.flag("partition.field.format.path") else Directories.BARE,
+        directories=DirectoryForm.NAMED if settings.flag("partition.field.format.path") else DirectoryForm.BARE,
     )
     return FieldAndTimePartitioner(fields, _time_partitioner(settings, delimiter), delimiter=delimiter)
 

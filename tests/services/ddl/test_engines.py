@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_s3.ddl.statements import Engine, statements
+from kafka_s3.ddl.statements import QueryEngine, statements
 from kafka_s3.ddl.table import ExternalTable
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.wiring.ddl import tables_of_sink
@@ -60,7 +60,7 @@ def table_in(folder: Path, config: dict[str, str]) -> ExternalTable:
 
 @pytest.mark.parametrize("form", CONFIGS)
 def test_duckdb_reads_values_and_directories_by_the_statement_as_it_is(form: str, tmp_path: Path) -> None:
-    wanted = statements(Engine.DUCKDB, table_in(tmp_path, CONFIGS[form]))
+    wanted = statements(QueryEngine.DUCKDB, table_in(tmp_path, CONFIGS[form]))
     done = subprocess.run(
         [sys.executable, "-c", RUN], input=json.dumps(wanted), text=True, capture_output=True, check=True
     )
@@ -69,7 +69,7 @@ def test_duckdb_reads_values_and_directories_by_the_statement_as_it_is(form: str
 
 @pytest.mark.nightly
 def test_spark_reads_values_and_directories_by_the_statements_as_they_are(tmp_path: Path, spark: SparkSession) -> None:
-    for statement in statements(Engine.SPARK, table_in(tmp_path, CONFIGS["json"])):
+    for statement in statements(QueryEngine.SPARK, table_in(tmp_path, CONFIGS["json"])):
         spark.sql(statement)
     found: list[Any] = spark.sql("SELECT n, where.city, hour FROM orders ORDER BY n").collect()
     spark.sql("DROP TABLE orders")

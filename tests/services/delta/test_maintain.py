@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.delta.driver.maintain import Chores, Maintenance, Step, is_original
+from kafka_s3.delta.driver.maintain import Chores, Maintenance, MaintenanceStep, is_original
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.wiring.delta import table_layout, tables_of
 from tests.services.delta.shell import Shell, kinds
@@ -41,7 +41,7 @@ def keys(world: TableWorld, prefix: str = "") -> set[str]:
     return {info.key for info in world.store.list(prefix) if "/_delta_log/" not in info.key}
 
 
-def maintain(world: TableWorld, *steps: Step, hours: int = 0):  # type: ignore[no-untyped-def]
+def maintain(world: TableWorld, *steps: MaintenanceStep, hours: int = 0):  # type: ignore[no-untyped-def]
     table = tables_of(world.settings, world.store)("orders")
     work = Maintenance(world.store, world.log(), table_layout(world.settings))
     return work.run(table, Chores(frozenset(steps), hours), topic="orders")
@@ -73,7 +73,7 @@ def test_small_files_become_large_ones_without_a_change_of_data_and_the_sink_goe
 def test_originals_that_were_vacuumed_are_not_written_again_by_a_start(world: TableWorld) -> None:
     world.add({"n": 7, "d": "x"})
     assert world.sink.cycle()
-    maintain(world, Step.OPTIMIZE, Step.VACUUM, Step.ORIGINALS)
+    maintain(world, MaintenanceStep.OPTIMIZE, MaintenanceStep.VACUUM, MaintenanceStep.ORIGINALS)
     left = keys(world, "topics/")
     assert len(left) == 2  # of seven objects, one of them the last entry's
     world.start()
@@ -110,7 +110,7 @@ def test_vacuum_deletes_what_other_writers_made_and_keeps_every_object_of_the_lo
     for key in strangers:
         world.store.put(key, b"stranger")
     upload = world.store.create_upload("topics/orders/d=x/orders+0+0000000009.snappy.parquet")
-    maintain(world, Step.OPTIMIZE)
+    maintain(world, MaintenanceStep.OPTIMIZE)
     compacted = keys(world) - objects - strangers
     world.add(*({"n": n, "d": "x"} for n in (7, 8)))
     assert world.sink.cycle()
@@ -127,7 +127,7 @@ def test_vacuum_deletes_what_other_writers_made_and_keeps_every_object_of_the_lo
 
 def test_originals_go_only_when_asked_for_and_only_those_that_were_replaced(world: TableWorld, shell: Shell) -> None:
     state = keys(world, "_kafka_s3/")
-    maintain(world, Step.OPTIMIZE)
+    maintain(world, MaintenanceStep.OPTIMIZE)
     world.add({"n": 7, "d": "new"})
     assert world.sink.cycle()
     code, text = shell("maintain", "--vacuum", "0", "--originals", "--dry-run", "--no-optimize")
@@ -146,9 +146,9 @@ def test_originals_go_only_when_asked_for_and_only_those_that_were_replaced(worl
 
 
 def test_replaced_files_are_kept_for_the_hours_that_were_asked_for(world: TableWorld) -> None:
-    maintain(world, Step.OPTIMIZE)
+    maintain(world, MaintenanceStep.OPTIMIZE)
     before = keys(world)
-    done = maintain(world, Step.VACUUM, Step.ORIGINALS, hours=1)
+    done = maintain(world, MaintenanceStep.VACUUM, MaintenanceStep.ORIGINALS, hours=1)
     assert done.deletable == ()
     assert (done.after.replaced, keys(world)) == (6, before)
 

@@ -12,8 +12,8 @@ import pytest
 from kafka_s3.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import batches, reader
-from kafka_s3.kafka.reader.batches import Part
-from kafka_s3.kafka.reader.reader import Reader
+from kafka_s3.kafka.reader.batches import ReadScope
+from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from tests.support.kafka_scenes import COMPACTED, Scene, Seen
@@ -47,24 +47,24 @@ class Case:
         return OffsetRange(tp, start, until)
 
     def _compare(self, seen: dict[TopicPartition, list[Seen]], ranges: Sequence[OffsetRange]) -> None:
-        part = self.draw.choice(list(Part))
+        part = self.draw.choice(list(ReadScope))
         properties = {
             "isolation.level": self.isolation, "max.partition.fetch.bytes": str(self.draw.choice([100, 5_000, 1 << 20])),
         }  # fmt: skip
-        for wanted, found in Reader(self.servers, properties, part).read(ranges):
+        for wanted, found in RangeReader(self.servers, properties, part).read(ranges):
             rows = [row for batch in found for row in batch.to_pylist()]
             there = [one for one in seen[wanted.topic_partition] if wanted.start <= one.offset < wanted.until]
             assert rows == [as_row(one, part) for one in there], wanted
 
 
-def as_row(seen: Seen, part: Part) -> dict[str, Any]:
+def as_row(seen: Seen, part: ReadScope) -> dict[str, Any]:
     """What the reader has to give of a record."""
     row = {
         "offset": seen.offset, "timestamp": seen.timestamp, "timestamp_type": seen.timestamp_type, "value": seen.value,
     }  # fmt: skip
-    if part is Part.ENVELOPES:
+    if part is ReadScope.ENVELOPES:
         row |= {"key": seen.key, "headers": [{"key": name, "value": value} for name, value in seen.headers]}
-    elif part is Part.SCHEMA_NAMES:
+    elif part is ReadScope.SCHEMA_NAMES:
         row[SCHEMA_NAME] = next((value for name, value in reversed(seen.headers) if name == VALUE_SCHEMA), None)
     return row
 

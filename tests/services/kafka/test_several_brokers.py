@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.kafka.reader.reader import Reader
+from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
@@ -48,7 +48,7 @@ class Tasks:
     store: MemoryStore
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        reader = Reader(self.settings.text("kafka.bootstrap.servers"), consumer_properties(self.settings))
+        reader = RangeReader(self.settings.text("kafka.bootstrap.servers"), consumer_properties(self.settings))
         ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in assignments]
         pipeline = make_pipeline(self.settings)
         read = zip(assignments, reader.read(ranges), strict=True)

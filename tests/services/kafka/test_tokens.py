@@ -17,7 +17,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.config.worker import read_worker
 from kafka_s3.kafka.reader.reach import why_out_of_reach
-from kafka_s3.kafka.reader.reader import Reader
+from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.local.kafka import FAST_START, EmbeddedKafka
 from kafka_s3.local.process import HOST, free_ports
 from kafka_s3.model.errors import SourceError
@@ -111,7 +111,7 @@ def aws(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def offsets_read(servers: str, settings: Settings) -> list[int]:
     """What the tasks' reader reads here."""
     ranges = [OffsetRange(TopicPartition(TOPIC, 0), 0, 4)]
-    with closing(Reader(servers, consumer_properties(settings)).read(ranges)) as readings:
+    with closing(RangeReader(servers, consumer_properties(settings)).read(ranges)) as readings:
         return [offset for _, batches in readings for batch in batches for offset in batch.column("offset").to_pylist()]
 
 

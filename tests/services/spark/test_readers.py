@@ -21,8 +21,8 @@ from confluent_kafka.admin import AdminClient
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import consumer as consumers
-from kafka_s3.kafka.reader.batches import BYTES, ROWS, Part
-from kafka_s3.kafka.reader.reader import AT_A_TIME, Reader
+from kafka_s3.kafka.reader.batches import BYTES, ROWS, ReadScope
+from kafka_s3.kafka.reader.reader import AT_A_TIME, RangeReader
 from kafka_s3.kafka.reader.settings import QUEUE_BYTES
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError, UnreadableRecord
@@ -69,7 +69,7 @@ class InTask:
     servers: str
 
     def __call__(self, name: str, start: int, until: int, **consumer: str) -> list[dict[str, Any]]:
-        reader = Reader(self.servers, consumer, Part.ENVELOPES)
+        reader = RangeReader(self.servers, consumer, ReadScope.ENVELOPES)
         whole = OffsetRange(TopicPartition(name, 0), start, until)
         return [row for _, batches in reader.read([whole]) for row in rows(batches)]
 
@@ -275,7 +275,7 @@ def test_records_that_come_late_are_waited_for(
 ) -> None:
     name = topic("late")
     produce(broker.bootstrap_servers, name, [Given(b"v")] * 5)
-    for _, batches in Reader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 9)]):
+    for _, batches in RangeReader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 9)]):
         assert len(next(batches)) == 5
         produce(broker.bootstrap_servers, name, [Given(b"v")] * 4)
         assert sum(map(len, batches)) == 4
@@ -286,7 +286,7 @@ def test_a_reading_that_is_left_gives_its_messages_back(
 ) -> None:
     name = topic("left")
     produce(broker.bootstrap_servers, name, [Given(b"v")] * 70_000)  # more than a batch
-    reading = Reader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 70_000)])
+    reading = RangeReader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 70_000)])
     _, batches = next(reading)
     assert len(next(batches)) > 0
     reading.close()  # a task that stops at a record; its traceback still holds `batches`
@@ -335,7 +335,7 @@ def test_a_broker_that_restarts_in_the_middle_costs_nothing_but_time(
         producer.poll(0)
     assert producer.flush(60) == 0
     found = []
-    for _, batches in Reader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 1000)]):
+    for _, batches in RangeReader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 1000)]):
         found += next(batches).column("offset").to_pylist()
         broker.restart()
         for batch in batches:
@@ -360,7 +360,7 @@ def test_many_topic_partitions_are_read_one_to_its_end_after_the_other(
     ranges = [OffsetRange(TopicPartition(name, n), n % 5, 5 + n % 5) for n in range(partitions)]
     found = [
         (wanted, [row for batch in batches for row in batch.column("offset").to_pylist()])
-        for wanted, batches in Reader(broker.bootstrap_servers, {}).read(ranges)
+        for wanted, batches in RangeReader(broker.bootstrap_servers, {}).read(ranges)
     ]
     assert found == [(wanted, list(range(wanted.start, wanted.until))) for wanted in ranges]
 
@@ -371,7 +371,7 @@ def test_a_range_that_was_left_in_the_middle_is_read_from_its_start_the_next_tim
     name = topic("left")
     produce(broker.bootstrap_servers, name, [Given(b"%d" % n) for n in range(ROWS + 1000)])
     whole = OffsetRange(TopicPartition(name, 0), 0, ROWS + 1000)
-    for _, batches in Reader(broker.bootstrap_servers, {}).read([whole]):
+    for _, batches in RangeReader(broker.bootstrap_servers, {}).read([whole]):
         assert next(batches).column("offset")[0].as_py() == 0
     assert offsets(in_task(name, 5, 20)) == list(range(5, 20))
 

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from moto.server import ThreadedMotoServer
 
-from kafka_s3.local.s3 import EmbeddedS3, Engine
+from kafka_s3.local.s3 import EmbeddedS3, ServerProgram
 from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.options import StoreOptions
@@ -54,7 +54,7 @@ def moto_url() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def versitygw() -> Iterator[EmbeddedS3]:
     """An S3 server that checks signatures."""
-    with EmbeddedS3(engine=Engine.VERSITYGW) as server:
+    with EmbeddedS3(engine=ServerProgram.VERSITYGW) as server:
         yield server
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.control.heartbeat_writer import HeartbeatWriter
-from kafka_s3.control.settings_notes import Change, changes, note_settings, noted, read_notes
+from kafka_s3.control.settings_notes import SettingChange, changes, note_settings, noted, read_notes
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import Totals
 from kafka_s3.model.observer import Start
@@ -43,7 +43,7 @@ def test_only_new_settings_are_noted_and_what_changed_is_told_newest_first(monke
         (9, "aws.secret.access.key"),
         (3, "flush.size"),
     ]
-    assert found[-1] == Change(3, 3000, "flush.size", "3", "5")
+    assert found[-1] == SettingChange(3, 3000, "flush.size", "3", "5")
     assert not any(SECRET.encode() in content for content in store.objects.values())
 
 

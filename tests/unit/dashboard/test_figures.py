@@ -39,7 +39,7 @@ from kafka_s3.control.tallies import Tally
 from kafka_s3.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
-from reading.frames import Frames, Part, cut, data_files, frames_of, joined, part_of
+from reading.frames import Frames, LogPart, cut, data_files, frames_of, joined, part_of
 from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked
 from tests.support.memory_world import ORDERS, START_MS, World
@@ -510,7 +510,7 @@ def test_sizes_and_durations_read_well() -> None:
 
 
 def test_a_part_knows_its_length() -> None:
-    assert len(Part(3, 7, {})) == 5
+    assert len(LogPart(3, 7, {})) == 5
 
 
 def heated(**encoded: int) -> Heat | None:

@@ -101,7 +101,7 @@ def test_headers_share_what_is_shown_and_the_rest_is_counted() -> None:
     assert list(told(many))[-1] == ("headers", "7 more, in the export")
 
 
-def read_all(source: letters.LetterSource) -> list[letters.FoundLetters]:
+def read_all(source: letters.LetterFiles) -> list[letters.FoundLetters]:
     """Every page, one after the other."""
     pages = [letters.read_page(source)]
     while (older := pages[-1].older) is not None:

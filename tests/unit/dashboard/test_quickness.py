@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from figures.data import MINUTE_MS
 from page.controls import Chosen
-from page.kept import MOST, Kept
+from page.kept import MOST, KeptResults
 from reading.give_way import GiveWay
 from reading.groups import groups_by
 from tests.support.examples import examples
@@ -41,7 +41,7 @@ def test_groups_sum_up_what_their_rows_have(found: list[tuple[str, int, int]]) -
 
 
 def test_a_result_is_kept_for_one_state_of_the_log() -> None:
-    kept, made, first, second = Kept(), Counter[str](), object(), object()
+    kept, made, first, second = KeptResults(), Counter[str](), object(), object()
 
     def make(name: str) -> str:
         made[name] += 1
@@ -54,7 +54,7 @@ def test_a_result_is_kept_for_one_state_of_the_log() -> None:
 
 
 def test_the_results_that_nobody_asked_for_lately_go_first() -> None:
-    kept, state = Kept(), object()
+    kept, state = KeptResults(), object()
     for number in range(MOST + 1):
         kept.of(state, number, make=lambda number=number: number)  # type: ignore[misc]
         kept.of(state, 0, make=lambda: 0)

@@ -10,7 +10,7 @@ from kafka_s3.model.errors import ObjectMissing, StorageError
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.store import ObjectInfo
-from reading.reader import CONNECT_S, READ_S, SILENT_S, Reader, bounded
+from reading.reader import CONNECT_S, READ_S, SILENT_S, BucketReader, bounded
 from tests.support.clock import Clock
 
 
@@ -18,7 +18,7 @@ def test_an_object_that_is_too_large_is_refused_by_name() -> None:
     store = MemoryStore()
     store.put("a", b"1234")
     store.put("b", b"12345")
-    reader = Reader(store, most_bytes=4)
+    reader = BucketReader(store, most_bytes=4)
     assert reader.get("a") == b"1234"
     with pytest.raises(StorageError, match="b is larger than the 4 bytes"):
         reader.get("b")
@@ -33,12 +33,12 @@ def test_an_object_without_a_byte_is_empty() -> None:
         def get_range(self, key: str, first: int, last: int) -> bytes:
             raise StorageError("GetObject failed with InvalidRange.")
 
-    assert Reader(Strict()).get("a") == b""
+    assert BucketReader(Strict()).get("a") == b""
 
 
 def test_nothing_is_written_through_it() -> None:
     with pytest.raises(AttributeError, match="only reads"):
-        Reader(MemoryStore()).put("a", b"")
+        BucketReader(MemoryStore()).put("a", b"")
 
 
 def test_it_knows_how_long_a_request_has_been_waited_for() -> None:
@@ -55,7 +55,7 @@ def test_it_knows_how_long_a_request_has_been_waited_for() -> None:
             seen.append(reader.waiting_s)
             yield from ()
 
-    reader = Reader(Silent(), clock_s=clock)
+    reader = BucketReader(Silent(), clock_s=clock)
     reader.get("a")
     assert list(reader.list("")) == []
     assert (seen, reader.waiting_s) == ([5, 7], 0)

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_s3.ddl.directories import partition_keys
 from kafka_s3.ddl.hive import glue_table, projection
-from kafka_s3.ddl.statements import Engine, script, statements
+from kafka_s3.ddl.statements import QueryEngine, script, statements
 from kafka_s3.ddl.table import ExternalTable, NoTable, PartitionKey, table_name, topics_of
 from kafka_s3.ddl.topic_table import table_of
 from kafka_s3.delta.columns import TableColumns
@@ -87,18 +87,18 @@ TBLPROPERTIES (
 
 
 def test_athena_gets_the_columns_of_the_footer_but_those_that_directories_hide() -> None:
-    assert script(Engine.ATHENA, table(parquet())) == ATHENA
+    assert script(QueryEngine.ATHENA, table(parquet())) == ATHENA
 
 
 def test_athena_works_hours_out_so_that_no_new_directory_has_to_be_told() -> None:
-    text = script(Engine.ATHENA, table(written({"n": 1}, {"n": 2})))
+    text = script(QueryEngine.ATHENA, table(written({"n": 1}, {"n": 2})))
     assert PROJECTED in text
     assert "MSCK" not in text
 
 
 def test_each_engine_has_its_own_words_for_the_same_columns() -> None:
     found = table(parquet())
-    (spark, repair), (trino, sync) = statements(Engine.SPARK, found), statements(Engine.TRINO, found)
+    (spark, repair), (trino, sync) = statements(QueryEngine.SPARK, found), statements(QueryEngine.TRINO, found)
     assert "`lines` ARRAY<STRUCT<`sku`: STRING>>,\n  `year` STRING" in spark
     assert spark.endswith(
         "USING PARQUET\nPARTITIONED BY (`year`, `month`, `day`, `hour`)\nLOCATION 's3a://bucket/topics/orders'"
@@ -107,7 +107,7 @@ def test_each_engine_has_its_own_words_for_the_same_columns() -> None:
     assert '"at" timestamp(3),\n  "lines" array(row("sku" varchar)),\n  "year" varchar' in trino
     assert "partitioned_by = ARRAY['year', 'month', 'day', 'hour']" in trino
     assert sync == "CALL hive.system.sync_partition_metadata('default', 'orders', 'FULL')"
-    document = json.loads(script(Engine.GLUE, found))
+    document = json.loads(script(QueryEngine.GLUE, found))
     assert document == glue_table(found)
     assert [one["Name"] for one in document["StorageDescriptor"]["Columns"]] == ["id", "at", "lines"]
     assert [one["Name"] for one in document["PartitionKeys"]] == ["year", "month", "day", "hour"]
@@ -117,7 +117,7 @@ def test_avro_objects_give_their_columns_and_their_schema() -> None:
     found = table(envelopes("avro.AvroFormat"))
     assert list(found.columns.fields) == ["id", "at", "lines"]
     assert found.columns.type_of("at") == "timestamp"
-    text = script(Engine.ATHENA, found)
+    text = script(QueryEngine.ATHENA, found)
     assert "STORED AS AVRO" in text
     assert f"'avro.schema.literal' = '{found.avro_schema}'" in text
     assert json.loads(found.avro_schema)["type"] == "record"
@@ -136,16 +136,16 @@ def test_json_objects_are_sampled_and_several_are_put_together() -> None:
 
 
 DELTA = {
-    Engine.ATHENA: "CREATE EXTERNAL TABLE `orders`\nLOCATION 's3://bucket/topics/orders/'\nTBLPROPERTIES ('table_type' = 'DELTA');\n",
-    Engine.SPARK: "CREATE TABLE `orders` USING DELTA LOCATION 's3a://bucket/topics/orders';\n",
-    Engine.TRINO: "CALL delta.system.register_table(schema_name => 'default', table_name => 'orders', "
+    QueryEngine.ATHENA: "CREATE EXTERNAL TABLE `orders`\nLOCATION 's3://bucket/topics/orders/'\nTBLPROPERTIES ('table_type' = 'DELTA');\n",
+    QueryEngine.SPARK: "CREATE TABLE `orders` USING DELTA LOCATION 's3a://bucket/topics/orders';\n",
+    QueryEngine.TRINO: "CALL delta.system.register_table(schema_name => 'default', table_name => 'orders', "
     "table_location => 's3://bucket/topics/orders');\n",
-    Engine.DUCKDB: "INSTALL delta;\nLOAD delta;\nCREATE VIEW \"orders\" AS SELECT * FROM delta_scan('s3://bucket/topics/orders');\n",
+    QueryEngine.DUCKDB: "INSTALL delta;\nLOAD delta;\nCREATE VIEW \"orders\" AS SELECT * FROM delta_scan('s3://bucket/topics/orders');\n",
 }
 
 
 @pytest.mark.parametrize("engine", DELTA)
-def test_a_delta_table_is_never_told_as_plain_parquet(engine: Engine) -> None:
+def test_a_delta_table_is_never_told_as_plain_parquet(engine: QueryEngine) -> None:
     assert script(engine, delta_table()) == DELTA[engine]
 
 
@@ -175,13 +175,13 @@ def test_a_copy_that_spark_writes_is_told_by_its_name() -> None:
 def test_names_cannot_end_their_quotes() -> None:
     columns = TableColumns.of({'a"b`c': "long"})
     found = ExternalTable("a'; DROP", "s3://lake/it's/", "json", ".json", columns, (PartitionKey("k`e'y"),))
-    text = script(Engine.ATHENA, found)
+    text = script(QueryEngine.ATHENA, found)
     assert "LOCATION 's3://lake/it''s/'" in text
     assert "`k``e'y`" in text
     assert '`a"b``c` bigint' in text
     assert "`a___drop`" in text
-    assert '"a""b`c" bigint' in script(Engine.TRINO, found)
-    assert "ARRAY['k`e''y']" in script(Engine.TRINO, found)
+    assert '"a""b`c" bigint' in script(QueryEngine.TRINO, found)
+    assert "ARRAY['k`e''y']" in script(QueryEngine.TRINO, found)
     assert table_name("Orders.V-2") == "orders_v_2"
 
 
@@ -215,7 +215,7 @@ def test_fields_that_are_directories_are_shown_once_and_found_by_a_second_statem
         "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name": "carrier",
         "rotate.schedule.interval.ms": "-1",
     })  # fmt: skip
-    create, repair = statements(Engine.ATHENA, table(world))
+    create, repair = statements(QueryEngine.ATHENA, table(world))
     assert create.count("`carrier`") == 1
     assert "PARTITIONED BY (`carrier` string)" in create
     assert repair == "MSCK REPAIR TABLE `orders`"
@@ -225,8 +225,8 @@ def test_sidecars_are_told_and_left_out_where_an_engine_can() -> None:
     world = parquet(**{"store.kafka.keys": "true", "keys.format.class": FORMATS + "avro.AvroFormat"})
     (objects,) = topics_of(world.entries()).values()
     assert objects.sidecars == (Role.KEY,)
-    assert "-- Objects with keys lie in the same folders." in script(Engine.TRINO, table(world))
-    assert "'s3://bucket/topics/orders/**/*[0-9].snappy.parquet'" in script(Engine.DUCKDB, table(world))
+    assert "-- Objects with keys lie in the same folders." in script(QueryEngine.TRINO, table(world))
+    assert "'s3://bucket/topics/orders/**/*[0-9].snappy.parquet'" in script(QueryEngine.DUCKDB, table(world))
 
 
 def test_what_cannot_be_a_table_says_why() -> None:

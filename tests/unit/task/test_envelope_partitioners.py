@@ -14,7 +14,7 @@ from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import Nulls, Objects
 from kafka_s3.schemas.connect import read_schema
 from kafka_s3.task.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
-from kafka_s3.task.field_partitioner import Directories, FieldPartitioner, Schemaless
+from kafka_s3.task.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
 from kafka_s3.task.partitioners import TimePartitioner
 from tests.support.runs import run_of
 from tests.unit.task.test_partitioners import directories
@@ -66,8 +66,8 @@ def test_fields_of_a_key_are_directories() -> None:
     assert directories(KeyPartitioner(["in.s", "id"], **PLAIN), run) == ["in.s=x/id=1", "in.s=null/id=2"]
 
 
-@pytest.mark.parametrize(("kind", "first"), [(Directories.NAMED, "c=DE/s=1"), (Directories.BARE, "DE/1")])
-def test_fields_come_above_time_as_in_the_plugin(kind: Directories, first: str) -> None:
+@pytest.mark.parametrize(("kind", "first"), [(DirectoryForm.NAMED, "c=DE/s=1"), (DirectoryForm.BARE, "DE/1")])
+def test_fields_come_above_time_as_in_the_plugin(kind: DirectoryForm, first: str) -> None:
     fields = FieldPartitioner(
         ["c", "s"], delimiter="/", schemaless=Schemaless.LOOK_UP, encoding="none", directories=kind
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kafka_s3.control.status import SinkHealth, SinkState
 from kafka_s3.model.errors import StorageUnavailable
-from kafka_s3.tools.watch import Change, NotTold, Watcher
+from kafka_s3.tools.watch import NotTold, StateChange, Watcher
 
 WELL = SinkHealth(SinkState.RUNNING, "works.")
 FAILED = SinkHealth(SinkState.FAILED, "RecordError: bad")
@@ -27,7 +27,7 @@ class Bucket:
             raise StorageUnavailable("GetObject timed out.")
         return self.seen
 
-    def tell(self, change: Change) -> None:
+    def tell(self, change: StateChange) -> None:
         if self.deaf:
             raise NotTold("The webhook answered 500.")
         self.told.append((change.sink, change.before, change.health.state))
@@ -76,7 +76,7 @@ def test_a_bucket_that_does_not_answer_is_told_and_the_sinks_are_not_taken_for_c
 
 
 def test_a_change_reads_as_a_sentence() -> None:
-    assert Change("orders", None, FAILED, 0).document() == {
+    assert StateChange("orders", None, FAILED, 0).document() == {
         "text": "Sink orders FAILED: RecordError: bad", "sink": "orders", "before": None, "status": "FAILED", "well": False,
         "reason": "RecordError: bad", "at": "1970-01-01T00:00:00Z",
     }  # fmt: skip

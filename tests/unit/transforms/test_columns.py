@@ -22,14 +22,14 @@ from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, Field, SchemaType
 from kafka_s3.schemas.json_form import dumps
 from kafka_s3.transforms.cast import Cast
-from kafka_s3.transforms.chain import Chain, Step
+from kafka_s3.transforms.chain import Chain, ChainLink
 from kafka_s3.transforms.drops import Drop, Filter, TombstoneHandler
 from kafka_s3.transforms.fields import ExtractField, HoistField, ReplaceField, ValueToKey
 from kafka_s3.transforms.flatten import Flatten
 from kafka_s3.transforms.insert_field import InsertField, Insertion
 from kafka_s3.transforms.mask_field import MaskField
 from kafka_s3.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
-from kafka_s3.transforms.record import Part, Transform
+from kafka_s3.transforms.record import RecordPart, Transform
 from kafka_s3.transforms.routers import RegexRouter, TimestampRouter
 from kafka_s3.transforms.schema_metadata import SetSchemaMetadata
 from kafka_s3.transforms.timestamps import SCHEMAS, TimestampConverter
@@ -110,7 +110,7 @@ def runs(draw: st.DrawFn) -> Run:
     return Run(offsets, times, StructColumns(arrow_table(rows, schema)), schema, sidecars)
 
 
-PARTS = st.sampled_from([Part.KEY, Part.VALUE])
+PARTS = st.sampled_from([RecordPart.KEY, RecordPart.VALUE])
 SOME = st.lists(st.sampled_from([*NAMES, "zzz"]), min_size=1, max_size=3, unique=True)
 FLAGS = st.booleans()
 INSERTIONS = st.lists(
@@ -176,7 +176,7 @@ def outcome(chain: Chain, run: Run) -> Any:
 def test_columns_give_what_records_give(name: str, data: st.DataObject) -> None:
     run, transform = data.draw(runs()), data.draw(TRANSFORMS[name])
     predicate, wanted = data.draw(PREDICATES), data.draw(st.booleans())
-    quick, plain = (Chain((Step("t", way, predicate, wanted),)) for way in (transform, OneByOne(transform)))
+    quick, plain = (Chain((ChainLink("t", way, predicate, wanted),)) for way in (transform, OneByOne(transform)))
     assert outcome(quick, run) == outcome(plain, run)
 
 
@@ -187,7 +187,7 @@ def test_chains_of_columns_give_what_chains_of_records_give(data: st.DataObject)
     names = data.draw(st.lists(st.sampled_from(sorted(TRANSFORMS)), min_size=1, max_size=3))
     chosen = [(data.draw(TRANSFORMS[name]), data.draw(PREDICATES), data.draw(st.booleans())) for name in names]
     quick, plain = (
-        Chain(tuple(Step("t", way(one), predicate, wanted) for one, predicate, wanted in chosen))
+        Chain(tuple(ChainLink("t", way(one), predicate, wanted) for one, predicate, wanted in chosen))
         for way in (lambda one: one, OneByOne)
     )
     assert outcome(quick, run) == outcome(plain, run)
@@ -204,8 +204,8 @@ SOME_TIMES = Run(
 )
 def test_a_record_that_lacks_what_its_schema_requires_is_refused_before_a_writer_sees_it(way: Any) -> None:
     run = replace(SOME_TIMES, values=way(SOME_TIMES.values, SOME_TIMES.schema))
-    required = InsertField(Part.VALUE, (Insertion("timestamp", "n", optional=False),), "x", defaults=False)
-    found = Chain((Step("t", required),)).through([run], ORDERS)
+    required = InsertField(RecordPart.VALUE, (Insertion("timestamp", "n", optional=False),), "x", defaults=False)
+    found = Chain((ChainLink("t", required),)).through([run], ORDERS)
     assert [one.values.objects() for one in found.runs] == [[{"a": 1, "n": 1_705_312_800_000}]]
     assert found.failures == [rejection(1, "n: null for a field that is required.")]
 
@@ -223,8 +223,8 @@ def test_fields_spliced_into_json_text_are_those_of_its_records(
     offsets = np.arange(len(documents), dtype=np.int64)
     texts = pa.array([dumps(document).encode() for document in documents], pa.binary())
     run = Run(offsets, offsets + 5, JsonText(texts, None), None)
-    transform = InsertField(Part.VALUE, tuple(insertions), 'x"y', defaults=True)
-    quick, plain = (Chain((Step("t", way),)) for way in (transform, OneByOne(transform)))
+    transform = InsertField(RecordPart.VALUE, tuple(insertions), 'x"y', defaults=True)
+    quick, plain = (Chain((ChainLink("t", way),)) for way in (transform, OneByOne(transform)))
     assert outcome(quick, run) == outcome(plain, run)
 
 
@@ -233,10 +233,10 @@ def test_fields_spliced_into_json_text_are_those_of_its_records(
 def test_a_field_that_a_document_has_already_is_put_in_its_place_wherever_it_stands(name: str, shift: int) -> None:
     import pyarrow as pa
 
-    transform = InsertField(Part.VALUE, (Insertion("static", name, optional=True),), "new", defaults=True)
+    transform = InsertField(RecordPart.VALUE, (Insertion("static", name, optional=True),), "new", defaults=True)
     for own in (name, f"{name}x", f"x{name}"):
         document = {"z" * shift: 0, own: 1}
         texts = pa.array([dumps(document).encode(), b'{"z":0}'], pa.binary())
         run = Run(np.arange(1), np.arange(1), JsonText(texts.slice(0, 1), None), None)
-        found = Chain((Step("t", transform),)).through([run], ORDERS).runs[0].values.objects()
+        found = Chain((ChainLink("t", transform),)).through([run], ORDERS).runs[0].values.objects()
         assert found == [document | {name: "new"}]

@@ -6,7 +6,7 @@ from typing import Final
 
 from kafka_s3.config.option import OneOf, Option, OptionGroup, OptionStatus, Range, Type
 from kafka_s3.config.options.converters import Strategy
-from kafka_s3.config.options.forms import Brokers
+from kafka_s3.config.options.forms import BrokerList
 
 _TEXT, _GROUP = Type.STRING, OptionGroup.CLOUD
 _IDLE, _NOT_YET = OptionStatus.INFORMATIONAL, OptionStatus.NOT_YET
@@ -29,7 +29,7 @@ ROWS: Final = (
            example="${secrets:kafka/api-key}"),
     Option("kafka.api.secret", Type.PASSWORD, None, "Password of the Kafka cluster.", _GROUP, required=True,
            example="${secrets:kafka/api-secret}"),
-    Option("kafka.endpoint", _TEXT, None, "Stands for kafka.bootstrap.servers.", _GROUP, valid=Brokers()),
+    Option("kafka.endpoint", _TEXT, None, "Stands for kafka.bootstrap.servers.", _GROUP, valid=BrokerList()),
     Option("authentication.method", _TEXT, ACCESS_KEYS, "Static credentials, or those of the machine: the managed cloud's roles are not "
            "known outside of it.", _GROUP, valid=OneOf((ACCESS_KEYS, IAM_ROLES))),
     Option("provider.integration.id", _TEXT, None, "The managed cloud's integration.", _GROUP, status=_IDLE, note=_PLATFORM),

@@ -71,7 +71,7 @@ class HttpAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class Brokers:
+class BrokerList:
     """Kafka's brokers: each `host:port`, with a protocol before it where one is written."""
 
     text: str = "host:port,host:port"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.config.option import InvalidValue, OneOf, Option, OptionGroup, Range, Type, Value, did_you_mean
-from kafka_s3.config.options.forms import Brokers
+from kafka_s3.config.options.forms import BrokerList
 
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP = OptionGroup.OURS
@@ -44,7 +44,7 @@ class Encoding:
 
 ROWS: Final = (
     Option("kafka.bootstrap.servers", _TEXT, None, "The brokers, `host:port,host:port`. Taken from bootstrap.servers of Connect's worker "
-           "file if that is given.", _GROUP, valid=Brokers(), required=True, example="broker-1:9092,broker-2:9092"),
+           "file if that is given.", _GROUP, valid=BrokerList(), required=True, example="broker-1:9092,broker-2:9092"),
     Option("compatibility.strict", _FLAG, "false", "Behave as the original in every respect, failures included.", _GROUP),
     Option("state.prefix", _TEXT, STATE_PREFIX, "Folder of the commit log in the bucket.", _GROUP),
     Option("flush.bytes", _LONG, "-1", "Encoded bytes of a Kafka partition's open files at which they are closed; 0 and less is off.",

@@ -24,7 +24,7 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.delta.columns import RESCUED, Mode, TableColumns
 from kafka_s3.delta.driver.cached import CachedColumns
 from kafka_s3.delta.driver.entries import ChangeReporter, EntryFiles, batches, by_topic, note_of
-from kafka_s3.delta.driver.planner import Plan, TablePlanner
+from kafka_s3.delta.driver.planner import TablePlan, TablePlanner
 from kafka_s3.delta.driver.states import APP, TableState
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.files import DataFile
@@ -212,7 +212,7 @@ class Copying:
             found.setdefault(values, []).append(file.key)
         return found
 
-    def _plan(self, state: SparkState | None, entries: Sequence[EntryFiles]) -> Plan:
+    def _plan(self, state: SparkState | None, entries: Sequence[EntryFiles]) -> TablePlan:
         known = None if state is None else TableState(-1, state.columns, (), -1)
         modified = {file.key: one.committed_ms for one in entries for file in one.files}
         return self.table_planner.plan(known, [file for one in entries for file in one.files], modified_ms=modified)
@@ -233,7 +233,7 @@ def _up_to(version: int) -> Callable[[CommitEntry], bool]:
     return lambda entry: entry.version <= version
 
 
-def _split(plan: Plan, state: SparkState) -> tuple[TableColumns, TableColumns]:
+def _split(plan: TablePlan, state: SparkState) -> tuple[TableColumns, TableColumns]:
     """Columns of the table that files have themselves, and those that they have not; no other is written: they may have defaults."""
     own = {name: one for name, one in plan.columns.fields.items() if name in plan.own}
     given = {name: one for name, one in state.columns.fields.items() if name not in plan.own}

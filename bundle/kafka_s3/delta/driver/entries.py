@@ -9,7 +9,7 @@ from typing import Any, Final
 from kafka_s3.commit.dead_letters import committed_ms
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.delta.driver.layout import in_table
-from kafka_s3.delta.driver.planner import Plan
+from kafka_s3.delta.driver.planner import TablePlan
 from kafka_s3.model.files import DataFile
 
 BATCH: Final = 1000
@@ -66,7 +66,7 @@ def offset_ranges(files: Iterable[DataFile]) -> dict[str, list[list[int]]]:
     return found
 
 
-def note_of(sink: str, entries: Sequence[EntryFiles], plan: Plan) -> dict[str, Any]:
+def note_of(sink: str, entries: Sequence[EntryFiles], plan: TablePlan) -> dict[str, Any]:
     """What the table's history says of a version: `userMetadata`."""
     taken = [file for one in entries for file in one.files if file.key not in plan.left_out]
     note: dict[str, Any] = {
@@ -84,7 +84,7 @@ class ChangeReporter:
     warn: Callable[[str], None]
     _told: set[str] = field(default_factory=set)
 
-    def tell(self, topic: str, plan: Plan) -> None:
+    def tell(self, topic: str, plan: TablePlan) -> None:
         """Says what of a plan is not in the table."""
         for key, reason in plan.left_out.items():
             self.warn(f"Delta tables: {key} stays out of the table: {reason}.")

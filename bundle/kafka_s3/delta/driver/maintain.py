@@ -21,7 +21,7 @@ from kafka_s3.model.errors import TableRefused
 from kafka_s3.storage.store import ObjectStore
 
 
-class Step(StrEnum):
+class MaintenanceStep(StrEnum):
     """What is done to a table."""
 
     OPTIMIZE = "optimize"
@@ -34,7 +34,7 @@ class Step(StrEnum):
 class Chores:
     """What shall be done; `hours` is how long a replaced file is kept, for readers of older versions of the table."""
 
-    steps: Set[Step]
+    steps: Set[MaintenanceStep]
     hours: int = 168
 
 
@@ -96,7 +96,7 @@ class Maintenance:
         if state is None:
             return None
         before = self._figures(table, topic)
-        if Step.OPTIMIZE in chores.steps:
+        if MaintenanceStep.OPTIMIZE in chores.steps:
             if state.obstacles:
                 raise TableRefused(
                     f"{table.address} has {', '.join(state.obstacles)}: delta-rs does not compact such tables."
@@ -134,7 +134,7 @@ class Maintenance:
                 yield f"{folder}{path}"
 
     def _deletable(self, table: Table, chores: Chores, *, topic: str) -> Iterator[str]:
-        if Step.VACUUM not in chores.steps:
+        if MaintenanceStep.VACUUM not in chores.steps:
             return
         held = {f"{self.layout.folder(topic)}{path}" for path in table.files()}
         entries = list(self.log.entries())
@@ -142,7 +142,7 @@ class Maintenance:
         if entries and not is_published(self.store, self.log.paths, entries[-1]):
             held |= {file.key for file in entries[-1].files}  # a start is going to look for them
         for key in self._removed(table, topic, hours=chores.hours):
-            may_go = Step.ORIGINALS in chores.steps if key in ours else not is_original(key, topic)
+            may_go = MaintenanceStep.ORIGINALS in chores.steps if key in ours else not is_original(key, topic)
             if may_go and key not in held:
                 yield key
 

@@ -26,7 +26,7 @@ WAY_ON: Final = {
 
 
 @dataclass(slots=True)
-class Plan:
+class TablePlan:
     """The table's columns and partition columns once the files are in; files that stay out, by key, with the reason.
 
     `omitted` are columns of the files that Delta has no form for: they stay in the files alone. `own` are the columns that any of the
@@ -50,10 +50,10 @@ class TablePlanner:
     mode: Mode
     tolerant: bool
 
-    def plan(self, state: TableState | None, files: Sequence[DataFile], *, modified_ms: Mapping[str, int]) -> Plan:
+    def plan(self, state: TableState | None, files: Sequence[DataFile], *, modified_ms: Mapping[str, int]) -> TablePlan:
         """What becomes of the files of one topic, in order. Raises TableRefused, StorageError; `modified_ms` by key."""
         footers = list(self._footers(files))
-        plan = self._begun(footers) if state is None else Plan(state.columns, state.partition_by)
+        plan = self._begun(footers) if state is None else TablePlan(state.columns, state.partition_by)
         if self.mode is Mode.RESCUE:
             plan.columns = rescuing(plan.columns)
         for file, footer in footers:
@@ -64,15 +64,15 @@ class TablePlanner:
                 plan.left_out[file.key] = refused
         return plan
 
-    def _begun(self, footers: Sequence[tuple[DataFile, Footer | None]]) -> Plan:
+    def _begun(self, footers: Sequence[tuple[DataFile, Footer | None]]) -> TablePlan:
         """A new table: the columns of the first file, and partition columns that no file has for something else."""
         present = [(file, file_columns(footer.schema)) for file, footer in footers if footer is not None]
         if not present:
-            return Plan(TableColumns(), ())
+            return TablePlan(TableColumns(), ())
         first, columns = present[0]
         own = TableColumns({name: one for _, other in reversed(present) for name, one in other.fields.items()})
         types = self.layout.partition_types(self.layout.directories(first), own)
-        return Plan(TableColumns({**columns.fields, **TableColumns.of(types).fields}), tuple(types))
+        return TablePlan(TableColumns({**columns.fields, **TableColumns.of(types).fields}), tuple(types))
 
     def _footers(self, files: Sequence[DataFile]) -> Iterator[tuple[DataFile, Footer | None]]:
         with ThreadPoolExecutor(THREADS) as pool:
@@ -84,7 +84,7 @@ class TablePlanner:
         except ObjectMissing:
             return None
 
-    def _take(self, plan: Plan, file: DataFile, footer: Footer, *, modified_ms: int) -> str:
+    def _take(self, plan: TablePlan, file: DataFile, footer: Footer, *, modified_ms: int) -> str:
         """Adds the file to the plan, or gives the reason why it stays out."""
         columns, directories = file_columns(footer.schema), self.layout.directories(file)
         found = fit(plan.columns, columns)
@@ -112,7 +112,7 @@ class TablePlanner:
 
 
 def _misplaced(
-    plan: Plan, directories: Mapping[str, str], columns: TableColumns, *, layout: TableLayout, footer: Footer
+    plan: TablePlan, directories: Mapping[str, str], columns: TableColumns, *, layout: TableLayout, footer: Footer
 ) -> Iterator[str]:
     """Why the file's directories do not go with the table's partition columns."""
     for name in plan.partition_by:
@@ -135,7 +135,7 @@ def _readable(value: str, type_: DeltaType) -> bool:
     return type_ in ("byte", "short", "integer", "long") and _WHOLE.fullmatch(value) is not None
 
 
-def _stats(footer: Footer, plan: Plan, partition: Mapping[str, Any]) -> Footer:
+def _stats(footer: Footer, plan: TablePlan, partition: Mapping[str, Any]) -> Footer:
     """Statistics of the table's own columns only."""
     kept = {name for name in plan.columns.fields if name not in partition}
     statistics = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.delta.driver.entries import by_topic
-from kafka_s3.delta.driver.planner import Plan, TablePlanner
+from kafka_s3.delta.driver.planner import TablePlan, TablePlanner
 from kafka_s3.delta.driver.states import Commit, TableState
 from kafka_s3.delta.driver.table import REMEDY, Table
 from kafka_s3.model.errors import ObjectMissing, TableRefused
@@ -55,7 +55,7 @@ def rebuild(
     return Rebuilt(topic, len(plan.files), len(removed), plan.left_out)
 
 
-def _apply(table: Table, state: TableState | None, plan: Plan, commit: Commit) -> None:
+def _apply(table: Table, state: TableState | None, plan: TablePlan, commit: Commit) -> None:
     if state is None:
         table.create(plan.columns, plan.partition_by, commit)
         return

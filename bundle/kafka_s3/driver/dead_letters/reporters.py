@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.driver.follower import Place, entries_since
+from kafka_s3.driver.follower import FollowerPosition, entries_since
 from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import Role
@@ -88,8 +88,8 @@ class DeadLetterTopic:
         self._warn(f"{text} Its letters are not sent.")
 
     @property
-    def _place(self) -> Place:
-        return Place(self.store, self.paths, "dead-letter-topic")
+    def _place(self) -> FollowerPosition:
+        return FollowerPosition(self.store, self.paths, "dead-letter-topic")
 
 
 @dataclass(slots=True)

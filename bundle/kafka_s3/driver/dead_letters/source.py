@@ -47,7 +47,7 @@ def unguarded(source: Source, store: ObjectStore) -> Source:
 
 
 @dataclass(frozen=True, slots=True)
-class LetterSource:
+class ReplaySource:
     """The engine of a replay: letters instead of Kafka's records, through the same pipeline, into a store of its own."""
 
     letters: Mapping[TopicPartition, Sequence[DeadLetter]]
@@ -98,7 +98,7 @@ def rewrite_from_letters(
             close=file.reason, only=file, data_key=_values_of(file, entry).key,
         )  # fmt: skip
         inside.sort(key=lambda letter: letter.offset)
-        [report] = guard(LetterSource({tp: inside}, lenient(pipeline), store), store).read([only])
+        [report] = guard(ReplaySource({tp: inside}, lenient(pipeline), store), store).read([only])
         if [again.records for again in report.files] != [file.records]:
             abort_uploads(store, (*report.files, *made))
             if missing:

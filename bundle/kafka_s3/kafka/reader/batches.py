@@ -33,7 +33,7 @@ _NAME: Final = VALUE_SCHEMA.encode() + b"\0"
 Addresses = npt.NDArray[np.int64]
 
 
-class Part(Enum):
+class ReadScope(Enum):
     """How much of each record is read."""
 
     VALUES = auto()
@@ -44,7 +44,7 @@ class Part(Enum):
     """Keys and all headers, too."""
 
 
-def next_batch(messages: Addresses, at: int, *, until: int, part: Part) -> pa.RecordBatch | None:
+def next_batch(messages: Addresses, at: int, *, until: int, part: ReadScope) -> pa.RecordBatch | None:
     """The records from message `at` on as a batch; their messages are destroyed. None: message `at` is no record below offset `until`."""
     sizes = np.zeros(gather.SIZES, np.int64)
     rows = gather.measured(messages, at, until, ROWS, BYTES, sizes)
@@ -55,14 +55,14 @@ def next_batch(messages: Addresses, at: int, *, until: int, part: Part) -> pa.Re
     return batch
 
 
-def _batch(messages: Addresses, at: int, rows: int, sizes: Addresses, part: Part) -> pa.RecordBatch:
+def _batch(messages: Addresses, at: int, rows: int, sizes: Addresses, part: ReadScope) -> pa.RecordBatch:
     value_bytes, key_bytes, *_ = sizes.tolist()
     columns = _places_and_times(messages, at, rows)
     columns["value"] = _bytes(messages, at, rows, gather.VALUE, value_bytes)
-    if part is Part.ENVELOPES:
+    if part is ReadScope.ENVELOPES:
         columns["key"] = _bytes(messages, at, rows, gather.KEY, key_bytes)
         columns["headers"] = _headers(messages, at, rows)
-    elif part is Part.SCHEMA_NAMES:
+    elif part is ReadScope.SCHEMA_NAMES:
         columns[SCHEMA_NAME] = _schema_names(messages, at, rows)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 

@@ -25,7 +25,7 @@ from kafka_s3.kafka.clients import REQUEST_SECONDS
 from kafka_s3.kafka.failures import CHECK, DAMAGED, TRANSIENT, damaged, lost, unanswered
 from kafka_s3.kafka.iam import iam_login
 from kafka_s3.kafka.reader import gather, library
-from kafka_s3.kafka.reader.batches import ROWS, Addresses, Part, next_batch
+from kafka_s3.kafka.reader.batches import ROWS, Addresses, ReadScope, next_batch
 from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
 from kafka_s3.kafka.reader.settings import reading_settings
 from kafka_s3.model.errors import SourceError
@@ -46,12 +46,12 @@ LOST: Final = frozenset({
 
 
 @dataclass(frozen=True)
-class Reader:
+class RangeReader:
     """Reads with the process's own consumer. `properties` are the consumer's by their Java names, `part` says how much of each record."""
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(repr=False)
-    part: Part = Part.VALUES
+    part: ReadScope = ReadScope.VALUES
 
     def read(
         self, ranges: Sequence[OffsetRange]
@@ -89,7 +89,7 @@ class Reader:
 class _Reading:
     """One range on its way: the next offset, and how long nothing has come."""
 
-    def __init__(self, queue: Queue, wanted: OffsetRange, part: Part, patience_s: float) -> None:
+    def __init__(self, queue: Queue, wanted: OffsetRange, part: ReadScope, patience_s: float) -> None:
         self._queue = queue
         self._wanted = wanted
         self._part = part

@@ -8,8 +8,8 @@ from contextlib import closing
 import pyarrow as pa
 
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.kafka.reader.batches import Part
-from kafka_s3.kafka.reader.reader import Reader
+from kafka_s3.kafka.reader.batches import ReadScope
+from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.protocols import Topic
 
@@ -22,7 +22,7 @@ class WholeRecords:
 
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str]) -> None:
         self._brokers = KafkaBrokers(bootstrap_servers, properties=properties)
-        self._reader = Reader(bootstrap_servers, properties, Part.ENVELOPES)
+        self._reader = RangeReader(bootstrap_servers, properties, ReadScope.ENVELOPES)
 
     def describe(self, names: Sequence[str]) -> dict[str, Topic]:
         """The topics of these names that exist."""

@@ -14,7 +14,7 @@ LETTERS = "CYxwedEyDMaKhHkmsSzZG"
 Piece = Callable[[Fields, int], str]
 
 
-class Token(NamedTuple):
+class JodaToken(NamedTuple):
     """A run of one pattern letter (`literal` False) or plain text, and where it begins in the pattern."""
 
     text: str
@@ -39,19 +39,19 @@ def check_pattern(pattern: str) -> str | None:
     return None
 
 
-def tokens(pattern: str) -> list[Token]:
+def tokens(pattern: str) -> list[JodaToken]:
     """A pattern's parts. Two quotes are one everywhere, inside quoted text and outside. Raises ValueError on an open quote."""
-    found: list[Token] = []
+    found: list[JodaToken] = []
     at = 0
     while at < len(pattern):
         start = at
         if _is_letter(pattern[at]):
             while at < len(pattern) and pattern[at] == pattern[start]:
                 at += 1
-            found.append(Token(pattern[start:at], start, literal=False))
+            found.append(JodaToken(pattern[start:at], start, literal=False))
         else:
             text, at = _literal(pattern, at)
-            found.append(Token(text, start, literal=True))
+            found.append(JodaToken(text, start, literal=True))
     return found
 
 
@@ -93,7 +93,7 @@ class Pattern:
         local = fields(epoch_ms + offset_ms(self._zone, epoch_ms))
         return "".join(piece(local, epoch_ms) for piece in self._pieces)
 
-    def _piece(self, token: Token) -> Piece:
+    def _piece(self, token: JodaToken) -> Piece:
         if token.literal:
             return lambda local, at: token.text
         letter, count = token.text[0], len(token.text)

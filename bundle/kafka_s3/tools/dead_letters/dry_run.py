@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import Final
 
 from kafka_s3.commit.dead_letters import Ledger, LetterFile, LetterSelection, LetterState, letters
-from kafka_s3.driver.dead_letters.source import Guard, LetterSource, lenient, unguarded
+from kafka_s3.driver.dead_letters.source import Guard, ReplaySource, lenient, unguarded
 from kafka_s3.model.dead_letters import DeadLetter, read_lines
 from kafka_s3.model.errors import CommitError
 from kafka_s3.model.files import DataFile, Reason, Role, counted
@@ -52,7 +52,7 @@ def dry_run(
     """
     by_place = {tp: list(some) for tp, some in groupby(chosen, key=lambda letter: letter.topic_partition)}
     outcome = DryRunResult(version, missing=tuple(missing))
-    source = guard(LetterSource(by_place, lenient(pipeline), outcome.content), outcome.content)
+    source = guard(ReplaySource(by_place, lenient(pipeline), outcome.content), outcome.content)
     reports = {
         report.topic_partition: report
         for report in source.read([_whole(tp, some, now_ms=now_ms) for tp, some in by_place.items()])

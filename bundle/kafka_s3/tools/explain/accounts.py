@@ -12,7 +12,7 @@ from kafka_s3.commit.log import UNPUBLISHED
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.tools.explain.answer import Account, Outcome
+from kafka_s3.tools.explain.answer import Account, Fate
 
 BY_HAND: Final = "a position set by hand left these offsets out"
 
@@ -47,7 +47,7 @@ class Accounts:
             if (gap.topic, gap.partition) == self.topic_partition and gap.first <= self.offset <= gap.last:
                 if gap.cause == UNPUBLISHED:
                     self._overrule()
-                self._say(entry, Outcome.GAP, f"offsets {gap.first} to {gap.last} are a gap: {gap.cause}")
+                self._say(entry, Fate.GAP, f"offsets {gap.first} to {gap.last} are a gap: {gap.cause}")
         if has(entry.resolved.get(self.topic_partition, OffsetSet()), self.offset):
             self._replay(entry)
 
@@ -61,10 +61,10 @@ class Accounts:
         files, skipped = self._files(entry), entry.skipped.get(self.topic_partition, 0)
         span = f"offsets {self.frontier} to {progress.frontier - 1}"
         if files:
-            self._say(entry, Outcome.OBJECT, f"{span} were committed with it", files)
+            self._say(entry, Fate.OBJECT, f"{span} were committed with it", files)
         else:
             text = f"{span} were committed with it; no object of it reaches to this offset, and it skipped {skipped} records"
-            self._say(entry, Outcome.SKIPPED if skipped else Outcome.NO_RECORD, text)
+            self._say(entry, Fate.SKIPPED if skipped else Fate.NO_RECORD, text)
 
     def _position(self, entry: CommitEntry, progress: Progress) -> None:
         before, now = self.frontier, progress.frontier
@@ -73,15 +73,13 @@ class Accounts:
         if now < before and self.offset >= now and not has(progress.recorded, self.offset):
             self._overrule()
         elif before <= self.offset < now and not entry.gaps:
-            self._say(entry, Outcome.GAP, f"offsets {before} to {now - 1} are a gap: {BY_HAND}")
+            self._say(entry, Fate.GAP, f"offsets {before} to {now - 1} are a gap: {BY_HAND}")
 
     def _replay(self, entry: CommitEntry) -> None:
         if files := self._files(entry):
-            self._say(entry, Outcome.OBJECT, "the dead letter was replayed", files)
+            self._say(entry, Fate.OBJECT, "the dead letter was replayed", files)
         else:
-            self._say(
-                entry, Outcome.SKIPPED, f"the dead letter was resolved by hand: {entry.reason or 'no reason given'}"
-            )
+            self._say(entry, Fate.SKIPPED, f"the dead letter was resolved by hand: {entry.reason or 'no reason given'}")
 
     def _note_topic(self, entry: CommitEntry) -> None:
         """A topic that was created again: what was said before is about other records."""
@@ -108,7 +106,7 @@ class Accounts:
     def _overrule(self) -> None:
         self.found = [replace(one, stands=False) for one in self.found]
 
-    def _say(self, entry: CommitEntry, outcome: Outcome, text: str, files: tuple[DataFile, ...] = ()) -> None:
+    def _say(self, entry: CommitEntry, outcome: Fate, text: str, files: tuple[DataFile, ...] = ()) -> None:
         self.found.append(Account(entry.version, entry.committed_at, outcome, text, files))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kafka_s3.model.files import DataFile
 
 
-class Outcome(StrEnum):
+class Fate(StrEnum):
     """What became of a record, or what an object is. `UNKNOWN`: no entry of the log knows it."""
 
     OBJECT = "object"
@@ -33,7 +33,7 @@ class Account:
 
     entry: int
     committed_at: str
-    outcome: Outcome
+    outcome: Fate
     text: str
     files: tuple[DataFile, ...] = ()
     stands: bool = True
@@ -65,7 +65,7 @@ class Answer:
     """The explanation of one thing, `about`: the outcome, a sentence, further notes, the entries' accounts and the objects they name."""
 
     about: str
-    outcome: Outcome
+    outcome: Fate
     text: str
     notes: tuple[str, ...] = ()
     accounts: tuple[Account, ...] = ()

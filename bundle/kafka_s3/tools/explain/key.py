@@ -12,7 +12,7 @@ from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.tools.explain.answer import Account, Answer, Outcome
+from kafka_s3.tools.explain.answer import Account, Answer, Fate
 from kafka_s3.tools.explain.described import described
 from kafka_s3.tools.verify.layout import ObjectLayout
 
@@ -59,7 +59,7 @@ def _account(entry: CommitEntry, file: DataFile) -> Account:
     text = f"{_ROLES.get(file.role, '')}{file.records} records, {span}"
     if file.role is Role.DEAD_LETTER:
         return Account(
-            entry.version, entry.committed_at, Outcome.DEAD_LETTER, f"{file.records} dead letters, {span}", (file,)
+            entry.version, entry.committed_at, Fate.DEAD_LETTER, f"{file.records} dead letters, {span}", (file,)
         )
     beside = tuple(
         other
@@ -69,7 +69,7 @@ def _account(entry: CommitEntry, file: DataFile) -> Account:
         == (file.topic_partition, file.encoded_partition, file.first_offset)
     )
     replayed = ", replayed from dead letters" if entry.kind is EntryKind.REPLAY else ""
-    return Account(entry.version, entry.committed_at, Outcome.OBJECT, text + replayed, (file, *beside))
+    return Account(entry.version, entry.committed_at, Fate.OBJECT, text + replayed, (file, *beside))
 
 
 def _read_again(entry: CommitEntry, file: DataFile) -> bool:
@@ -84,7 +84,7 @@ def _unclaimed(key: str, topics: list[str], *, store: ObjectStore, paths: StateP
         text = (
             "It is the sink's own state." if there else "It would be the sink's own state, but there is no such object."
         )
-        return Answer(key, Outcome.STATE, f"{text} docs/commit-log.md says what lies there.")
+        return Answer(key, Fate.STATE, f"{text} docs/commit-log.md says what lies there.")
     text = "No entry of the log claims it" + (
         ": it was there before the sink took over, or another writer made it."
         if there
@@ -93,7 +93,7 @@ def _unclaimed(key: str, topics: list[str], *, store: ObjectStore, paths: StateP
     named = next((found for topic in topics if (found := layout.named(key, topic)) is not None), None)
     if named is not None:
         text += f" Its name says {place(named.topic_partition)} from offset {named.offset} on."
-    return Answer(key, Outcome.UNKNOWN, text)
+    return Answer(key, Fate.UNKNOWN, text)
 
 
 def place(topic_partition: TopicPartition) -> str:

@@ -18,7 +18,7 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.worker import Pipeline
 from kafka_s3.tools.explain.accounts import Accounts, accounts_of
-from kafka_s3.tools.explain.answer import Account, Answer, Outcome
+from kafka_s3.tools.explain.answer import Account, Answer, Fate
 from kafka_s3.tools.explain.described import described
 from kafka_s3.tools.explain.rules import open_rules
 from kafka_s3.tools.explain.verdict import Verdict, record_at, verdict_on
@@ -93,8 +93,8 @@ class OffsetInquiry:
     def _committed(self, account: Account, accounts: Accounts, place: tuple[int, int] | None) -> Answer:
         """An offset that an entry accounts for. Which of several objects it is in, the pipeline says, if Kafka has the record."""
         tp, offset, text = accounts.topic_partition, accounts.offset, f"Commit entry {account.entry}: {account.text}."
-        if account.outcome is Outcome.GAP or not self._can_ask(offset, place):
-            sure = account.outcome is not Outcome.OBJECT or _is_sure(account.files, offset)
+        if account.outcome is Fate.GAP or not self._can_ask(offset, place):
+            sure = account.outcome is not Fate.OBJECT or _is_sure(account.files, offset)
             return Answer(
                 "", account.outcome, text if sure else f"{text} It is in one of these objects, or there was no record."
             )
@@ -103,13 +103,13 @@ class OffsetInquiry:
         if record is None:
             return Answer(
                 "",
-                Outcome.NO_RECORD,
+                Fate.NO_RECORD,
                 f"{text} Kafka has no record of this offset: compacted away, or a transaction's marker.",
             )
         made = int(datetime.fromisoformat(account.committed_at).timestamp() * 1000)
         verdict = verdict_on(self.pipeline(), tp, record, now_ms=made)
-        if account.outcome is not Outcome.OBJECT or verdict.outcome is Outcome.SKIPPED:
-            return Answer("", Outcome.SKIPPED, f"{text} {verdict.text.capitalize()}." if verdict.text else text)
+        if account.outcome is not Fate.OBJECT or verdict.outcome is Fate.SKIPPED:
+            return Answer("", Fate.SKIPPED, f"{text} {verdict.text.capitalize()}." if verdict.text else text)
         mine = _chosen(account.files, verdict)
         if not mine:
             return Answer(
@@ -126,7 +126,7 @@ class OffsetInquiry:
         if accounts.start is not None and offset < accounts.start:
             return Answer(
                 "",
-                Outcome.BEFORE_START,
+                Fate.BEFORE_START,
                 f"The sink began at offset {accounts.start}; what is before it was never its own.",
             )
         stands = (
@@ -135,11 +135,11 @@ class OffsetInquiry:
             else f"The sink stands at {frontier}."
         )
         if place is not None and offset >= place[1]:
-            return Answer("", Outcome.NOT_IN_KAFKA, f"{stands} Kafka ends at {place[1]}: nothing has this offset yet.")
+            return Answer("", Fate.NOT_IN_KAFKA, f"{stands} Kafka ends at {place[1]}: nothing has this offset yet.")
         if place is not None and offset < place[0]:
             way = "behavior.on.lost.offsets says what the sink does there"
             return Answer(
-                "", Outcome.LOST, f"{stands} Kafka begins at {place[0]} now: retention removed the record first; {way}."
+                "", Fate.LOST, f"{stands} Kafka begins at {place[0]} now: retention removed the record first; {way}."
             )
         noted = next((one for one in noted_open_files(self.store, self.paths) if one.topic_partition == tp), None)
         read = noted is not None and offset < noted.state.examined
@@ -150,7 +150,7 @@ class OffsetInquiry:
         )
         closes = f"Files are closed by {open_rules(self.settings)}"
         text = f"{stands} {state}. {closes}.{self._expected(accounts, place)}"
-        return Answer("", Outcome.OPEN if read else Outcome.NOT_READ, text)
+        return Answer("", Fate.OPEN if read else Fate.NOT_READ, text)
 
     def _expected(self, accounts: Accounts, place: tuple[int, int] | None) -> str:
         """What the pipeline will make of a record that is not committed."""
@@ -160,7 +160,7 @@ class OffsetInquiry:
         if record is None:
             return " Kafka has no record of this offset: compacted away, or a transaction's marker."
         verdict = verdict_on(self.pipeline(), accounts.topic_partition, record, now_ms=self.now_ms)
-        if verdict.outcome is Outcome.OBJECT:
+        if verdict.outcome is Fate.OBJECT:
             return f" It will be in directory {verdict.encoded_partition}, schema {verdict.schema or 'none'}."
         return f" As configured now, {verdict.text}."
 
@@ -176,12 +176,12 @@ def _with_letter(filed: FiledLetter, accounts: Accounts) -> list[Account]:
     )
     text = f"it became a dead letter in stage {letter.stage}: {letter.exception}: {letter.message}".rstrip(".")
     files = tuple(one.file for one in accounts.ledger.files.values() if one.entry == filed.entry)
-    made = Account(filed.entry, at, Outcome.DEAD_LETTER, text, files)
-    return [made, *(one for one in accounts.found if one.entry == filed.settled or one.outcome is Outcome.GAP)]
+    made = Account(filed.entry, at, Fate.DEAD_LETTER, text, files)
+    return [made, *(one for one in accounts.found if one.entry == filed.settled or one.outcome is Fate.GAP)]
 
 
 def _of_letter(account: Account) -> Answer:
-    open_letter = account.outcome is Outcome.DEAD_LETTER
+    open_letter = account.outcome is Fate.DEAD_LETTER
     way = "kafka-s3 dead-letters show has it whole; kafka-s3 dead-letters replay writes it to its object."
     return Answer(
         "", account.outcome, f"Commit entry {account.entry}: {account.text}.", notes=(way,) if open_letter else ()

@@ -11,7 +11,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.task.worker import Pipeline
-from kafka_s3.tools.explain.answer import Outcome
+from kafka_s3.tools.explain.answer import Fate
 from kafka_s3.tools.kafka_records import KafkaRecords
 
 
@@ -19,7 +19,7 @@ from kafka_s3.tools.kafka_records import KafkaRecords
 class Verdict:
     """What the pipeline makes of one record: an object of that key and directory, a dead letter, a skip, or a stop of the sink."""
 
-    outcome: Outcome
+    outcome: Fate
     text: str
     key: str = ""
     encoded_partition: str = ""
@@ -38,13 +38,13 @@ def verdict_on(pipeline: Pipeline, topic_partition: TopicPartition, record: pa.R
     alone = Assignment(topic_partition, offset, offset + 1, (Delivery(now_ms, offset + 1),), close=Reason.FLUSH_NOW)
     report = replace(pipeline, dead_letter_ratio=1.0).process(alone, [record], MemoryStore())
     if report.failure is not None:
-        return Verdict(Outcome.OPEN, f"the sink stops at it: {report.failure}. {report.remedy}")
+        return Verdict(Fate.OPEN, f"the sink stops at it: {report.failure}. {report.remedy}")
     if len(report.dead):
-        return Verdict(Outcome.DEAD_LETTER, f"it is a dead letter: {report.commonest}")
+        return Verdict(Fate.DEAD_LETTER, f"it is a dead letter: {report.commonest}")
     for file in report.files:
         if file.role in (Role.VALUE, Role.KEY):
-            return Verdict(Outcome.OBJECT, "", file.key, file.encoded_partition, file.schema)
-    return Verdict(Outcome.SKIPPED, why_skipped(pipeline, record))
+            return Verdict(Fate.OBJECT, "", file.key, file.encoded_partition, file.schema)
+    return Verdict(Fate.SKIPPED, why_skipped(pipeline, record))
 
 
 def why_skipped(pipeline: Pipeline, record: pa.RecordBatch) -> str:

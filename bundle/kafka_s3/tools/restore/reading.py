@@ -26,7 +26,7 @@ from kafka_s3.schemas.avro_types import AvroOptions, read_types
 from kafka_s3.schemas.connect import SchemaError
 from kafka_s3.schemas.json_form import to_json
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.tools.restore.stored import Part
+from kafka_s3.tools.restore.stored import StoredObject
 
 PIECE: Final = 4 << 20
 """Bytes that are fetched, or unpacked, at a time."""
@@ -39,7 +39,7 @@ class ObjectUnreadable(SinkError):
     """An object is not what its format says, or does not hold what the log counts."""
 
 
-def rows_of(store: ObjectStore, part: Part, *, separator: bytes, framing: Framing) -> Iterator[Any]:
+def rows_of(store: ObjectStore, part: StoredObject, *, separator: bytes, framing: Framing) -> Iterator[Any]:
     """The rows of an object. Raises ObjectUnreadable, ObjectMissing, ObjectArchived, StorageError."""
     try:
         yield from _rows(store, part, separator=separator, framing=framing)
@@ -60,7 +60,7 @@ def rows_of(store: ObjectStore, part: Part, *, separator: bytes, framing: Framin
         ) from error
 
 
-def _rows(store: ObjectStore, part: Part, *, separator: bytes, framing: Framing) -> Iterator[Any]:
+def _rows(store: ObjectStore, part: StoredObject, *, separator: bytes, framing: Framing) -> Iterator[Any]:
     match part.format:
         case "parquet":
             return parquet_rows(store, part)
@@ -78,7 +78,7 @@ def _rows(store: ObjectStore, part: Part, *, separator: bytes, framing: Framing)
     )
 
 
-def _pieces(store: ObjectStore, part: Part) -> Iterator[bytes]:
+def _pieces(store: ObjectStore, part: StoredObject) -> Iterator[bytes]:
     for at in range(0, part.size, PIECE):
         yield store.get_range(part.key, at, min(at + PIECE, part.size) - 1)
 
@@ -145,7 +145,7 @@ def prefixed(pieces: Iterable[bytes]) -> Iterator[bytes]:
         raise ValueError("the last value is cut off")
 
 
-def parquet_rows(store: ObjectStore, part: Part) -> Iterator[Any]:
+def parquet_rows(store: ObjectStore, part: StoredObject) -> Iterator[Any]:
     """Rows as Python values, some of a row group at a time; column pages are fetched as they are needed."""
     with pq.ParquetFile(
         pa.PythonFile(RangedFile(store, part), mode="r"), buffer_size=1 << 20, pre_buffer=False
@@ -157,7 +157,7 @@ def parquet_rows(store: ObjectStore, part: Part) -> Iterator[Any]:
 class RangedFile(io.RawIOBase):
     """An object as a file that can be sought in; each read is one range request."""
 
-    def __init__(self, store: ObjectStore, part: Part) -> None:
+    def __init__(self, store: ObjectStore, part: StoredObject) -> None:
         super().__init__()
         self._store, self._part, self._at = store, part, 0
 

@@ -15,10 +15,10 @@ from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.kafka_records import KafkaRecords
 from kafka_s3.tools.restore.position import ORIGIN, Position, last_position, origin
 from kafka_s3.tools.restore.stored import StoredFile
-from kafka_s3.tools.restore.values import Reading
+from kafka_s3.tools.restore.values import RowReading
 
 
-class Send(Protocol):
+class OrderedSend(Protocol):
     """Hands a message to a producer that keeps the order and leaves no hole."""
 
     def __call__(self, topic: str, message: Message, *, partition: int = -1) -> None:
@@ -26,14 +26,14 @@ class Send(Protocol):
         ...
 
 
-class Target(KafkaRecords, Protocol):
+class TargetCluster(KafkaRecords, Protocol):
     """The cluster that is written to."""
 
     def create_topic(self, name: str, *, partitions: int) -> None:
         """Creates a topic."""
         ...
 
-    def sending(self) -> AbstractContextManager[Send]:
+    def sending(self) -> AbstractContextManager[OrderedSend]:
         """A way to send in order; leaving it waits until all is acknowledged. Raises KafkaUnavailable."""
         ...
 
@@ -99,7 +99,7 @@ def shares(files: Mapping[TopicPartition, Sequence[StoredFile]], to_topic: str) 
     return found
 
 
-def located(planned: Sequence[Share], target: Target) -> list[Share]:
+def located(planned: Sequence[Share], target: TargetCluster) -> list[Share]:
     """The shares with how far earlier runs came. Raises ConfigError where a target has too few partitions."""
     topics = target.describe(sorted({share.target.topic for share in planned}))
     found = []
@@ -118,7 +118,12 @@ def located(planned: Sequence[Share], target: Target) -> list[Share]:
 
 
 def restore(
-    planned: Sequence[Share], *, store: ObjectStore, reading: Reading, target: Target, tell: Callable[[Share], None]
+    planned: Sequence[Share],
+    *,
+    store: ObjectStore,
+    reading: RowReading,
+    target: TargetCluster,
+    tell: Callable[[Share], None],
 ) -> list[Share]:
     """Writes what is not there yet; `tell` hears of each share as it is done.
 
@@ -140,7 +145,7 @@ def restore(
     return done
 
 
-def _messages(share: Share, store: ObjectStore, reading: Reading) -> Iterator[Message]:
+def _messages(share: Share, store: ObjectStore, reading: RowReading) -> Iterator[Message]:
     """What is to be written, each record with its origin."""
     begin = Position(0, -1) if share.done is None else share.done
     for number, file in enumerate(share.files[begin.file :], begin.file):

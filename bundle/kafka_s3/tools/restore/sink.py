@@ -15,7 +15,7 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.restore.faithful import losses
-from kafka_s3.tools.restore.run import Send, Share, Target, located, shares
+from kafka_s3.tools.restore.run import OrderedSend, Share, TargetCluster, located, shares
 from kafka_s3.tools.restore.selection import RestoreSelection
 from kafka_s3.tools.restore.stored import StoredFile, logged_files, named_files
 from kafka_s3.tools.verify.layout import object_layout
@@ -37,13 +37,13 @@ class RealTarget(WholeRecords):
         """Creates a topic with the brokers' own number of replicas."""
         self._writer.create_topic(name, partitions=partitions, replication=BROKERS_CHOICE)
 
-    def sending(self) -> AbstractContextManager[Send]:
+    def sending(self) -> AbstractContextManager[OrderedSend]:
         """An idempotent producer that leaves no hole."""
         return sending_in_order(self._writer.clients)
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RestorePlan:
     """What would be written, and what of it would not be as it was."""
 
     shares: tuple[Share, ...]
@@ -56,8 +56,14 @@ def target_of(settings: Settings) -> RealTarget:
 
 
 def plan_of(
-    settings: Settings, store: ObjectStore, target: Target, *, to_topic: str, selection: RestoreSelection, by_name: bool
-) -> Plan:
+    settings: Settings,
+    store: ObjectStore,
+    target: TargetCluster,
+    *,
+    to_topic: str,
+    selection: RestoreSelection,
+    by_name: bool,
+) -> RestorePlan:
     """The plan of a restore. Raises ConfigError where nothing is there to be restored, or the target does not fit."""
     found = (
         _by_name(settings, store, selection)
@@ -77,7 +83,7 @@ def plan_of(
     notes += [] if by_name else _open_letters(settings, store, chosen)
     own = {share.target.topic for share in planned} & {*settings.names("topics"), *(tp.topic for tp in found)}
     notes += [f"The sink consumes {name}: it will write these records to objects once more." for name in sorted(own)]
-    return Plan(tuple(located(planned, target)), tuple(notes))
+    return RestorePlan(tuple(located(planned, target)), tuple(notes))
 
 
 def _by_name(

@@ -19,7 +19,7 @@ _FORMATS = {".json": "json", ".json.gz": "json", ".avro": "avro", ".parquet": "p
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StoredObject:
     """One object of a file: its key, size in bytes and format."""
 
     key: str
@@ -38,7 +38,7 @@ class StoredFile:
     topic_partition: TopicPartition
     first_offset: int
     directory: str
-    parts: dict[Role, Part] = field(default_factory=dict)
+    parts: dict[Role, StoredObject] = field(default_factory=dict)
     records: int | None = None
     last_offset: int | None = None
     min_timestamp: int | None = None
@@ -123,7 +123,9 @@ def _grouped(files: Iterable[DataFile]) -> Iterator[StoredFile]:
             file.topic_partition, file.first_offset, folder, {}, file.records, file.last_offset, file.min_timestamp,
             file.max_timestamp,
         )  # fmt: skip
-        groups[place] = replace(found, parts={**found.parts, file.role: Part(file.key, file.bytes, file.format)})
+        groups[place] = replace(
+            found, parts={**found.parts, file.role: StoredObject(file.key, file.bytes, file.format)}
+        )
     yield from groups.values()
 
 
@@ -149,16 +151,16 @@ def named_files(
     return {tp: _apart(files.values()) for tp, files in sorted(found.items())}
 
 
-def _part(info: ObjectInfo, prefix: str | None, bytes_extension: str) -> tuple[Role, Part] | None:
+def _part(info: ObjectInfo, prefix: str | None, bytes_extension: str) -> tuple[Role, StoredObject] | None:
     """What an object is by its name; None for indexes and strangers. A Block-GZIP file of a later day takes the place of an earlier."""
     if prefix is not None:
         data = parse_data_key(info.key, prefix)
-        return (Role.VALUE, Part(info.key, info.size, "block_gzip")) if data else None
+        return (Role.VALUE, StoredObject(info.key, info.size, "block_gzip")) if data else None
     name = info.key.rpartition("/")[2]
     role = next((role for infix, role in _INFIX.items() if infix in name), Role.VALUE)
     ends = {**_FORMATS, bytes_extension: "bytearray", f"{bytes_extension}.gz": "bytearray"}
     longest = max((end for end in ends if name.endswith(end)), key=len, default=None)
-    return None if longest is None else (role, Part(info.key, info.size, ends[longest]))
+    return None if longest is None else (role, StoredObject(info.key, info.size, ends[longest]))
 
 
 def _apart(files: Iterable[StoredFile]) -> list[StoredFile]:

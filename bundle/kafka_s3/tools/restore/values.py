@@ -25,7 +25,7 @@ _END: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RowReading:
     """How rows of a sink's objects are read back. Converters are named as in the configuration's checked settings.
 
     `metadata`: values carry the struct `_kafka` (record.metadata.enable), which says key, headers and time of each record.
@@ -88,9 +88,9 @@ class Reading:
         return in_kafka(kept, "")
 
 
-def reading_of(settings: Settings) -> Reading:
+def reading_of(settings: Settings) -> RowReading:
     """How the objects of these settings are read back."""
-    return Reading(
+    return RowReading(
         settings.text("format.bytearray.separator").encode(),
         block_gzip_of(settings).framing,
         settings.text("value.converter"),

@@ -18,7 +18,7 @@ from kafka_s3.tools.verify.claims import Claims, read_claims
 from kafka_s3.tools.verify.findings import Finding, FindingKind
 from kafka_s3.tools.verify.form import Digest, Form
 from kafka_s3.tools.verify.layout import DeadLetters, ObjectLayout
-from kafka_s3.tools.verify.objects import Reading, Unreadable, read_letter_file, read_object
+from kafka_s3.tools.verify.objects import ObjectCount, Unreadable, read_letter_file, read_object
 from kafka_s3.tools.verify.segments import Segment, SegmentSelection
 
 THREADS: Final = 8
@@ -171,7 +171,7 @@ class Bucket:
                     contents[file.key] = reading.digests
         return contents, len(wanted)
 
-    def _read(self, file: DataFile) -> Reading | Finding:
+    def _read(self, file: DataFile) -> ObjectCount | Finding:
         try:
             return read_object(file, self.store.get(file.key), self.form)
         except (Unreadable, ObjectArchived) as error:

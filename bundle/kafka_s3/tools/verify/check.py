@@ -12,7 +12,7 @@ from kafka_s3.storage.etag import etag_of
 from kafka_s3.storage.store import ObjectInfo
 from kafka_s3.tools.verify.findings import Finding, FindingKind
 from kafka_s3.tools.verify.form import Digest
-from kafka_s3.tools.verify.objects import Letter, Reading
+from kafka_s3.tools.verify.objects import Letter, ObjectCount
 from kafka_s3.tools.verify.segments import REPORT_IT, Segment
 
 AGAIN = "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."
@@ -66,7 +66,7 @@ def check_info(
     return [Finding(FindingKind.WRONG_ETAG, file.key, text)]
 
 
-def check_reading(file: DataFile, reading: Reading) -> list[Finding]:
+def check_reading(file: DataFile, reading: ObjectCount) -> list[Finding]:
     """Whether an object holds as many records as claimed."""
     count = reading.count
     if count is None or count == file.records or (reading.at_least and count > file.records):

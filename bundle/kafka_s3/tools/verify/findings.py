@@ -37,7 +37,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class PartitionTally:
     """What was looked at of one topic-partition, offsets `[start, until)`.
 
     `kafka` are records found in Kafka (None: not asked); `without_record` offsets at which Kafka has none: transaction markers and what
@@ -68,7 +68,7 @@ class Report:
 
     sink: str
     entries: int
-    tallies: tuple[Tally, ...] = ()
+    tallies: tuple[PartitionTally, ...] = ()
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
 

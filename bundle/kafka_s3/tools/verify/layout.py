@@ -38,7 +38,7 @@ class ObjectLayout(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Directories:
+class ConnectLayout:
     """The keys of the S3 sink: `[topics.dir D] topic D encodedPartition D topic F partition F offset extension`."""
 
     topics_dir: str
@@ -66,7 +66,7 @@ class Directories:
 class Tabled:
     """The keys of a sink that keeps Delta tables. What other writers of a table make (OPTIMIZE) is for `kafka-s3 delta check`."""
 
-    inner: Directories
+    inner: ConnectLayout
 
     def prefix(self, topic: str) -> str:
         """The topic's folder."""
@@ -150,5 +150,5 @@ def object_layout(settings: Settings) -> ObjectLayout:
     templates = template_names(settings)
     if templates is not None:
         return Templated(templates)
-    found = Directories(settings.text("topics.dir"), settings.text("directory.delim"), settings.text("file.delim"))
+    found = ConnectLayout(settings.text("topics.dir"), settings.text("directory.delim"), settings.text("file.delim"))
     return Tabled(found) if settings.flag("delta.enable") else found

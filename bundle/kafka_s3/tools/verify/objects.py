@@ -30,7 +30,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ObjectCount:
     """`count` records; with `at_least` it may be fewer records, because values may hold the separator. None: cannot be told.
 
     `digests` are those of the values, None where they are not compared.
@@ -41,7 +41,7 @@ class Reading:
     digests: Counter[Digest] | None = None
 
 
-def read_object(file: DataFile, content: bytes, form: Form) -> Reading:
+def read_object(file: DataFile, content: bytes, form: Form) -> ObjectCount:
     """What a data object of a claim holds. Raises Unreadable."""
     try:
         return _read(file, content, form)
@@ -78,22 +78,22 @@ def read_letter_file(content: bytes) -> list[Letter]:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
 
 
-def _read(file: DataFile, content: bytes, form: Form) -> Reading:
+def _read(file: DataFile, content: bytes, form: Form) -> ObjectCount:
     compared = form.of_kafka is not None and file.role is Role.VALUE and file.format == form.format
     if file.role is Role.INDEX:
-        return Reading(sum(block["num_records"] for block in json.loads(content)["chunks"]))
+        return ObjectCount(sum(block["num_records"] for block in json.loads(content)["chunks"]))
     match file.format:
         case "json":
             return _json_lines(_plain(content), compared)
         case "parquet":
-            return Reading(parquet_rows(content))
+            return ObjectCount(parquet_rows(content))
         case "avro":
-            return Reading(avro_records(content))
+            return ObjectCount(avro_records(content))
         case "bytearray":
             return _separated(_plain(content) if file.key.endswith(".gz") else content, form.separator, compared)
         case "block_gzip":
             return _block_gzip(gzip.decompress(content), form, compared)
-    return Reading(None)
+    return ObjectCount(None)
 
 
 def _decoded(text: str | None) -> bytes | None:
@@ -104,32 +104,32 @@ def _plain(content: bytes) -> bytes:
     return gzip.decompress(content) if content.startswith(GZIP_MAGIC) else content
 
 
-def _json_lines(text: bytes, compared: bool) -> Reading:
+def _json_lines(text: bytes, compared: bool) -> ObjectCount:
     lines = text.split(b"\n")
     if lines.pop():
         raise ValueError("the last line has no end")
     documents = (parsed(line.decode("utf-8", "surrogatepass")) for line in lines)
     if not compared:
-        return Reading(sum(1 for _ in documents))
-    return Reading(len(lines), digests=Counter(map(json_digest, documents)))
+        return ObjectCount(sum(1 for _ in documents))
+    return ObjectCount(len(lines), digests=Counter(map(json_digest, documents)))
 
 
-def _separated(content: bytes, separator: bytes, compared: bool) -> Reading:
+def _separated(content: bytes, separator: bytes, compared: bool) -> ObjectCount:
     if not separator:
-        return Reading(None)
+        return ObjectCount(None)
     if not content.endswith(separator):
         raise ValueError("it does not end with the separator")
     found = pieces(content[: -len(separator)], separator)
-    return Reading(len(found), at_least=True, digests=Counter(found) if compared else None)
+    return ObjectCount(len(found), at_least=True, digests=Counter(found) if compared else None)
 
 
-def _block_gzip(content: bytes, form: Form, compared: bool) -> Reading:
+def _block_gzip(content: bytes, form: Form, compared: bool) -> ObjectCount:
     if not form.prefixed:
         return _separated(content, form.delimiter, compared)
     values = list(_prefixed(content))
     if form.keys:
-        return Reading(len(values) // 2)
-    return Reading(len(values), digests=Counter(map(digest, values)) if compared else None)
+        return ObjectCount(len(values) // 2)
+    return ObjectCount(len(values), digests=Counter(map(digest, values)) if compared else None)
 
 
 def _prefixed(content: bytes) -> Iterator[bytes]:

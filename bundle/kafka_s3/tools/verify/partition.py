@@ -18,7 +18,7 @@ from kafka_s3.tools.verify.bounds import Bounds
 from kafka_s3.tools.verify.bucket import Bucket
 from kafka_s3.tools.verify.check import AGAIN, SegmentRecords, check_content, check_count, check_room
 from kafka_s3.tools.verify.evidence import row_of, with_evidence
-from kafka_s3.tools.verify.findings import Finding, FindingKind, Tally
+from kafka_s3.tools.verify.findings import Finding, FindingKind, PartitionTally
 from kafka_s3.tools.verify.form import Digest
 from kafka_s3.tools.verify.segments import Segment, gaps_within
 
@@ -36,11 +36,11 @@ class PartitionAudit:
         self._unread = bucket.unread.get(topic_partition, ())
         self._resolved: set[int] = set()
 
-    def tally(self, segments: Sequence[Segment]) -> Tally:
+    def tally(self, segments: Sequence[Segment]) -> PartitionTally:
         """Checks the selected segments. Raises StorageError and SourceError where bucket or brokers cannot be asked."""
         begin = self._claims.begins.get(self._tp, 0)
         if not segments:
-            return Tally(self._tp, begin, begin)
+            return PartitionTally(self._tp, begin, begin)
         current = [segment for segment in segments if not segment.superseded and segment.resolved is None]
         twice = self._check_superseded([segment for segment in segments if segment.superseded])
         tally = replace(self._opened(current or segments, begin), twice=twice)
@@ -80,11 +80,11 @@ class PartitionAudit:
             twice += sum(copied.get(f.key, 0) for f in kept if self._claims.standing(f, segment.version))
         return twice
 
-    def _opened(self, span: Sequence[Segment], begin: int) -> Tally:
+    def _opened(self, span: Sequence[Segment], begin: int) -> PartitionTally:
         """The tally of a span of offsets before anything in it was looked at; the log's first segment counts from its `begin`."""
         start, until = min(s.start for s in span), max(s.until for s in span)
         start = min(begin, start) if span[0] == self._claims.segments[self._tp][0] else start
-        return Tally(self._tp, start, until, gaps=gaps_within(self._claims.gaps, self._tp, start, until=until))
+        return PartitionTally(self._tp, start, until, gaps=gaps_within(self._claims.gaps, self._tp, start, until=until))
 
     def _check_head(self, until: int) -> None:
         """Whether Kafka's log reaches as far as the commit log, where the selection does."""
@@ -95,7 +95,7 @@ class PartitionAudit:
 
     # ------------------------------------------------------------ a segment
 
-    def _segment(self, tally: Tally, segment: Segment, evidence: SegmentRecords | None) -> Tally:
+    def _segment(self, tally: PartitionTally, segment: Segment, evidence: SegmentRecords | None) -> PartitionTally:
         contents, read = self._bucket.objects(segment)
         dead = frozenset(self._dead[bisect_left(self._dead, segment.start) : bisect_left(self._dead, segment.until)])
         compared = 0
@@ -125,7 +125,7 @@ class PartitionAudit:
 
     # ------------------------------------------------------------ a replay
 
-    def _replay(self, tally: Tally, segment: Segment, resolved: OffsetSet) -> Tally:
+    def _replay(self, tally: PartitionTally, segment: Segment, resolved: OffsetSet) -> PartitionTally:
         """A replay's files against the dead letters that it resolves; Kafka is not needed for it."""
         contents, read = self._bucket.objects(segment)
         offsets = [offset for first, last in resolved.ranges for offset in range(first, last + 1)]
@@ -169,7 +169,7 @@ def _copied(file: DataFile, again: OffsetSet) -> int:
     return min(len(again.since(file.first_offset).before(file.last_offset + 1)), file.records)
 
 
-def _in_bucket(tally: Tally, segment: Segment, read: int) -> Tally:
+def _in_bucket(tally: PartitionTally, segment: Segment, read: int) -> PartitionTally:
     """With what a segment's entry claims, and its objects, of which `read` were read."""
     return replace(
         tally,
@@ -180,7 +180,9 @@ def _in_bucket(tally: Tally, segment: Segment, read: int) -> Tally:
     )
 
 
-def _in_kafka(tally: Tally, segment: Segment, evidence: SegmentRecords | None, *, bounds: Bounds | None) -> Tally:
+def _in_kafka(
+    tally: PartitionTally, segment: Segment, evidence: SegmentRecords | None, *, bounds: Bounds | None
+) -> PartitionTally:
     """With what Kafka has at a segment's offsets: records, none, or not any more."""
     if bounds is None:
         return tally

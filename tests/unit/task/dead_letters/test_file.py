@@ -97,7 +97,9 @@ def test_many_dead_letters_need_no_memory_beside_the_budget() -> None:
     wanted = Assignment(ORDERS, 0, 10_000, (Delivery(world.now, 10_000),), close=Reason.FLUSH_NOW)
     store = _Forgetful(lambda: 0)
     tracemalloc.start()
-    report = pipeline.process(wanted, world.kafka.batches(wanted, wanted.start), store)
+    report = pipeline.process(
+        wanted, world.kafka.batches(wanted.topic_partition, wanted.start, until=wanted.until), store
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
@@ -120,7 +122,7 @@ def test_a_task_stops_as_soon_as_its_dead_letters_are_too_many() -> None:
     read = []
 
     def counted(wanted: Assignment):
-        for batch in world.kafka.batches(wanted, wanted.start):
+        for batch in world.kafka.batches(wanted.topic_partition, wanted.start, until=wanted.until):
             read.append(len(batch))
             yield batch
 

@@ -17,7 +17,7 @@ from kafka_s3.model.protocols import Message
 from kafka_s3.tools.restore.reading import ObjectUnreadable
 from kafka_s3.tools.restore.run import Share, restore
 from kafka_s3.tools.restore.selection import RestoreSelection
-from kafka_s3.tools.restore.sink import Plan, plan_of
+from kafka_s3.tools.restore.sink import RestorePlan, plan_of
 from kafka_s3.tools.restore.values import reading_of
 from tests.support.configurations import FIELD, STATE, TOLERANT
 from tests.support.deaths import Died
@@ -56,7 +56,7 @@ def numbered(count: int, **config: Any) -> World:
 
 def planned(
     world: World, target: MemoryTarget, selection: RestoreSelection = ALL, *, by_name: bool = False, to: str = "back"
-) -> Plan:
+) -> RestorePlan:
     return plan_of(world.settings, world.store, target, to_topic=to, selection=selection, by_name=by_name)
 
 
