@@ -8,7 +8,7 @@ CLASSES := .venv/spark-classes.jsa
 CONFORMANCE_DIR ?= ../shared/conformance
 CONFORMANCE_ARGS ?=
 PYTEST_ARGS ?=
-TEST_PROCESSES ?= 3
+TEST_PROCESSES ?= 4
 BENCHMARKS ?= tests/benchmarks/test_paths.py tests/benchmarks/test_transforms.py tests/benchmarks/test_steady_traffic.py
 # Tests start hundreds of processes, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
