@@ -74,9 +74,9 @@ class Named:
         found: dict[str, Any] = json.loads(self.by_name("status", "orders", "--output", "json").stdout)
         return found
 
-    def becomes(self, state: str, seconds: float = 10) -> dict[str, Any]:
+    def becomes(self, state: str) -> dict[str, Any]:
         """Waits until the sink is in a state."""
-        eventually(lambda: self.told()["status"] == state, seconds=seconds, what=lambda: str(self.told()))
+        eventually(lambda: self.told()["status"] == state, what=lambda: str(self.told()))
         return self.told()
 
     def produce(self, numbers: range) -> None:
@@ -179,7 +179,7 @@ def test_a_running_sink_is_paused_resumed_flushed_and_missed_when_it_is_killed(s
     assert "No sink orders is running" in str(sink.by_name("flush", "orders").exception)
     assert "will be paused when it is started" in succeeded(sink.by_name("pause", "orders"))
     assert succeeded(sink.by_name("delete", "orders")).startswith("Sink orders: 3 objects")
-    assert sink.state_keys() == {"commits", "published", "open-files.json"}  # all that the log goes on with
+    assert sink.state_keys() == {"commits", "published", "open-files.json", "settings"}  # all that the log goes on with
     assert sink.sizes() == [5, 5, 5, 2]
 
 
@@ -210,7 +210,7 @@ def test_a_sink_whose_processes_are_all_told_to_end_stops_cleanly_and_is_believe
     healthy: tuple[Named, SinkProcess],
 ) -> None:
     sink, process = healthy
-    running = sink.becomes("RUNNING", 120)
+    running = sink.becomes("RUNNING")
     assert (running["lag"], running["lag_exact"]) == (2, True)
     process.signal_all(signal.SIGTERM)
     assert process.wait() == 0, process.output()

@@ -413,12 +413,12 @@ def test_memory_is_bounded_in_bytes_however_slowly_the_records_are_taken(
     assert producer.flush(60) == 0
     script = (
         "import resource, sys, time\n"
-        "from kafka_s3.kafka.reader.reader import Reader\n"
+        "from kafka_s3.kafka.reader.reader import RangeReader\n"
         "from kafka_s3.model.offsets import OffsetRange\n"
         "from kafka_s3.model.offsets import TopicPartition\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
         f"before, wanted, rows = peak(), OffsetRange(TopicPartition({name!r}, 0), 0, {count}), 0\n"
-        f"for _, batches in Reader({broker.bootstrap_servers!r}, {{}}).read([wanted]):\n"
+        f"for _, batches in RangeReader({broker.bootstrap_servers!r}, {{}}).read([wanted]):\n"
         "    for batch in batches:\n"
         "        rows += len(batch)\n"
         "        time.sleep(0.05)\n"
