@@ -178,7 +178,13 @@ def test_the_export_holds_every_letter_and_no_formula(browser: Browser) -> None:
     assert {FORMULA.decode(), f"'{FORMULA.decode()}"} & {row["key_text"] for row in rows} == {f"'{FORMULA.decode()}"}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [
+        page if page in ("", "layout", "dead-letters") else pytest.param(page, marks=pytest.mark.nightly)
+        for page in PAGES
+    ],
+)
 def test_every_page_fits_a_phone(browser: Browser, page: str) -> None:
     browser.screen(390, 844, phone="yes")
     browser.visit(page)

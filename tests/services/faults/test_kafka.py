@@ -248,7 +248,9 @@ def test_a_broker_that_goes_between_plan_and_read_leaves_nothing_half_done(
     sink.open()
     sink.source = Before(sink.source, here.kafka.halt)
     assert sink.cycle() is False
-    assert any(word in warnings.texts[0] for word in ("could not read from Kafka", "is not decided while Kafka is away"))
+    assert any(
+        word in warnings.texts[0] for word in ("could not read from Kafka", "is not decided while Kafka is away")
+    )
     assert here.bucket.data_keys() == []
     here.kafka.start()
     eventually(sink.cycle)

@@ -108,6 +108,7 @@ def test_the_s3_server_serves_eight_clients_at_once(s3: EmbeddedS3, bucket: str)
     assert bodies == [b"%d" % number * 10_000 for number in range(80)]
 
 
+@pytest.mark.nightly
 def test_spark_runs_on_the_java_from_pypi_where_none_is_installed(tmp_path: Path) -> None:
     for program in PROGRAMS:
         found = shutil.which(program)

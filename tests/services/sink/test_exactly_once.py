@@ -1,8 +1,8 @@
 """Is every record in the bucket once, whatever happens to the driver, in every rotation mode?
 
 Five real sinks, one per mode, are killed (SIGKILL) at phases of the commit protocol one after the other, with new records each time; a last
-run flushes. Then bucket and Kafka are compared record by record, without a line of the product's code. Each mode dies at two of the four
-phases, and each phase is met by two modes or three; the nightly run has every mode die at all four.
+run flushes. Then bucket and Kafka are compared record by record, without a line of the product's code. Each mode dies at one of the four
+phases, and each phase is met; the nightly run has every mode die at all four.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from kafka_s3.local.s3 import EmbeddedS3
 
 PHASES = ("uploaded", "committed", "publishing", "published")
-DEATHS = 4 if os.environ.get(NIGHTLY) else 2
+DEATHS = 4 if os.environ.get(NIGHTLY) else 1
 PARTITIONS = 2
-BATCH = 340
+BATCH = 600
 FLUSH_SIZE, FLUSH_BYTES, INTERVAL_MS = 50, 1_500, 600_000
 START_MS = 1_736_935_200_000  # 2025-01-15T10:00:00Z
 TIME = {

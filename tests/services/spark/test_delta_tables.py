@@ -45,6 +45,7 @@ def test_a_table_has_its_name_once_it_is_there(named: SparkWorld) -> None:
     assert named.numbers() == [0, 1, 2, 3]
 
 
+@pytest.mark.nightly
 def test_what_is_registered_keeps_its_comments_and_properties_and_the_name_may_come_later(named: SparkWorld) -> None:
     named.configure(**{"delta.table.name": ""})
     named.add(*numbered(0, 1))
@@ -67,6 +68,7 @@ def test_what_is_registered_keeps_its_comments_and_properties_and_the_name_may_c
     assert named.numbers() == [0, 1, 2, 3]
 
 
+@pytest.mark.nightly
 def test_tables_that_were_there_before_get_their_names_with_the_next_start(named: SparkWorld) -> None:
     named.configure(topics="orders,a.b-c", **{"delta.table.name": ""})
     named.add(*numbered(0, 1))
@@ -169,6 +171,7 @@ def test_a_table_that_delta_rs_cannot_write_takes_the_whole_log_when_it_is_switc
     assert f"{world.schema}.orders: Spark refuses: [DELTA_VIOLATE_CONSTRAINT" in warning
 
 
+@pytest.mark.nightly
 def test_records_keep_to_the_types_of_a_table_that_is_not_widened(world: SparkWorld) -> None:
     world.configure(**{"errors.tolerance": "all"})
     world.sql("CREATE TABLE TABLE_ (n INT, price DOUBLE, wide BIGINT) USING DELTA")
@@ -209,6 +212,7 @@ def test_directories_of_any_name_and_without_a_value_are_read(world: SparkWorld)
     assert world.sql("DESCRIBE DETAIL TABLE_")[0].partitionColumns == ["d"]
 
 
+@pytest.mark.nightly
 def test_a_spark_without_delta_says_what_it_lacks(tmp_path: Path) -> None:
     """In a process of its own: Delta's SQL cannot be taken out of a session."""
     program = """

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from kafka_s3.local.s3 import EmbeddedS3
 
 
+@pytest.mark.nightly
 def test_large_records_are_read_in_pieces_of_64_mib_and_all_of_them(
     kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, spark: SparkSession, topic: Callable[..., str]
 ) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
@@ -14,6 +15,7 @@ from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce
 
 
+@pytest.mark.nightly
 def test_a_topics_own_records_and_pace(kafka: EmbeddedKafka, topic: Callable[..., str], tmp_path: Path) -> None:
     name = topic("sampled", partitions=2)
     given = [Given(document(n=n), partition=n % 2, timestamp_ms=1_736_935_200_000 + 500 * n) for n in range(202)]
