@@ -411,7 +411,7 @@ def test_a_bucket_that_falls_silent_is_the_dashboards_own_blindness_and_no_page_
     with Proxy(s3.endpoint_url) as proxy:
         monkeypatch.setenv("KAFKA_S3_STORE_URL", proxy.url)
         test = settled(visit(made.store), lambda now: "RUNNING" in texts(now) and "seen" in texts(now))
-        proxy.add(Rule(ANYTHING, LateAnswer(20), times=None))
+        proxy.add(Rule(ANYTHING, LateAnswer(12), times=None))
         settled(test, lambda now: "does not see the bucket" in texts(now))
         assert "RUNNING" in texts(clean(test))  # as it was seen last
         for page in ("rotation", "layout", "delta", "commits", "configuration"):

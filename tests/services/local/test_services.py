@@ -45,6 +45,7 @@ def _send(broker: EmbeddedKafka, topic: str, timestamps: list[int]) -> None:
     assert producer.flush(30) == 0
 
 
+@pytest.mark.nightly
 def test_a_restarted_broker_has_the_same_address_and_the_same_data() -> None:
     with EmbeddedKafka() as broker:
         address = broker.bootstrap_servers

@@ -140,6 +140,7 @@ def test_whoever_dies_or_loses_the_places_appends_nothing_twice(world: SparkWorl
     assert world.warnings.texts == []
 
 
+@pytest.mark.nightly
 def test_a_table_that_delta_rs_cannot_write_takes_the_whole_log_when_it_is_switched_on_later(world: SparkWorld) -> None:
     world.configure(**{"delta.enable": "false", "flush.size": "1"})
     world.add(*numbered(0, 1))

@@ -45,6 +45,7 @@ def test_spark_writes_the_table_when_the_sink_is_about_to(
     assert [row["n"] for row in named.rows()] == named.numbers() == numbers
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "statement", ["OPTIMIZE TABLE_", pytest.param(INSERT, marks=pytest.mark.nightly)], ids=["OPTIMIZE", "INSERT"]
 )

@@ -276,9 +276,10 @@ def test_records_that_come_late_are_waited_for(
     name = topic("late")
     produce(broker.bootstrap_servers, name, [Given(b"v")] * 5)
     for _, batches in RangeReader(broker.bootstrap_servers, {}).read([OffsetRange(TopicPartition(name, 0), 0, 9)]):
-        assert len(next(batches)) == 5
+        first = len(next(batches))  # the brokers may have got the five in several batches
         produce(broker.bootstrap_servers, name, [Given(b"v")] * 4)
-        assert sum(map(len, batches)) == 4
+        assert 0 < first <= 5
+        assert first + sum(map(len, batches)) == 9
 
 
 def test_a_reading_that_is_left_gives_its_messages_back(
