@@ -46,9 +46,7 @@ def test_spark_writes_the_table_when_the_sink_is_about_to(
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    "statement", ["OPTIMIZE TABLE_", pytest.param(INSERT, marks=pytest.mark.nightly)], ids=["OPTIMIZE", "INSERT"]
-)
+@pytest.mark.parametrize("statement", ["OPTIMIZE TABLE_", INSERT], ids=["OPTIMIZE", "INSERT"])
 def test_the_sink_writes_the_table_when_spark_is_about_to(named: SparkWorld, statement: str) -> None:
     """Spark is stopped between reading the table and its commit; it finds the version taken, and takes the next."""
     named.configure(**{"flush.size": "1"})
