@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +15,7 @@ from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import is_file
 from kafka_s3.cli.shipped import shipped
+from kafka_s3.local.process import is_free
 from kafka_s3.model.errors import ConfigError, Problem
 
 APP: Final = "dashboard/app.py"
@@ -84,21 +84,11 @@ def dashboard(
 def port_of(wanted: int | None, address: str) -> int:
     """The port that was asked for, else the first free one from 8501 on. Raises ConfigError where it is taken."""
     ports = PORTS if wanted is None else (wanted,)
-    free = next((port for port in ports if _is_free(port, address)), None)
+    free = next((port for port in ports if is_free(port, address)), None)
     if free is None:
         taken = str(wanted or f"{PORTS.start} to {PORTS.stop - 1}")
         raise ConfigError([Problem("--port", taken, f"is taken on {address}.", "Name another one, or leave it out.")])
     return free
-
-
-def _is_free(port: int, address: str) -> bool:
-    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((address, port))
-        except OSError:
-            return False
-    return True
 
 
 def app_file() -> Path:

@@ -72,9 +72,8 @@ class DoneMarkers:
     def catch_up(self, log: CommitLog) -> None:
         """Takes in every entry since the last one noted, and marks what is complete. Raises StorageError, SourceError."""
         seen = self._read(log)
-        if log.state.version > seen.version:
-            for entry in entries_since(log, seen.version):
-                seen.take(entry, self.end_of)
+        for entry in entries_since(log, seen.version):
+            seen.take(entry, self.end_of)
         for folder in self._complete(seen, log):
             done = asdict(seen.open.pop(folder))
             log.store.put(f"{folder}/{self.marker}", json.dumps(done, separators=(",", ":")).encode())

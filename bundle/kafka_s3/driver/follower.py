@@ -72,11 +72,21 @@ class FollowerPosition:
                 f"{key} cannot be read ({type(error).__name__}). Delete it: what it is about begins anew."
             ) from error
 
+    def new_entries(self, log: CommitLog) -> Iterable[CommitEntry]:
+        """The entries since the last one noted. Where none ever was, it begins with the next: the log so far is noted as worked off."""
+        done = self.read()
+        if done is None:
+            self.note(log.state.version)
+            return []
+        return entries_since(log, done)
+
     def note(self, version: int) -> None:
         """Notes that everything up to `version` is done."""
         self.store.put(self.paths.follower(self.follower), json.dumps({"version": version}).encode())
 
 
 def entries_since(log: CommitLog, after: int) -> Iterable[CommitEntry]:
-    """The entries after a version; the last one is at hand."""
+    """The entries after a version, none where there are none; the last one is at hand."""
+    if log.state.version <= after:
+        return []
     return [log.last] if log.last is not None and log.last.version == after + 1 else log.entries(after=after)

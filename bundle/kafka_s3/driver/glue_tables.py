@@ -54,10 +54,7 @@ class GlueTables:
         """Takes in every entry since the last one noted. Raises TableError, StorageError."""
         place = FollowerPosition(log.store, log.paths, "glue")
         done = place.read()
-        after = -1 if done is None else done
-        if log.state.version <= after:
-            return
-        entries = iter(entries_since(log, after))
+        entries = iter(entries_since(log, -1 if done is None else done))
         while batch := list(islice(entries, BATCH)):
             for topic, objects in topics_of(batch).items():
                 for problem in self._take(objects):

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.driver.follower import FollowerPosition, entries_since
+from kafka_s3.driver.follower import FollowerPosition
 from kafka_s3.model.errors import NotificationFailed, SinkError
 from kafka_s3.model.files import Role
 
@@ -39,11 +39,7 @@ class Notifications:
     def catch_up(self, log: CommitLog) -> None:
         """Sends what every entry since the last one noted has made visible. Raises NotificationFailed, StorageError."""
         place = FollowerPosition(log.store, log.paths, "notifications")
-        done = place.read()
-        if done is None:
-            place.note(log.state.version)
-            return
-        for entry in entries_since(log, done) if log.state.version > done else ():
+        for entry in place.new_entries(log):
             for message in messages(entry, self.bucket):
                 self._send(message)
             place.note(entry.version)

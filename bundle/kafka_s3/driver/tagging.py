@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.driver.follower import FollowerPosition, entries_since
+from kafka_s3.driver.follower import FollowerPosition
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.storage.store import ObjectStore
@@ -66,11 +66,7 @@ class ObjectTags:
     def catch_up(self, log: CommitLog) -> None:
         """Tags the objects of every entry since the last one noted. Raises StorageError."""
         place = FollowerPosition(log.store, log.paths, "tags")
-        done = place.read()
-        if done is None:
-            place.note(log.state.version)
-            return
-        for entry in entries_since(log, done) if log.state.version > done else ():
+        for entry in place.new_entries(log):
             if not entry.files:
                 continue
             errors = self.tagging.tag(entry.files, log.store)

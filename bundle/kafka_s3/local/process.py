@@ -28,24 +28,25 @@ def free_ports(count: int) -> list[int]:
     for port in random.sample(PORTS, k=len(PORTS)):
         if len(found) == count:
             return found
-        if _is_free(port):
+        if is_free(port):
             found.append(port)
     raise LocalServiceError(f"No {count} free TCP ports were found between {PORTS.start} and {PORTS.stop} on {HOST}.")
 
 
 def require_free(port: int) -> None:
     """Raises LocalServiceError if somebody listens on the port, who would be taken for the server about to start."""
-    if not _is_free(port):
+    if not is_free(port):
         raise LocalServiceError(
             f"Port {port} of {HOST} is taken by another program: stop that one or choose another port."
         )
 
 
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
+def is_free(port: int, address: str = HOST) -> bool:
+    """Whether nobody listens on a TCP port of an address of this machine."""
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((HOST, port))
+            probe.bind((address, port))
         except OSError:
             return False
     return True

@@ -112,9 +112,7 @@ class DeadLetterLog:
     def catch_up(self, log: CommitLog) -> None:
         """Logs the letters of every entry since the last call."""
         done, self._done = self._done, log.state.version
-        if done is None or log.state.version <= done:
-            return
-        for entry in entries_since(log, done):
+        for entry in entries_since(log, done) if done is not None else ():
             for letters in _letter_lists(entry, self.store, warn=self.warn):
                 self.send(letters)
 
