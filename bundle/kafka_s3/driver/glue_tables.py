@@ -51,15 +51,22 @@ class GlueTables:
     name: str = "Glue tables"
 
     def catch_up(self, log: CommitLog) -> None:
-        """Takes in every entry since the last one noted. Raises TableError, StorageError."""
+        """Takes in every entry since the last one noted; a refused table holds up no other topic's. Raises TableError, StorageError."""
         place = FollowerPosition(log.store, log.paths, "glue")
         done = place.read()
         entries = iter(entries_since(log, -1 if done is None else done))
+        refused: TableRefused | None = None
         while batch := list(islice(entries, BATCH)):
             for topic, objects in topics_of(batch).items():
-                for problem in self._take(objects):
-                    self.warn(f"{self.name}: topic {topic}: {problem}")
-            place.note(batch[-1].version)
+                try:
+                    for problem in self._take(objects):
+                        self.warn(f"{self.name}: topic {topic}: {problem}")
+                except TableRefused as error:
+                    refused = refused or error
+            if refused is None:
+                place.note(batch[-1].version)
+        if refused is not None:  # its entries are taken in again, all of them, once it is mended
+            raise refused
 
     def _take(self, objects: TopicObjects) -> Iterator[str]:
         """Brings one topic's table up to these objects; what it cannot show is told."""

@@ -13,6 +13,7 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.glue_tables import GlueTables, merged_table
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import ConfigError, TableRefused, TableUnavailable
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.wiring.ddl import table_in_bucket
 from tests.support.configurations import FIELD, TIME
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
@@ -132,6 +133,27 @@ def test_a_table_of_other_objects_or_directories_is_not_touched() -> None:
     catalog.tables["orders"] = known
     one.catch_up(log)
     assert catalog.partitions.keys() == {("a",), ("b",)}
+
+
+def test_a_refused_table_holds_up_no_other_topic_and_misses_nothing_once_it_is_mended() -> None:
+    payments = TopicPartition("payments", 0)
+    world, catalog = (
+        World({"flush.size": "1", "topics": "orders,payments", **FIELD}, topics=(ORDERS, payments)),
+        MemoryCatalog(),
+    )
+    world.start()
+    for tp, directory in ((ORDERS, "a"), (payments, "p")):
+        world.kafka.add(tp, MemoryRecord(0, START_MS, None, json.dumps({"d": directory, "n": 1}).encode()))
+    assert world.sink.cycle()
+    other = {"Name": "orders", "PartitionKeys": [], "StorageDescriptor": {"Location": "s3://other/"}}
+    catalog.tables["orders"] = other
+    one, log = follower(world, catalog, [])
+    with pytest.raises(TableRefused, match="lies at s3://other/"):
+        one.catch_up(log)
+    assert catalog.partitions.keys() == {("p",)}
+    del catalog.tables["orders"]
+    one.catch_up(log)
+    assert catalog.partitions.keys() == {("p",), ("a",)}
 
 
 def test_objects_that_are_gone_since_do_not_hold_up_the_others() -> None:
