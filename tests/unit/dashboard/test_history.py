@@ -18,6 +18,7 @@ from reading.watch import Watch
 from tests.support.big_log import big_log
 from tests.support.filled import beat, worked
 from tests.support.memory_world import START_MS
+from tests.support.waiting import eventually
 
 PATHS = StatePaths("_kafka_s3", "big")
 Reader = Callable[..., History]
@@ -179,8 +180,8 @@ def test_a_bucket_that_refuses_is_told_and_what_was_read_stays(reader: Reader) -
 def test_nothing_is_read_while_nobody_asks(store: MemoryStore, reader: Reader) -> None:
     watched = FaultyStore(store, [])
     history = reader(watched)
-    until(history, done)
-    history.close()
+    history.first(10)  # asks once
+    eventually(lambda: done(history.snapshot))
     before = len(watched.calls)
     time.sleep(0.3)
     assert len(watched.calls) == before
