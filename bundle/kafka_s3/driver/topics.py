@@ -16,7 +16,7 @@ from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.committer import nothing_more
-from kafka_s3.driver.planner import PartitionState, cut_off, delivered
+from kafka_s3.driver.partition_state import PartitionState, cut_off, delivered
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
