@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 
 from kafka_s3.model.files import DataFile, Role, counted
 from kafka_s3.model.offset_sets import OffsetSet
@@ -109,20 +108,73 @@ def misplaced(segment: Segment) -> list[str]:
     return texts
 
 
-def overlaps(segments: Sequence[Segment]) -> list[Finding]:
-    """Files of one directory whose offsets overlap: directories of one commit interleave, but no directory does with itself."""
-    directories: dict[tuple[bool, str], list[DataFile]] = {}
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What the selected segments of a topic-partition cover, in one look at each.
+
+    Of all `count` of them offsets `[low, high)`; of the `current` ones, neither superseded nor replayed, `[start, until)`, and
+    `[begin, end)` from the first to the last. Where none is current, `[start, until)` is as of all. `first` is the first of those
+    that `start` is about; `superseded` and `replayed` are how many are.
+    """
+
+    topic_partition: TopicPartition
+    count: int = 0
+    low: int = 0
+    high: int = 0
+    current: int = 0
+    start: int = 0
+    until: int = 0
+    begin: int = 0
+    end: int = 0
+    first: Segment | None = None
+    superseded: int = 0
+    replayed: int = 0
+
+
+def span_of(topic_partition: TopicPartition, segments: Iterable[Segment]) -> Span:
+    """The span of some segments."""
+    found: list[Segment] = []  # the first of all, the first and the last that is current
+    count = current = superseded = replayed = 0
+    low = high = start = until = 0
     for segment in segments:
-        if not segment.superseded and segment.resolved is None:  # replayed records lie between those of other files
-            for file in segment.data:
-                directories.setdefault((file.role is Role.KEY, file.encoded_partition), []).append(file)
-    found = []
-    for files in directories.values():
-        for one, other in pairwise(sorted(files, key=lambda file: (file.first_offset, file.last_offset))):
-            if other.first_offset <= one.last_offset and other.key != one.key:
-                text = f"Its offsets from {other.first_offset} on are also in {one.key} (up to {one.last_offset}). {REPORT_IT}"
-                found.append(Finding(FindingKind.TWICE, other.key, text))
-    return found
+        low, high = (min(low, segment.start), max(high, segment.until)) if count else (segment.start, segment.until)
+        found = found or [segment]
+        count += 1
+        superseded += segment.superseded
+        replayed += segment.resolved is not None and not segment.superseded
+        if segment.superseded or segment.resolved is not None:
+            continue
+        start, until = (min(start, segment.start), max(until, segment.until)) if current else (segment.start, segment.until)
+        found = [*found[:2], segment] if current else [found[0], segment, segment]
+        current += 1
+    if not current:
+        first = found[0] if found else None
+        return Span(topic_partition, count, low, high, 0, low, high, low, high, first, superseded, replayed)
+    begin, end = found[1].start, found[2].until
+    return Span(topic_partition, count, low, high, current, start, until, begin, end, found[1], superseded, replayed)
+
+
+class Overlaps:
+    """Finds files of one directory whose offsets overlap: directories of one commit interleave, but no directory does with itself.
+
+    Segments come in the order of their offsets, so of each directory the file that reaches furthest is enough.
+    """
+
+    def __init__(self) -> None:
+        self._furthest: dict[tuple[bool, str], tuple[int, int, str]] = {}
+
+    def within(self, segment: Segment) -> Iterator[Finding]:
+        """What the next segment of a topic-partition adds."""
+        if segment.superseded or segment.resolved is not None:  # replayed records lie between those of other files
+            return
+        for file in sorted(segment.data, key=lambda file: (file.first_offset, file.last_offset)):
+            place = file.role is Role.KEY, file.encoded_partition
+            first, last, key = self._furthest.get(place, (0, -1, ""))
+            if first <= file.last_offset and file.first_offset <= last and file.key != key:
+                text = f"Its offsets from {file.first_offset} on are also in {key} (up to {last}). {REPORT_IT}"
+                yield Finding(FindingKind.TWICE, file.key, text)
+            if file.last_offset >= last:
+                self._furthest[place] = file.first_offset, file.last_offset, file.key
 
 
 def gaps_within(gaps: Iterable[Gap], topic_partition: TopicPartition, start: int, *, until: int) -> Mapping[str, int]:
