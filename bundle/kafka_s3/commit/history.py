@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import takewhile
@@ -36,14 +36,16 @@ def read_history(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> I
     """
     done = after
     for stretch, tables in closed_stretches(store, paths, after=after):
-        found = (
-            ((paths.commit(entry.version), entry) for entry in entries_of(tables))
-            if tables is not None
-            else takewhile(lambda one: one[1].version <= stretch.last, read_entries(store, paths, after=done))
-        )
-        yield from (one for one in found if one[1].version > done)
+        if tables is None:
+            yield from _one_by_one(store, paths, after=done, until=stretch.last)
+        else:
+            yield from ((paths.commit(one.version), one) for one in entries_of(tables) if one.version > after)
         done = stretch.last
     yield from read_entries(store, paths, after=done)
+
+
+def _one_by_one(store: ObjectStore, paths: StatePaths, *, after: int, until: int) -> Iterator[tuple[str, CommitEntry]]:
+    return takewhile(lambda one: one[1].version <= until, read_entries(store, paths, after=after))
 
 
 def closed_stretches(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Any, Final
 
 from kafka_s3.commit.entry import read_entry
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
@@ -62,7 +62,9 @@ def read_manifest(store: ObjectStore, paths: StatePaths) -> Manifest:
     except ObjectMissing:
         return Manifest()
     if found.stretches and not _is_of(store, paths, found.stretches[-1]):
-        raise LogDamaged(f"{key} is about another log than the entries beside it. {AGAIN.format(folder=paths.log_tables())}")
+        raise LogDamaged(
+            f"{key} is about another log than the entries beside it. {AGAIN.format(folder=paths.log_tables())}"
+        )
     return found
 
 
@@ -70,8 +72,10 @@ def _manifest(content: bytes, key: str, remedy: str) -> Manifest:
     try:
         document = json.loads(content)
         if document["format"] > FORMAT:
-            raise LogDamaged(f"{key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to use it.")
-        found = Manifest(tuple(_stretch(**one) for one in document["stretches"]))
+            raise LogDamaged(
+                f"{key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to use it."
+            )
+        found = Manifest(tuple(_stretch(one) for one in document["stretches"]))
     except (ValueError, KeyError, TypeError) as error:
         raise LogDamaged(f"{key} cannot be read ({type(error).__name__}). {remedy}") from error
     ends = [-1, *(stretch.last for stretch in found.stretches)]
@@ -80,9 +84,9 @@ def _manifest(content: bytes, key: str, remedy: str) -> Manifest:
     return found
 
 
-def _stretch(**members: object) -> Stretch:
-    pairs = {name: tuple(members.pop(name)) for name in ("commits", "committed_at")}  # type: ignore[call-overload]
-    return Stretch(**members, **pairs)  # type: ignore[arg-type]
+def _stretch(document: dict[str, Any]) -> Stretch:
+    pairs = {name: tuple(document[name]) for name in ("commits", "committed_at")}
+    return Stretch(**{**document, **pairs})
 
 
 def _is_of(store: ObjectStore, paths: StatePaths, stretch: Stretch) -> bool:

@@ -8,7 +8,7 @@ mean nothing once it is published. What a column has no form for, a time beyond 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -45,28 +45,24 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     FILES: pa.schema(_FILE),
     DEAD_LETTER_FILES: pa.schema([*_FILE, ("stages", pa.map_(pa.string(), pa.int64()))]),
 }  # fmt: skip
+RESTORE: Final = "Restore the objects from bucket versions or a backup."
+_MADE: Final[Callable[..., DataFile]] = DataFile
 _READ_BACK: Final = [name for name, _ in _FILE if name != "committed_at"]
 
 
-def tables_of(entry: CommitEntry) -> Tables:
-    """The rows of one entry; the entry can be had back from them. Raises LogDamaged where it has what no table can hold."""
-    rows: dict[str, list[tuple[Any, ...]]] = {ENTRIES: [_entry_row(entry)], FILES: [], DEAD_LETTER_FILES: []}
-    at_ms = committed_ms(entry)
-    for number, file in enumerate(entry.files):
-        row = (entry.version, at_ms, number, *_file_row(file))
-        if file.role is Role.DEAD_LETTER:
-            count = entry.dead_letters.get(file.topic_partition)
-            rows[DEAD_LETTER_FILES].append((*row, list(count.stages.items()) if count else []))
-        else:
-            rows[FILES].append(row)
+def tables_of(entries: Sequence[CommitEntry]) -> Tables:
+    """The rows of some entries, which can be had back from them. Raises LogDamaged where one has what no table can hold."""
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
+    for entry in entries:
+        _add(entry, rows)
     try:
         found = {name: _table(schema, rows[name]) for name, schema in SCHEMAS.items()}
     except (pa.ArrowException, OverflowError) as error:
+        raise LogDamaged(f"{_span(entries)} hold what no entry can ({error}). {RESTORE}") from error
+    if list(entries_of(found)) != [without_upload_ids(entry) for entry in entries]:
         raise LogDamaged(
-            f"Commit entry {entry.version} holds what no entry can ({error}). Restore the object from a bucket version or backup."
-        ) from error
-    if list(entries_of(found)) != [without_upload_ids(entry)]:
-        raise LogDamaged(f"Commit entry {entry.version} does not come back from its rows. This is a defect of kafka-s3; please report it.")
+            f"{_span(entries)} do not come back from their rows. This is a defect of kafka-s3; please report it."
+        )
     return found
 
 
@@ -93,10 +89,26 @@ def without_upload_ids(entry: CommitEntry) -> CommitEntry:
     return replace(entry, files=tuple(replace(file, upload=replace(file.upload, id="")) for file in entry.files))
 
 
-def _entry_row(entry: CommitEntry) -> tuple[Any, ...]:
+def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
+    at_ms = committed_ms(entry)
+    rows[ENTRIES].append(_entry_row(entry, at_ms))
+    for number, file in enumerate(entry.files):
+        row = (entry.version, at_ms, number, *_file_row(file))
+        if file.role is Role.DEAD_LETTER:
+            count = entry.dead_letters.get(file.topic_partition)
+            rows[DEAD_LETTER_FILES].append((*row, list(count.stages.items()) if count else []))
+        else:
+            rows[FILES].append(row)
+
+
+def _span(entries: Sequence[CommitEntry]) -> str:
+    return f"Commit entries {entries[0].version} to {entries[-1].version}"
+
+
+def _entry_row(entry: CommitEntry, at_ms: int) -> tuple[Any, ...]:
     totals = entry.totals
     return (
-        entry.version, committed_ms(entry), entry.commit_id, entry.epoch, str(entry.kind), entry.driver,
+        entry.version, at_ms, entry.commit_id, entry.epoch, str(entry.kind), entry.driver,
         totals.read, totals.written, totals.dead_letters, totals.skipped, totals.files, totals.bytes,
         len(entry.files), sum(file.bytes for file in entry.files), replace(entry, files=()).to_json().decode(),
     )  # fmt: skip
@@ -124,19 +136,19 @@ def _time(ms: int | None) -> int | None:
 
 def _table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return pa.table([pa.array(column, field.type) for field, column in zip(schema, columns, strict=True)], schema=schema)
+    return pa.table(
+        [pa.array(column, field.type) for field, column in zip(schema, columns, strict=True)], schema=schema
+    )
 
 
 def _files(table: pa.Table) -> Iterable[tuple[int, int, DataFile]]:
     """Version, number and file of each row."""
     numbers = {name: pa.int64() for name, kind in _FILE if kind == _TIME}
-    columns = [
-        (table[name].cast(numbers[name]) if name in numbers else table[name]).to_pylist() for name in _READ_BACK
-    ]
+    columns = [(table[name].cast(numbers[name]) if name in numbers else table[name]).to_pylist() for name in _READ_BACK]
     for version, number, *row, parts, as_logged in zip(*columns, strict=True):
         if as_logged is not None:
             yield version, number, file_of(json.loads(as_logged))
             continue
         *plain, reason, role = row
         upload = Upload(plain[0], "", tuple(parts), plain[6])
-        yield version, number, DataFile(*plain, Reason(reason), upload, Role(role))
+        yield version, number, _MADE(*plain, Reason(reason), upload, Role(role))

@@ -7,7 +7,7 @@ in between costs their making once more.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -18,7 +18,7 @@ from kafka_s3.commit.history import digest, parquet_of
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.manifest import Manifest, Stretch, read_manifest
 from kafka_s3.commit.reading import read_entries
-from kafka_s3.commit.tables import Tables, joined, tables_of
+from kafka_s3.commit.tables import RESTORE, Tables, joined, tables_of
 from kafka_s3.model.errors import LogDamaged
 
 STRETCH_ENTRIES: Final = 1000
@@ -31,31 +31,23 @@ STEP_FILES: Final = 10_000
 
 @dataclass
 class Pending:
-    """Entries on their way into the next stretch, as tables."""
+    """Entries on their way into the next stretch, as tables: the first and the last, and the files that they count."""
 
     tables: list[Tables] = field(default_factory=list)
-    ends: list[CommitEntry] = field(default_factory=list)
+    first: CommitEntry | None = None
+    last: CommitEntry | None = None
+    entries: int = 0
     files: int = 0
 
-    @property
-    def full(self) -> bool:
-        """Whether the stretch ends here."""
-        return len(self.tables) == STRETCH_ENTRIES or self.files >= STRETCH_FILES
-
-    def add(self, entry: CommitEntry) -> None:
-        """Takes the next entry in. Raises LogDamaged, also where it is not the next one."""
-        if self.last is not None and entry.version != self.last + 1:
-            raise LogDamaged(
-                f"Commit entry {self.last + 1} is missing, though {entry.version} is there. Restore the object from a bucket version or backup."
-            )
-        self.tables.append(tables_of(entry))
-        self.ends = [*self.ends[:1], replace(entry, files=())]
-        self.files += entry.totals.files
-
-    @property
-    def last(self) -> int | None:
-        """The last version, None where there is none yet."""
-        return self.ends[-1].version if self.ends else None
+    def add(self, entries: Sequence[CommitEntry], *, after: int) -> None:
+        """Takes the entries after a version in. Raises LogDamaged, also where one is left out."""
+        for version, entry in enumerate(entries, after + 1):
+            if entry.version != version:
+                raise LogDamaged(f"Commit entry {version} is missing, though {entry.version} is there. {RESTORE}")
+        self.tables.append(tables_of(entries))
+        self.first, self.last = self.first or replace(entries[0], files=()), replace(entries[-1], files=())
+        self.entries += len(entries)
+        self.files += sum(entry.totals.files for entry in entries)
 
 
 @dataclass
@@ -64,6 +56,8 @@ class LogTables:
 
     warn: Callable[[str], None]
     name: str = "log tables"
+    most_entries: int = STRETCH_ENTRIES
+    most_files: int = STRETCH_FILES
     _manifest: Manifest | None = None
     _pending: Pending = field(default_factory=Pending)
     _refused: bool = False
@@ -84,20 +78,26 @@ class LogTables:
     def _due(self, log: CommitLog, manifest: Manifest) -> bool:
         """Whether the entries behind the last stretch fill another one."""
         files = log.state.totals.files - sum(stretch.files for stretch in manifest.stretches)
-        return log.state.version - manifest.last >= STRETCH_ENTRIES or files >= STRETCH_FILES
+        return log.state.version - manifest.last >= self.most_entries or files >= self.most_files
 
     def _step(self, log: CommitLog, manifest: Manifest) -> None:
         pending = self._pending
-        after = manifest.last if pending.last is None else pending.last
-        before = pending.files
+        after = manifest.last if pending.last is None else pending.last.version
+        entries: list[CommitEntry] = []
+        files = 0
         with closing(read_entries(log.store, log.paths, after=after)) as found:
             for _, entry in islice(found, STEP_ENTRIES):
-                pending.add(entry)
-                if pending.full:
-                    self._close(log, manifest)
-                    return
-                if pending.files - before >= STEP_FILES:
-                    return
+                entries.append(entry)
+                files += entry.totals.files
+                full = pending.entries + len(entries) == self.most_entries or pending.files + files >= self.most_files
+                if full or files >= STEP_FILES:
+                    break
+            else:
+                full = False
+        if entries:
+            pending.add(entries, after=after)
+        if full:
+            self._close(log, manifest)
 
     def _close(self, log: CommitLog, manifest: Manifest) -> None:
         """Puts the stretch, unless another manifest is there than before: then it begins anew behind that one."""
@@ -106,14 +106,15 @@ class LogTables:
         if found != manifest:
             self._manifest = found
             return
-        stretch = write_stretch(log, joined(pending.tables), ends=(pending.ends[0], pending.ends[-1]), files=pending.files)
-        self._manifest = Manifest((*manifest.stretches, stretch))
+        self._manifest = Manifest((*manifest.stretches, write_stretch(log, pending)))
         log.store.put(log.paths.log_manifest(), self._manifest.to_json())
 
 
-def write_stretch(log: CommitLog, tables: Tables, *, ends: tuple[CommitEntry, CommitEntry], files: int) -> Stretch:
+def write_stretch(log: CommitLog, pending: Pending) -> Stretch:
     """Puts the tables of a stretch, and gives what its manifest is to say. Raises StorageError."""
-    first, last = ends
+    first, last, tables = pending.first, pending.last, joined(pending.tables)
+    assert first is not None
+    assert last is not None
     content = parquet_of(tables)
     for name, parquet in content.items():
         log.store.put(log.paths.log_table(name, first.version, last=last.version), parquet)
@@ -122,7 +123,7 @@ def write_stretch(log: CommitLog, tables: Tables, *, ends: tuple[CommitEntry, Co
         last.version,
         commits=(first.commit_id, last.commit_id),
         committed_at=(first.committed_at, last.committed_at),
-        files=files,
+        files=pending.files,
         rows={name: len(table) for name, table in tables.items()},
         sha256={name: digest(parquet) for name, parquet in content.items()},
     )

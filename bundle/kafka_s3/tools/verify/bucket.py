@@ -66,7 +66,12 @@ class Bucket:
             f"{sample} of {self._wanted} objects were read; of the others existence, size and ETag were checked."
         )
         numbers = {number * self._wanted // sample for number in range(sample)}
-        keys = (file.key for tp in chosen for segment in self.claims.selected(tp, self.selection) for file in _readable(segment))
+        keys = (
+            file.key
+            for tp in chosen
+            for segment in self.claims.selected(tp, self.selection)
+            for file in _readable(segment)
+        )
         self._chosen = frozenset(key for number, key in enumerate(keys) if number in numbers)
         self._wanted = sample
 
@@ -120,7 +125,9 @@ class Bucket:
 
     def _as_claimed(self, file: DataFile) -> bool:
         """Whether the listing shows the object as the log claims it."""
-        return self.claims.keys.shown(file.key, file.bytes, etag=None if self.form.opaque_etags else expected_etag(file))
+        return self.claims.keys.shown(
+            file.key, file.bytes, etag=None if self.form.opaque_etags else expected_etag(file)
+        )
 
     def holds(self, file: DataFile) -> bool:
         """Whether the object of a claim is there, of whatever size."""

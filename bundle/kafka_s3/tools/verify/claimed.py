@@ -79,7 +79,9 @@ class ClaimedKeys:
 
     def digest(self, text: str) -> int:
         """What stands for a text."""
-        return int.from_bytes(blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=self._salt).digest(), "little")
+        return int.from_bytes(
+            blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=self._salt).digest(), "little"
+        )
 
     def _row(self, key: str) -> int | None:
         digest = self.digest(key)

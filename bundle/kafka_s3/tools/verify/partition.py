@@ -46,7 +46,12 @@ class PartitionAudit:
         tally = replace(self._opened(begin), twice=self._check_superseded() if span.superseded else 0)
         self._check_head(tally.until)
         for segment, evidence in with_evidence(
-            filter(_is_current, self._selected()), span, kafka=self._kafka, bounds=bounds, form=self._form, tell=self._bucket.tell
+            filter(_is_current, self._selected()),
+            span,
+            kafka=self._kafka,
+            bounds=bounds,
+            form=self._form,
+            tell=self._bucket.tell,
         ):
             tally = self._segment(tally, segment, evidence)
         for segment in self._selected() if span.replayed else ():

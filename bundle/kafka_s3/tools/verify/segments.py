@@ -144,7 +144,9 @@ def span_of(topic_partition: TopicPartition, segments: Iterable[Segment]) -> Spa
         replayed += segment.resolved is not None and not segment.superseded
         if segment.superseded or segment.resolved is not None:
             continue
-        start, until = (min(start, segment.start), max(until, segment.until)) if current else (segment.start, segment.until)
+        start, until = (
+            (min(start, segment.start), max(until, segment.until)) if current else (segment.start, segment.until)
+        )
         found = [*found[:2], segment] if current else [found[0], segment, segment]
         current += 1
     if not current:

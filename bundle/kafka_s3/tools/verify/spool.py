@@ -6,9 +6,10 @@ Segments are kept by topic-partition in the order of the log, and read in that o
 from __future__ import annotations
 
 import marshal
+import weakref
 import zlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from tempfile import TemporaryFile
@@ -25,6 +26,7 @@ _FILE: Final = attrgetter(
     "key", "topic", "partition", "first_offset", "last_offset", "records", "bytes", "min_timestamp", "max_timestamp",
     "encoded_partition", "schema", "format",
 )  # fmt: skip
+_MADE: Final[Callable[..., DataFile]] = DataFile
 _UPLOAD: Final = attrgetter("key", "id", "parts", "size")
 
 
@@ -89,6 +91,7 @@ class SegmentSpool:
         """Moves what is in memory to the end of the file."""
         if self._file is None:
             self._file = TemporaryFile(prefix="kafka-s3-verify-")  # noqa: SIM115 - it lives as long as the spool
+            weakref.finalize(self, self._file.close)
         end = self._file.seek(0, 2)
         for tp, segments in self._recent.items():
             content = zlib.compress(marshal.dumps([_packed(segment) for segment in segments]), 1)
@@ -111,6 +114,6 @@ def _unpacked(tp: TopicPartition, packed: Sequence[Any]) -> Segment:
     version, committed_at, start, until, files, dead_letters, skipped, sure, resolved = packed
     return Segment(
         tp, version, committed_at, start, until,
-        tuple(DataFile(*plain, Reason(reason), Upload(*upload), Role(role)) for plain, reason, role, upload in files),
+        tuple(_MADE(*plain, Reason(reason), Upload(*upload), Role(role)) for plain, reason, role, upload in files),
         dead_letters, skipped, sure, resolved=None if resolved is None else OffsetSet(resolved),
     )  # fmt: skip
