@@ -73,33 +73,35 @@ class PartitionState:
 
 
 def delivered(partition_state: PartitionState, now_ms: int, head: int, readiness: Readiness) -> PartitionState:
-    """The partition_state after a look at the head. Deliveries that no rule can tell apart are merged."""
-    partition_state = _not_ahead(partition_state, now_ms, readiness.rules)
-    head = max(head, partition_state.head)
-    if (
-        head <= partition_state.frontier
-        and partition_state.rotation_ms is not None
-        and now_ms >= partition_state.rotation_ms
-    ):
-        partition_state = replace(
-            partition_state, rotation_ms=readiness.rules.next_rotation(now_ms)
-        )  # nothing pending: the timer just moves
-    arrival = Delivery(now_ms, head)
-    grown = now_ms if head > partition_state.head or not partition_state.deliveries else partition_state.grown_ms
-    unread = head > max(partition_state.examined, partition_state.frontier)
-    waiting = (partition_state.waiting_ms if partition_state.waiting_ms is not None else now_ms) if unread else None
-    state = replace(partition_state, grown_ms=grown, waiting_ms=waiting)
-    if not state.deliveries:
-        return replace(state, deliveries=(arrival,))
-    last = state.deliveries[-1]
-    same_mark = readiness.rules.next_rotation(last.now_ms) == readiness.rules.next_rotation(now_ms)
-    if same_mark and (head == last.until or not readiness.wall_clock):
-        merged = last if head == last.until else arrival
-        return replace(state, deliveries=(*state.deliveries[:-1], merged))
-    deliveries = (*state.deliveries, arrival)
-    if len(deliveries) % MANY_DELIVERIES == 0:
-        deliveries = coarser(deliveries, readiness)
-    return replace(state, deliveries=deliveries)
+    """The partition_state after a look at the head; the same one where the look showed nothing new."""
+    before = _not_ahead(partition_state, now_ms, readiness.rules)
+    head = max(head, before.head)
+    rotation_ms, waiting_ms = before.rotation_ms, before.waiting_ms
+    if head <= before.frontier and rotation_ms is not None and now_ms >= rotation_ms:
+        rotation_ms = readiness.rules.next_rotation(now_ms)  # nothing pending: the timer just moves
+    if head <= max(before.examined, before.frontier):
+        waiting_ms = None
+    elif waiting_ms is None:
+        waiting_ms = now_ms
+    deliveries = _with_arrival(before.deliveries, Delivery(now_ms, head), readiness)
+    if deliveries is before.deliveries and (rotation_ms, waiting_ms) == (before.rotation_ms, before.waiting_ms):
+        return before
+    grown_ms = now_ms if head > before.head or not before.deliveries else before.grown_ms
+    return replace(before, rotation_ms=rotation_ms, waiting_ms=waiting_ms, grown_ms=grown_ms, deliveries=deliveries)
+
+
+def _with_arrival(deliveries: tuple[Delivery, ...], arrival: Delivery, readiness: Readiness) -> tuple[Delivery, ...]:
+    """The deliveries with the one of this look. Those that no rule can tell apart are merged."""
+    if not deliveries:
+        return (arrival,)
+    last, rules = deliveries[-1], readiness.rules
+    if rules.next_rotation(last.now_ms) == rules.next_rotation(arrival.now_ms):
+        if arrival.until == last.until:
+            return deliveries
+        if not readiness.wall_clock:
+            return (*deliveries[:-1], arrival)
+    more = (*deliveries, arrival)
+    return coarser(more, readiness) if len(more) % MANY_DELIVERIES == 0 else more
 
 
 def coarser(deliveries: Sequence[Delivery], readiness: Readiness) -> tuple[Delivery, ...]:
