@@ -6,13 +6,14 @@ import json
 import logging
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.history import known_stretches, read_history
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.reading import read_entries
-from kafka_s3.commit.tables import without_upload_ids
+from kafka_s3.commit.tables import entries_of, tables_of, without_upload_ids
 from kafka_s3.driver import log_tables
 from kafka_s3.driver.log_tables import STRETCH_ENTRIES, LogTables
 from kafka_s3.model.errors import StorageUnavailable
@@ -20,7 +21,9 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment, Verb, raising
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectStore
-from tests.support.big_log import big_log
+from kafka_s3.tools.verify.claims import sums
+from tests.support.big_log import PARTITIONS, big_log
+from tests.support.long_log import stretch_tables
 from tests.support.memory_world import START_MS
 
 PATHS = StatePaths("_kafka_s3", "big")
@@ -204,3 +207,12 @@ def test_the_manifest_is_small_and_plain(store: MemoryStore) -> None:
     stretches = json.loads(store.get(PATHS.log_manifest()))["stretches"]
     assert [(one["first"], one["last"], one["rows"]["entries"]) for one in stretches] == [(0, 19, 20), (20, 39, 20)]
     assert len(store.get(PATHS.log_manifest())) < 2 * 700
+
+
+def test_the_long_log_of_the_measurements_is_what_the_product_makes_of_its_entries() -> None:
+    bases = np.zeros(len(PARTITIONS), np.int64)
+    found = list(entries_of(stretch_tables(0, 30, files=10, until_ms=START_MS, total=30, bases=bases)[0]))
+    again = stretch_tables(0, 30, files=10, until_ms=START_MS, total=30, bases=np.zeros(len(PARTITIONS), np.int64))[0]
+    assert all(made.equals(again[name]) for name, made in tables_of(found).items())
+    assert [sums(entry) for entry in found] == [[]] * 30
+    assert found[-1].progress[PARTITIONS[3]].frontier == bases[3]
