@@ -17,7 +17,7 @@ import pyarrow as pa
 from kafka_s3.commit.dead_letters import committed_ms
 from kafka_s3.commit.entry import CommitEntry, file_document, file_of, read_entry
 from kafka_s3.model.errors import LogDamaged
-from kafka_s3.model.files import DataFile, Reason, Role, Upload
+from kafka_s3.model.files import REASONS, ROLES, DataFile, Role, Upload
 
 Tables = Mapping[str, pa.Table]
 """The three tables of some entries, by their names."""
@@ -151,4 +151,4 @@ def _files(table: pa.Table) -> Iterable[tuple[int, int, DataFile]]:
             continue
         *plain, reason, role = row
         upload = Upload(plain[0], "", tuple(parts), plain[6])
-        yield version, number, _MADE(*plain, Reason(reason), upload, Role(role))
+        yield version, number, _MADE(*plain, REASONS[reason], upload, ROLES[role])

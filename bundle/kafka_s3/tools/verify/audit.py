@@ -43,10 +43,9 @@ class Audit:
         claims = read_claims(self.store, self.paths)
         bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.tell)
         bucket.findings += claims.findings
-        chosen = [tp for tp in claims.segments if self.selection.has(tp)]
-        bucket.choose(chosen, self.sample)
-        bucket.ask({tp.topic for tp in chosen})
-        audits = [PartitionAudit(tp, bucket, self.kafka) for tp in chosen]
+        bucket.choose(self.sample)
+        bucket.ask({tp.topic for tp in bucket.spans})
+        audits = [PartitionAudit(tp, bucket, self.kafka) for tp in bucket.spans]
         bounds = self._bounds([audit.topic_partition for audit in audits if audit.span.count], bucket)
         tallies = [audit.tally(bounds.get(audit.topic_partition)) for audit in audits]
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))

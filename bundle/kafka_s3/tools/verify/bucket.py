@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
@@ -20,7 +20,7 @@ from kafka_s3.tools.verify.findings import Finding, FindingKind
 from kafka_s3.tools.verify.form import Digest, Form
 from kafka_s3.tools.verify.layout import DeadLetters, ObjectLayout
 from kafka_s3.tools.verify.objects import ObjectCount, Unreadable, read_letter_file, read_object
-from kafka_s3.tools.verify.segments import Overlaps, Segment, SegmentSelection
+from kafka_s3.tools.verify.segments import Overlaps, Segment, SegmentSelection, Span
 
 THREADS: Final = 8
 LISTED: Final = 1000
@@ -52,36 +52,34 @@ class Bucket:
     notes: list[str] = field(default_factory=list)
     dead: dict[TopicPartition, dict[int, bytes | None]] = field(default_factory=dict)
     unread: dict[TopicPartition, list[DataFile]] = field(default_factory=dict)
+    spans: dict[TopicPartition, Span] = field(default_factory=dict)
     _chosen: frozenset[str] | None = None
     _wanted: int = 0
     _done: int = 0
 
-    def choose(self, chosen: Sequence[TopicPartition], sample: int | None) -> None:
-        """The objects to be read: all, or an even spread over the log. Tells of claims that contradict one another on the way."""
+    def choose(self, sample: int | None) -> None:
+        """Looks at every claim once: what is selected, and what contradicts itself. Says which objects are read: all, or an even spread."""
         self.findings += claimed_twice(self.claims)
-        self._wanted = sum(map(self._look_over, chosen))
-        if sample is None or sample >= self._wanted:
+        self.spans = {tp: self._look_over(tp) for tp in self.claims.segments if self.selection.has(tp)}
+        wanted = self._wanted = sum(span.readable for span in self.spans.values())
+        if sample is None or sample >= wanted:
             return
         self.notes.append(
-            f"{sample} of {self._wanted} objects were read; of the others existence, size and ETag were checked."
+            f"{sample} of {wanted} objects were read; of the others existence, size and ETag were checked."
         )
-        numbers = {number * self._wanted // sample for number in range(sample)}
-        keys = (
-            file.key
-            for tp in chosen
-            for segment in self.claims.selected(tp, self.selection)
-            for file in _readable(segment)
-        )
-        self._chosen = frozenset(key for number, key in enumerate(keys) if number in numbers)
-        self._wanted = sample
+        numbers = {number * wanted // sample for number in range(sample)}
+        segments = (one for tp in self.spans for one in self.claims.selected(tp, self.selection)) if sample else ()
+        keys = (file.key for segment in segments for file in segment.files if file.role not in NOT_READ)
+        self._chosen, self._wanted = frozenset(key for number, key in enumerate(keys) if number in numbers), sample
 
-    def _look_over(self, tp: TopicPartition) -> int:
-        """How many objects of a topic-partition may be read; overlaps of its files are found."""
-        overlaps, wanted = Overlaps(), 0
+    def _look_over(self, tp: TopicPartition) -> Span:
+        overlaps, span = Overlaps(), Span(tp)
         for segment in self.claims.segments.of(tp):
             self.findings += overlaps.within(segment)
-            wanted += len(_readable(segment)) if self.selection.takes(segment) else 0
-        return wanted
+            span.letter_files += sum(file.role is Role.DEAD_LETTER for file in segment.files)
+            if self.selection.takes(segment):
+                span.add(segment, sum(file.role not in NOT_READ for file in segment.files))
+        return span
 
     def ask(self, topics: set[str]) -> None:
         """Notes all objects below the topics' prefixes; those that no entry claims are orphans."""
@@ -143,13 +141,13 @@ class Bucket:
         self.findings += check_info(file, info, pending=pending, opaque=self.form.opaque_etags)
         return info is not None
 
-    def read_dead_letters(self, tp: TopicPartition, start: int, *, until: int) -> None:
-        """All dead letters that may lie in the selected segments, `[start, until)`: one is recorded where it is read, perhaps before."""
-        for segment in self.claims.segments.of(tp):
+    def read_dead_letters(self, span: Span) -> None:
+        """All dead letters that may lie in the selected segments: one is recorded where it is read, perhaps before its segment."""
+        for segment in self.claims.segments.of(span.topic_partition) if span.letter_files else ():
             for file in segment.files:
                 if file.role is not Role.DEAD_LETTER or not self.claims.keys.standing(file.key, segment.version):
                     continue
-                if self.selection.takes(segment) or (file.last_offset >= start and file.first_offset < until):
+                if self.selection.takes(segment) or (file.last_offset >= span.low and file.first_offset < span.high):
                     self._read_letters(file, segment)
 
     def forget_dead_letters(self, tp: TopicPartition) -> None:
@@ -186,6 +184,8 @@ class Bucket:
             if self._exists(file, segment.version) and (self._chosen is None or file.key in self._chosen):
                 wanted.append(file)
         contents: dict[str, Counter[Digest]] = {}
+        if not wanted:
+            return contents, 0
         with ThreadPoolExecutor(THREADS) as pool:
             for file, reading in zip(wanted, pool.map(self._read, wanted), strict=True):
                 self._done += 1
@@ -205,11 +205,6 @@ class Bucket:
             return _unreadable(file, error)
         except ObjectMissing:
             return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {AGAIN}")
-
-
-def _readable(segment: Segment) -> list[DataFile]:
-    """The objects of a segment whose content is compared."""
-    return [file for file in segment.files if file.role not in NOT_READ]
 
 
 def _by_prefix(layout: ObjectLayout, topics: set[str]) -> dict[str, list[str]]:

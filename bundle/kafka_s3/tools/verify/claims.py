@@ -141,16 +141,21 @@ class _Walk:
         ]
         self._epoch = entry.epoch
         self._topics(entry)
+        files: dict[TopicPartition, list[DataFile]] = {}
+        for file in entry.files:
+            files.setdefault(file.topic_partition, []).append(file)
+            claims.keys.add(file.key, version)
         for tp, progress in entry.progress.items():
-            (self._data if entry.kind is EntryKind.DATA else self._position)(entry, tp, progress.frontier)
+            if entry.kind is EntryKind.DATA:
+                self._data(entry, tp, progress.frontier, files=tuple(files.get(tp, ())))
+            else:
+                self._position(entry, tp, progress.frontier)
             if entry.kind is not EntryKind.DATA:
                 claims.resets.append(Reset(tp, version, progress.frontier, progress.recorded))
             claims.frontier[tp], self._eras[tp] = progress.frontier, self._era
         claims.gaps += entry.gaps
         for tp, offsets in entry.resolved.items():
-            self._replay(entry, tp, offsets)
-        for file in entry.files:
-            claims.keys.add(file.key, version)
+            self._replay(entry, tp, offsets, files=tuple(files.get(tp, ())))
 
     def _wrong(self, version: int, entry: CommitEntry) -> Iterable[str]:
         yield from sums(entry)
@@ -175,8 +180,7 @@ class _Walk:
                     self.claims.resets.append(Reset(tp, entry.version, 0, OffsetSet()))
             self.claims.topic_ids[topic] = new
 
-    def _data(self, entry: CommitEntry, tp: TopicPartition, until: int) -> None:
-        files = tuple(file for file in entry.files if file.topic_partition == tp)
+    def _data(self, entry: CommitEntry, tp: TopicPartition, until: int, *, files: tuple[DataFile, ...]) -> None:
         before = self.claims.frontier.get(tp)
         sure = before is not None and self._eras[tp] == self._era
         if before is None and not self._era:
@@ -197,8 +201,9 @@ class _Walk:
             self._complain(entry, text)
         self.claims.segments.add(segment)
 
-    def _replay(self, entry: CommitEntry, tp: TopicPartition, offsets: OffsetSet) -> None:
-        files = tuple(file for file in entry.files if file.topic_partition == tp)
+    def _replay(
+        self, entry: CommitEntry, tp: TopicPartition, offsets: OffsetSet, *, files: tuple[DataFile, ...]
+    ) -> None:
         first, until = (
             min((a for a, _ in offsets.ranges), default=0),
             max((b + 1 for _, b in offsets.ranges), default=0),

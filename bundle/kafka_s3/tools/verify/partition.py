@@ -20,7 +20,7 @@ from kafka_s3.tools.verify.check import AGAIN, SegmentRecords, check_content, ch
 from kafka_s3.tools.verify.evidence import row_of, with_evidence
 from kafka_s3.tools.verify.findings import Finding, FindingKind, PartitionTally
 from kafka_s3.tools.verify.form import Digest
-from kafka_s3.tools.verify.segments import Segment, gaps_within, span_of
+from kafka_s3.tools.verify.segments import Segment, gaps_within
 
 
 class PartitionAudit:
@@ -30,7 +30,7 @@ class PartitionAudit:
         self.topic_partition = self._tp = topic_partition
         self._bucket, self._claims, self._form = bucket, bucket.claims, bucket.form
         self._kafka = kafka
-        self.span = span_of(topic_partition, self._selected())
+        self.span = bucket.spans[topic_partition]
         self._bounds: Bounds | None = None
         self._dead: Sequence[int] = ()
         self._resolved: set[int] = set()
@@ -41,12 +41,12 @@ class PartitionAudit:
         if not span.count:
             return PartitionTally(self._tp, begin, begin)
         self._bounds = bounds
-        self._bucket.read_dead_letters(self._tp, span.low, until=span.high)
+        self._bucket.read_dead_letters(span)
         self._dead = sorted(self._bucket.dead.get(self._tp, {}))
         tally = replace(self._opened(begin), twice=self._check_superseded() if span.superseded else 0)
         self._check_head(tally.until)
         for segment, evidence in with_evidence(
-            filter(_is_current, self._selected()),
+            (one for one in self._selected() if one.is_current),
             span,
             kafka=self._kafka,
             bounds=bounds,
@@ -72,7 +72,7 @@ class PartitionAudit:
         """
         text = "the log went back, or its topic was recreated. What was written before is checked by its objects alone"
         self._bucket.notes.append(f"{self._tp}: {text}.")
-        again, twice = _offsets(filter(_is_current, self._claims.segments.of(self._tp))), 0
+        again, twice = _offsets(one for one in self._claims.segments.of(self._tp) if one.is_current), 0
         for segment in (segment for segment in self._selected() if segment.superseded):
             copied = {file.key: _copied(file, again) if segment.read_again else 0 for file in segment.data}
             whole = [file for file in segment.files if copied.get(file.key) == file.records]
@@ -85,7 +85,7 @@ class PartitionAudit:
     def _opened(self, begin: int) -> PartitionTally:
         """The tally of the span's offsets before anything in it was looked at; the log's first segment counts from its `begin`."""
         start, until = self.span.start, self.span.until
-        start = min(begin, start) if self.span.first == next(self._claims.segments.of(self._tp)) else start
+        start = min(begin, start) if self.span.first == next(self._claims.segments.of(self._tp)).identity else start
         return PartitionTally(self._tp, start, until, gaps=gaps_within(self._claims.gaps, self._tp, start, until=until))
 
     def _check_head(self, until: int) -> None:
@@ -103,8 +103,8 @@ class PartitionAudit:
         compared = 0
         if not self._letters_unread(segment):
             compared = self._compare(segment, evidence, dead=dead, contents=contents)
-        tally = _in_kafka(_in_bucket(tally, segment, read), segment, evidence, bounds=self._bounds)
-        return replace(tally, dead_letters=tally.dead_letters + len(dead), compared=tally.compared + compared)
+        tally = _in_bucket(tally, segment, read, dead_letters=len(dead), compared=compared)
+        return _in_kafka(tally, segment, evidence, bounds=self._bounds)
 
     def _compare(
         self,
@@ -134,7 +134,7 @@ class PartitionAudit:
         if not self._letters_unread(segment):
             self._compare_letters(segment, offsets, contents)
         self._check_once(segment, offsets)
-        return replace(_in_bucket(tally, segment, read), dead_letters=tally.dead_letters - len(offsets))
+        return _in_bucket(tally, segment, read, dead_letters=-len(offsets))
 
     def _compare_letters(
         self, segment: Segment, offsets: Sequence[int], contents: Mapping[str, Counter[Digest]]
@@ -166,11 +166,6 @@ class PartitionAudit:
         self._bucket.findings.append(Finding(kind, place, text))
 
 
-def _is_current(segment: Segment) -> bool:
-    """Whether its offsets stand for what Kafka has there now."""
-    return not segment.superseded and segment.resolved is None
-
-
 def _offsets(segments: Iterable[Segment]) -> OffsetSet:
     """The offsets of segments, most of which follow one another."""
     ranges: list[tuple[int, int]] = []
@@ -189,14 +184,18 @@ def _copied(file: DataFile, again: OffsetSet) -> int:
     return min(len(again.since(file.first_offset).before(file.last_offset + 1)), file.records)
 
 
-def _in_bucket(tally: PartitionTally, segment: Segment, read: int) -> PartitionTally:
-    """With what a segment's entry claims, and its objects, of which `read` were read."""
+def _in_bucket(
+    tally: PartitionTally, segment: Segment, read: int, *, dead_letters: int, compared: int = 0
+) -> PartitionTally:
+    """With what a segment's entry claims, and its objects, of which `read` were read and as many records `compared`."""
     return replace(
         tally,
         written=tally.written + segment.written,
         skipped=tally.skipped + segment.skipped,
+        dead_letters=tally.dead_letters + dead_letters,
         objects=tally.objects + len(segment.files),
         read=tally.read + read,
+        compared=tally.compared + compared,
     )
 
 

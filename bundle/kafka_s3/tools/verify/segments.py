@@ -43,6 +43,16 @@ class Segment:
         return f"{self.topic_partition} [{self.start}, {self.until}), commit entry {self.version}"
 
     @property
+    def is_current(self) -> bool:
+        """Whether its offsets stand for what Kafka has there now."""
+        return not self.superseded and self.resolved is None
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What tells it from the other segments of its topic-partition: entry and first offset."""
+        return self.version, self.start
+
+    @property
     def data(self) -> list[DataFile]:
         """The objects that stand for records."""
         return counted(self.files)
@@ -108,13 +118,14 @@ def misplaced(segment: Segment) -> list[str]:
     return texts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Span:
-    """What the selected segments of a topic-partition cover, in one look at each.
+    """What the selected segments of a topic-partition cover; `add` takes one after the other.
 
     Of all `count` of them offsets `[low, high)`; of the `current` ones, neither superseded nor replayed, `[start, until)`, and
-    `[begin, end)` from the first to the last. Where none is current, `[start, until)` is as of all. `first` is the first of those
-    that `start` is about; `superseded` and `replayed` are how many are.
+    `[begin, end)` from the first to the last; where none is current, as of all. `first` is the first of those that `start` is about.
+    `superseded` and `replayed` are how many are, `readable` objects whose content can be compared. `letter_files` are the dead letter
+    files of all segments, selected or not.
     """
 
     topic_partition: TopicPartition
@@ -126,34 +137,28 @@ class Span:
     until: int = 0
     begin: int = 0
     end: int = 0
-    first: Segment | None = None
+    first: tuple[int, int] | None = None
     superseded: int = 0
     replayed: int = 0
+    readable: int = 0
+    letter_files: int = 0
 
-
-def span_of(topic_partition: TopicPartition, segments: Iterable[Segment]) -> Span:
-    """The span of some segments."""
-    found: list[Segment] = []  # the first of all, the first and the last that is current
-    count = current = superseded = replayed = 0
-    low = high = start = until = 0
-    for segment in segments:
-        low, high = (min(low, segment.start), max(high, segment.until)) if count else (segment.start, segment.until)
-        found = found or [segment]
-        count += 1
-        superseded += segment.superseded
-        replayed += segment.resolved is not None and not segment.superseded
-        if segment.superseded or segment.resolved is not None:
-            continue
-        start, until = (
-            (min(start, segment.start), max(until, segment.until)) if current else (segment.start, segment.until)
-        )
-        found = [*found[:2], segment] if current else [found[0], segment, segment]
-        current += 1
-    if not current:
-        first = found[0] if found else None
-        return Span(topic_partition, count, low, high, 0, low, high, low, high, first, superseded, replayed)
-    begin, end = found[1].start, found[2].until
-    return Span(topic_partition, count, low, high, current, start, until, begin, end, found[1], superseded, replayed)
+    def add(self, segment: Segment, readable: int) -> None:
+        """Takes the next segment in."""
+        here = segment.start, segment.until
+        self.low, self.high = (min(self.low, here[0]), max(self.high, here[1])) if self.count else here
+        self.count += 1
+        self.readable += readable
+        self.superseded += segment.superseded
+        self.replayed += segment.resolved is not None and not segment.superseded
+        if segment.is_current:
+            self.start, self.until = (min(self.start, here[0]), max(self.until, here[1])) if self.current else here
+            self.begin, self.end = (self.begin if self.current else here[0]), here[1]
+            self.first = self.first if self.current else segment.identity
+            self.current += 1
+        elif not self.current:
+            self.start, self.until, self.begin, self.end = self.low, self.high, self.low, self.high
+            self.first = self.first or segment.identity
 
 
 class Overlaps:
@@ -167,7 +172,7 @@ class Overlaps:
 
     def within(self, segment: Segment) -> Iterator[Finding]:
         """What the next segment of a topic-partition adds."""
-        if segment.superseded or segment.resolved is not None:  # replayed records lie between those of other files
+        if not segment.is_current:  # replayed records lie between those of other files
             return
         for file in sorted(segment.data, key=lambda file: (file.first_offset, file.last_offset)):
             place = file.role is Role.KEY, file.encoded_partition

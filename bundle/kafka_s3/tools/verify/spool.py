@@ -15,7 +15,7 @@ from operator import attrgetter
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
-from kafka_s3.model.files import DataFile, Reason, Role, Upload
+from kafka_s3.model.files import REASONS, ROLES, DataFile, Upload
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.verify.segments import Segment
@@ -102,7 +102,7 @@ class SegmentSpool:
 
 
 def _packed(segment: Segment) -> tuple[Any, ...]:
-    files = [(_FILE(file), str(file.reason), str(file.role), _UPLOAD(file.upload)) for file in segment.files]
+    files = [(_FILE(file), file.reason.value, file.role.value, _UPLOAD(file.upload)) for file in segment.files]
     resolved = None if segment.resolved is None else segment.resolved.ranges
     return (
         segment.version, segment.committed_at, segment.start, segment.until, files, segment.dead_letters, segment.skipped,
@@ -114,6 +114,6 @@ def _unpacked(tp: TopicPartition, packed: Sequence[Any]) -> Segment:
     version, committed_at, start, until, files, dead_letters, skipped, sure, resolved = packed
     return Segment(
         tp, version, committed_at, start, until,
-        tuple(_MADE(*plain, Reason(reason), Upload(*upload), Role(role)) for plain, reason, role, upload in files),
+        tuple(_MADE(*plain, REASONS[reason], Upload(*upload), ROLES[role]) for plain, reason, role, upload in files),
         dead_letters, skipped, sure, resolved=None if resolved is None else OffsetSet(resolved),
     )  # fmt: skip
