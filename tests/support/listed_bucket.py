@@ -1,4 +1,4 @@
-"""A bucket in which every object is as a log claims it: the log lies in a folder, the objects are listed from its tables and have no content."""
+"""A bucket in which each object is as a log claims it: the log lies in a folder, objects are listed from its tables and have no content."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def _entries(made: Sequence[CommitEntry], at_ms: np.ndarray) -> pa.Table:
     totals = {name: [getattr(entry.totals, name) for entry in made] for name in Totals.__slots__}
     columns = {
         **totals, "version": [entry.version for entry in made], "committed_at": at_ms, "commit_id": [entry.commit_id for entry in made],
-        "epoch": [1] * len(made), "kind": _same("data", len(made)), "driver": _same("host/1", len(made)),
+        "epoch": [1] * len(made), "kind": [str(entry.kind) for entry in made], "driver": _same("host/1", len(made)),
         "objects": totals["files"], "object_bytes": totals["bytes"], "document": [entry.to_json().decode() for entry in made],
     }  # fmt: skip
     return _shaped(ENTRIES, columns)
@@ -102,7 +102,16 @@ def _entry(version: int, at_ms: int, ends: list[int], totals: Totals) -> CommitE
         tp: Progress(end, end) for tp, end in zip(PARTITIONS, ends, strict=True)
     }
     return CommitEntry(
-        version, f"commit-{version}", 1, "long", EntryKind.DATA, at, "memory", progress, totals=totals, driver="host/1"
+        version,
+        f"commit-{version}",
+        1,
+        "long",
+        EntryKind.DATA if version else EntryKind.POSITION,
+        at,
+        "memory",
+        progress,
+        totals=totals,
+        driver="host/1",
     )
 
 

@@ -30,7 +30,7 @@ STEP_FILES: Final = 10_000
 
 
 @dataclass
-class Pending:
+class OpenStretch:
     """Entries on their way into the next stretch, as tables: the first and the last, and the files that they count."""
 
     tables: list[Tables] = field(default_factory=list)
@@ -59,7 +59,7 @@ class LogTables:
     most_entries: int = STRETCH_ENTRIES
     most_files: int = STRETCH_FILES
     _manifest: Manifest | None = None
-    _pending: Pending = field(default_factory=Pending)
+    _pending: OpenStretch = field(default_factory=OpenStretch)
     _refused: bool = False
 
     def catch_up(self, log: CommitLog) -> None:
@@ -101,7 +101,7 @@ class LogTables:
 
     def _close(self, log: CommitLog, manifest: Manifest) -> None:
         """Puts the stretch, unless another manifest is there than before: then it begins anew behind that one."""
-        pending, self._pending = self._pending, Pending()
+        pending, self._pending = self._pending, OpenStretch()
         found = read_manifest(log.store, log.paths)
         if found != manifest:
             self._manifest = found
@@ -110,7 +110,7 @@ class LogTables:
         log.store.put(log.paths.log_manifest(), self._manifest.to_json())
 
 
-def write_stretch(log: CommitLog, pending: Pending) -> Stretch:
+def write_stretch(log: CommitLog, pending: OpenStretch) -> Stretch:
     """Puts the tables of a stretch, and gives what its manifest is to say. Raises StorageError."""
     first, last, tables = pending.first, pending.last, joined(pending.tables)
     assert first is not None
