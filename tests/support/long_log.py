@@ -101,18 +101,9 @@ def _entry(version: int, at_ms: int, ends: list[int], totals: Totals) -> CommitE
     progress: dict[TopicPartition, Progress] = {
         tp: Progress(end, end) for tp, end in zip(PARTITIONS, ends, strict=True)
     }
-    return CommitEntry(
-        version,
-        f"commit-{version}",
-        1,
-        "long",
-        EntryKind.DATA if version else EntryKind.POSITION,
-        at,
-        "memory",
-        progress,
-        totals=totals,
-        driver="host/1",
-    )
+    kind = EntryKind.DATA if version else EntryKind.POSITION
+    commit_id = f"commit-{version}"
+    return CommitEntry(version, commit_id, 1, "long", kind, at, "memory", progress, totals=totals, driver="host/1")
 
 
 def _same(text: str, times: int) -> pa.Array:
