@@ -145,7 +145,7 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
         yield (
             "totals",
             f"{totals.read:,} read = {totals.written:,} written + {totals.dead_letters:,} dead letters + {totals.skipped:,} skipped; "
-            f"{totals.files:,} objects, {size_text(totals.bytes)}",
+            f"{totals.files:,} files, {size_text(totals.bytes)}",
         )
     if known.control is not None:
         wanted = "paused" if known.control.paused else "running"
