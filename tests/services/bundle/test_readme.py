@@ -24,9 +24,7 @@ from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-TARGETS = [
-    line.partition("#")[0].strip() for line in README.partition("```\nmake ")[2].partition("```")[0].splitlines()
-]
+TARGETS = re.findall(r"^(make \w+) +#", README, re.MULTILINE)
 NOISE = (" WARN ", "WARNING", "log4j", "Traceback")
 
 
