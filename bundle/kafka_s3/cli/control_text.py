@@ -97,7 +97,7 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[str | Table]:
     colour = COLOURS[judged.state]
     yield f"Sink {escape(known.name)} ({sink_id(bucket, known.name)}): [{colour}]{judged.state}[/]  {escape(judged.reason)}"
     for name, text in _facts(known, known.seen_ms):
-        yield f"  {name:<13}{escape(text)}"
+        yield f"  {name:<15}{escape(text)}"
     points = standpoints(known)
     if not points:
         return
