@@ -26,6 +26,7 @@ from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import end_session, spark_session
 from kafka_s3.tools.jobs import OK, job_parser, job_settings, leave, outcome
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
+from kafka_s3.tools.preflight import ask_bucket, ask_kafka
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 
@@ -36,10 +37,12 @@ def main(given: Namespace) -> int:
         given.config, given
     )  # every problem of the configuration at once; secrets are looked up here
     mask_logs(masking(settings))
-    stop = Event()
+    stop, observer = Event(), LogObserver()
+    ask_bucket(settings, observer.preparing)  # what is refused or silent ends the run before Spark starts
     # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
     # SIGTERM ends the sink after its commit
-    with attended(settings, observer=LogObserver(), clock_ms=now_ms) as attendance, stopping(stop):
+    with attended(settings, observer=observer, clock_ms=now_ms) as attendance, stopping(stop):
+        ask_kafka(settings, observer.preparing)
         spark = spark_session(name=settings.name)  # the cluster's own; a local one where there is none
         try:
             sink = sink_on_spark(settings, spark, observer=attendance.heartbeat)

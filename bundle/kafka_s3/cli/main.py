@@ -16,7 +16,7 @@ from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.model.errors import ConfigError, SinkError
-from kafka_s3.tools.logs import told_as_json
+from kafka_s3.tools.logs import LogFormat, log_to_stderr, told_as_json
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
@@ -92,7 +92,8 @@ def options(
 
 
 def main() -> None:
-    """The entry point: product errors become one message and an exit code."""
+    """The entry point: product errors become one message and an exit code; what is tried again meanwhile is told, with its reason."""
+    log_to_stderr(LogFormat.TEXT)
     try:
         app()
     except ConfigError as error:

@@ -10,18 +10,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath
+from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, unlogged
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
 from kafka_s3.cli.display import ProgressObserver
-from kafka_s3.config.masking import masking
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
-from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
+from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.tools.preflight import ask_bucket, ask_kafka
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
@@ -61,8 +60,7 @@ def run(
             [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
         )
     log_to_stderr(log_format, verbosity=verbose)
-    settings = resolved(sink_config(sink, where, worker, overrides).usable())
-    mask_logs(masking(settings))
+    settings = unlogged(resolved(sink_config(sink, where, worker, overrides).usable()))
     with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
         ask_bucket(settings, observer.preparing)
         _run(settings, cores, observer, available_now=available_now, flush=flush)

@@ -193,7 +193,8 @@ class KnownClass:
         if given in self.others:
             raise InvalidValue("is a class that this sink does not have.", self.others[given])
         known = list(dict.fromkeys((*self.names, *ours)))
-        raise InvalidValue(f"is not a known class. Known: {', '.join(known)}.", did_you_mean(given, known))
+        near = did_you_mean(given.rpartition(".")[2], [*simple, *ours])
+        raise InvalidValue(f"is not a known class. Known: {', '.join(known)}.", near)
 
 
 @dataclass(frozen=True, slots=True)
