@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite
 from kafka_s3.commit.published import mark_published
-from kafka_s3.driver.follower import Followed, Follower
+from kafka_s3.driver.follower import ByTheClock, Followed, Follower
 from kafka_s3.driver.tagging import ObjectTags
 from kafka_s3.model.errors import Fenced, SinkError, StorageError
 from kafka_s3.model.observer import Observer, Silent
@@ -76,9 +76,18 @@ class Committer:
 
     def follow(self) -> None:
         """Lets the followers catch up. Raises Fenced; else what tagging raises where it must succeed, after all had their turn."""
+        self._catch_up(self.followers)
+
+    def follow_late(self) -> None:
+        """Lets the followers catch up where one is behind; else those whose time has come. Raises as `follow`."""
+        self._catch_up(
+            self.followers if self.behind else [f for f in self.followers if isinstance(f, ByTheClock) and f.due]
+        )
+
+    def _catch_up(self, followers: Sequence[Follower]) -> None:
         refused: SinkError | None = None
         self.behind = False
-        for follower in self.followers:
+        for follower in followers:
             if self._followed.rests(follower, self.log) and not _must_succeed(follower):
                 self.behind = True
                 continue

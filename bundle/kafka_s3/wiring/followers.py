@@ -42,7 +42,7 @@ def told(
         found.append(glue_tables(settings, store, warn))
     marker = settings.text("done.marker.name")
     if marker:
-        found.append(DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms))
+        found.append(DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms, warn))
     if settings.text("notification.class"):
         found.append(notifications(settings))
     return found
