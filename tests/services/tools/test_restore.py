@@ -13,12 +13,13 @@ from confluent_kafka import Consumer, TopicPartition
 from typer.testing import CliRunner
 
 from kafka_s3.cli.restore import restore
+from kafka_s3.kafka.transactions import LONGEST_S
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.s3 import EmbeddedS3
 from tests.support.configurations import BASE
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce
-from tests.support.s3_proxy import First, Proxy, Rule, Which
+from tests.support.s3_proxy import First, LateAnswer, Proxy, Rule, Which
 from tests.support.sink_process import SinkProcess
 
 RECORDS = 6_000
@@ -30,17 +31,17 @@ KEPT = {
 
 
 def found(servers: str, name: str) -> list[tuple[bytes | None, bytes | None, Any]]:
-    """Key, value and own header of each record of a partition, in order."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "judge", "enable.auto.commit": False})
-    _, head = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=10)
+    """Key, value and own header of each record of a partition that counts, in order."""
+    consumer = Consumer({
+        "bootstrap.servers": servers, "group.id": "judge", "enable.auto.commit": False, "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    })  # fmt: skip
     consumer.assign([TopicPartition(name, 0, 0)])
     records = []
-    while len(records) < head:
-        message = consumer.poll(20)
-        assert message is not None
-        assert message.error() is None
+    while (message := consumer.poll(20)) is not None and message.error() is None:
         own = [value for header, value in message.headers() or () if header == "n"]
         records.append((message.key(), message.value(), own))
+    assert message is not None
     consumer.close()
     return records
 
@@ -60,10 +61,10 @@ def test_killed_twice_it_goes_on_and_nothing_is_doubled_or_lost(
     with Proxy(s3.endpoint_url) as proxy:
         path.write_text(json.dumps({**config, "store.url": proxy.url}))
         words = [str(path), "--to-topic", target, "--yes", "--output", "json"]
-        for number in (
-            2,
-            4,
-        ):  # killed as it asks for that file's values, with records of the file before still on their way
+        for number in (2, 4):
+            # killed as it asks for that file's values, within a transaction; the one before is committed: the file before came late
+            late = Rule(Which("GET", key=rf"\+{number * 1000 - 1000:010d}\.json"), LateAnswer(1.5 * LONGEST_S))
+            proxy.add(late)
             process = SinkProcess(["-m", "kafka_s3", "restore", *words], tmp_path / f"{number}.log")
             rule = Rule(
                 Which("GET", key=rf"\+{number * 1000:010d}\.json"),
