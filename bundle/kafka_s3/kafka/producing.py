@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -17,6 +17,10 @@ REFUSED: Final = frozenset({
     KafkaError.INVALID_TIMESTAMP, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError._INVALID_DIFFERENT_RECORD,
 })  # fmt: skip
 """What brokers say of a batch that they never take, for a record in it."""
+
+
+Done: TypeAlias = Callable[[KafkaError | None, object], None]
+"""What a producer calls once a message is delivered, or is not."""
 
 
 class Send(Protocol):
@@ -65,12 +69,13 @@ class Sending:
 
     def send(self, topic: str, message: Message, *, partition: int = -1) -> None:
         """Hands a message on; waits where too many are on their way. Raises KafkaUnavailable once any was not taken."""
+        done: Done = self._note_failure if self.refused is None else lambda error, _: self._done(error, message)
         while True:
             self.check()
             try:
                 self.producer.produce(
-                    topic, message.value, message.key, partition=partition, headers=list(message.headers),
-                    on_delivery=lambda error, _: self._done(error, message), timestamp=max(message.timestamp or 0, 0),
+                    topic, message.value, message.key, partition=partition, headers=list(message.headers), on_delivery=done,
+                    timestamp=max(message.timestamp or 0, 0),
                 )  # fmt: skip
             except BufferError:
                 self.producer.poll(0.1)  # the queue is full: let deliveries make room
@@ -100,6 +105,11 @@ class Sending:
             raise KafkaUnavailable(
                 f"Kafka at {self.clients.bootstrap_servers} did not take records: {self.failed[0].str()}."
             )
+
+    def _note_failure(self, error: KafkaError | None, _: object) -> None:
+        """Holds no message in memory until it is delivered, which the producer does already."""
+        if error is not None:
+            self.failed.append(error)
 
     def _done(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
