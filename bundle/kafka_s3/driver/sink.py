@@ -16,7 +16,8 @@ from kafka_s3.driver.dead_letters.reporters import REPORTERS
 from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
 from kafka_s3.driver.follower import Followed, Follower
 from kafka_s3.driver.open_states import OpenStates
-from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
+from kafka_s3.driver.partition_state import PartitionState, committed
+from kafka_s3.driver.planner import assignment, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
 from kafka_s3.driver.topics import Resume, Topics
 from kafka_s3.model.errors import (
