@@ -201,5 +201,5 @@ def _check_same(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     if keys[0] != keys[1]:
         raise TableRefused(
             f"Glue's table {wanted['Name']} has the partition keys {keys[0]}, the topic's directories are {keys[1]}. Drop the table: it is "
-            "made again from the objects to come; delete followers/glue.json of the sink's state to take in all."
+            "made again from the objects to come; to take in all, stop the sink and delete followers/glue.json of its state."
         )

@@ -8,14 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
 from kafka_s3.cli.restore import restore
 from kafka_s3.kafka.transactions import LONGEST_S
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.errors import KafkaUnavailable
+from kafka_s3.model.offsets import TopicPartition as Place
+from kafka_s3.model.protocols import Message
+from kafka_s3.tools.restore.sink import RealTarget
 from tests.support.configurations import BASE
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce
@@ -83,3 +88,22 @@ def test_killed_twice_it_goes_on_and_nothing_is_doubled_or_lost(
     assert share["records"] == share["already_there"] + share["written"] == RECORDS
     assert 0 < share["already_there"] < RECORDS
     assert found(kafka.bootstrap_servers, target) == [(one.key, one.value, [one.headers[0][1]]) for one in given]
+
+
+@pytest.mark.nightly
+def test_behind_another_producers_open_transaction_it_does_not_guess(
+    kafka: EmbeddedKafka, topic: Callable[..., str]
+) -> None:
+    name = topic("busy")
+    other = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "other"})
+    other.init_transactions()
+    other.begin_transaction()
+    other.produce(name, b"not committed", partition=0)
+    other.flush()
+    target = RealTarget(kafka.bootstrap_servers, properties={"default.api.timeout.ms": "5000"})
+    with pytest.raises(KafkaUnavailable, match=f"transaction is open in {name}-0"), target.sending(Place(name, 0)):
+        pytest.fail("it may send")
+    other.abort_transaction()
+    with target.sending(Place(name, 0)) as send:
+        send(name, Message(None, b"sent", (), None), partition=0)
+    assert [value for _, value, _ in found(kafka.bootstrap_servers, name)] == [b"sent"]

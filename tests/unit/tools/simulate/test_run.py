@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kafka_s3.control.commands import LOOK_EVERY_MS
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import counted
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.storage.faults import Verb
 from kafka_s3.tools.prices import Prices
 from kafka_s3.tools.simulate.bucket import CountingStore
 from kafka_s3.tools.simulate.forecast import DAY_MS, Forecast
@@ -76,6 +78,14 @@ def really(config: dict[str, Any], values: list[bytes]) -> World:
     return world
 
 
+def requests(world: World) -> tuple[int, int]:
+    """Writing and reading requests of the whole run, with the heartbeats and looks for commands that a process adds."""
+    free = {Verb.DELETE, Verb.ABORT_UPLOAD}
+    reads = sum(verb in {Verb.GET, Verb.GET_RANGE, Verb.HEAD} for verb, _ in world.calls)
+    writes = sum(verb not in free for verb, _ in world.calls) - reads
+    return writes + WINDOW_MS // world.settings.number("heartbeat.interval.ms"), reads + WINDOW_MS // LOOK_EVERY_MS
+
+
 def sample_of(world: World, values: list[bytes]) -> Load:
     world.kafka.records[ORDERS] = [
         MemoryRecord(n, BEGUN_MS + (n + 1) * 1000 // RATE, f"k{n}".encode(), value) for n, value in enumerate(values)
@@ -112,6 +122,7 @@ def test_counts_are_exact_and_sizes_within_a_fifth_of_a_real_run(config: dict[st
         assert found.dead_letters == sum(entry.totals.dead_letters for entry in entries)
         reasons = [str(file.reason) for file in files]
         assert found.reasons == {reason: reasons.count(reason) for reason in reasons}
+        assert (found.writes, found.reads) == requests(world)
     assert found.bytes == pytest.approx(sum(f.bytes for entry in entries for f in entry.files), rel=0.2)
     assert found.sizes[0] == pytest.approx(sorted(f.bytes for f in files)[(len(files) - 1) // 2], rel=0.2)
 
