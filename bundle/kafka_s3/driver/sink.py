@@ -102,8 +102,7 @@ class Sink:
 
         def poll_and_work() -> None:
             self._finish()
-            if self.committer.behind:
-                self.committer.follow()
+            self.committer.follow_late()
             self.poll()
             while self.step(go_on):
                 pass
