@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
-from kafka_s3.model.files import DataFile, Totals
+from kafka_s3.model.files import DataFile, DeadLetterCount, Totals
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.requests import Requests
+
+
+class RoundPhase(StrEnum):
+    """What a round is at, one after the other."""
+
+    READ = "read"
+    COMMIT = "commit"
+    PUBLISH = "publish"
+    FOLLOW = "follow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,23 @@ class Round:
     open: int = 0
     open_states: int = 0
     open_state_bytes: int = 0
+    dead_letters: Mapping[TopicPartition, DeadLetterCount] = field(default_factory=dict)
+    skipped: Mapping[TopicPartition, int] = field(default_factory=dict)
+    phases: Mapping[RoundPhase, float] = field(default_factory=dict)
+    requests: Requests = field(default_factory=Requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What of a topic is not in objects yet: how many records, since when (epoch ms) the first of them has been known to this run.
+
+    `oldest_open_ms` is the time, by the clock of the rotation rules, of the oldest record in open files; None where there is none, or no
+    rule looks at times.
+    """
+
+    records: int
+    since_ms: int | None = None
+    oldest_open_ms: int | None = None
 
 
 class Observer(Protocol):
@@ -60,6 +88,10 @@ class Observer(Protocol):
 
     def started(self, start: Start) -> None:
         """The log is claimed and the topics are known."""
+        ...
+
+    def looked(self, waiting: Mapping[str, Waiting]) -> None:
+        """What waits of each topic, after a look at the brokers or a commit."""
         ...
 
     def reading(self, records: int, wanted: int) -> None:
@@ -91,6 +123,9 @@ class Silent:
     """An observer that does nothing."""
 
     def preparing(self, step: str) -> None:
+        """Nothing."""
+
+    def looked(self, waiting: Mapping[str, Waiting]) -> None:
         """Nothing."""
 
     def reading(self, records: int, wanted: int) -> None:
