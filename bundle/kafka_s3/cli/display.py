@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -87,7 +87,7 @@ class ProgressObserver:
         """Beside the spinner."""
         self._bar.update(self._task, description=step)
 
-    def looked(self, waiting: Mapping[str, Waiting]) -> None:
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
         """Nothing: the bar moves by what is read."""
 
     def reading(self, records: int, wanted: int) -> None:

@@ -83,7 +83,7 @@ class HeartbeatWriter:
         """The heartbeat says that it starts, all the while."""
         self._inner.preparing(step)
 
-    def looked(self, waiting: Mapping[str, Waiting]) -> None:
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
         """The heartbeat has the lag of each topic-partition from `worked` and `round_done`."""
         self._inner.looked(waiting)
 

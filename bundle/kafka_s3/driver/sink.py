@@ -16,11 +16,12 @@ from kafka_s3.driver.dead_letters.reporters import REPORTERS
 from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
 from kafka_s3.driver.follower import Followed, Follower
 from kafka_s3.driver.open_states import OpenStates
+from kafka_s3.driver.partition_state import PartitionState, committed
 from kafka_s3.driver.phases import PhaseTimes
-from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
+from kafka_s3.driver.planner import assignment, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
 from kafka_s3.driver.topics import Resume, Topics
-from kafka_s3.driver.waiting import waiting_by_topic
+from kafka_s3.driver.waiting import Waits
 from kafka_s3.model.errors import (
     CommitUnknown,
     Fenced,
@@ -66,6 +67,7 @@ class Sink:
     looked_ms: int | None = None
     committer: Committer = field(init=False)
     _phases: PhaseTimes = field(default_factory=PhaseTimes)
+    _waits: Waits = field(default_factory=Waits)
     _mirrored: int = -1
     _followed: Followed = field(default_factory=Followed)
     _registry_down_since: int | None = None
@@ -128,7 +130,7 @@ class Sink:
         self.topics.poll(now)
         self._note_open_files()
         self.looked_ms = now
-        self.observer.looked(self._waiting())
+        self.observer.looked(self._waiting)
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
         """Plans and works off what is due; returns whether there may be more to do."""
@@ -215,8 +217,8 @@ class Sink:
 
     def _waiting(self) -> dict[str, Waiting]:
         """What waits of each topic; nothing of topic-partitions that no broker answers for."""
-        silent = self.topics.silent
-        return waiting_by_topic(one for tp, one in self.partition_states.items() if tp not in silent)
+        answered = (one for tp, one in self.partition_states.items() if tp not in self.topics.silent)
+        return self._waits.by_topic(answered, self.clock_ms())
 
     def _start(self) -> Start:
         now, heads = self.clock_ms(), self.brokers.heads(self.partition_states)
@@ -328,7 +330,7 @@ class Sink:
             requests=reduce(Requests.plus, (report.requests for report in reports), Requests()),
         )
         self.observer.round_done(done)
-        self.observer.looked(self._waiting())
+        self.observer.looked(self._waiting)
 
     def _check(self, reports: Sequence[TaskReport]) -> None:
         """Raises RecordError, with all uploads aborted, where a record or the share of bad ones stops the sink."""

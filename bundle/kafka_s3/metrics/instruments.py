@@ -66,10 +66,10 @@ LAG_RECORDS: Final = Instrument(
     "Records between the frontier, before which all is committed, and Kafka's heads.",
     _TOPIC,
 )
-LAG_SECONDS: Final = Instrument("kafka_s3_lag_seconds", _GAUGE, "How long this run has known of the oldest record behind the frontier; 0 "
-                                "where there is none.", _TOPIC)  # fmt: skip
-OPEN_AGE: Final = Instrument("kafka_s3_oldest_open_record_seconds", _GAUGE, "Age of the oldest record in open files, by the time that the "
-                             "rotation rules look at; not there where none is open, or no rule looks at times.", _TOPIC)  # fmt: skip
+LAG_SECONDS: Final = Instrument("kafka_s3_lag_seconds", _GAUGE, "How long this run has known of the oldest record that no task has read; "
+                                "0 where there is none.", _TOPIC)  # fmt: skip
+OPEN_AGE: Final = Instrument("kafka_s3_oldest_open_record_seconds", _GAUGE, "How long the oldest record in open files has been seen in one "
+                             "by this run; 0 where there is none.", _TOPIC)  # fmt: skip
 DELAY: Final = Instrument("kafka_s3_delay_seconds", _GAUGE, "From a record's own time to its commit, in the last commit with records: half "
                           "of them took no longer (`quantile` 0.5), 95 % no longer (0.95).", ("sink", "quantile"))  # fmt: skip
 PHASE: Final = Instrument("kafka_s3_phase", _GAUGE, "1 for what the sink does (starting, running, paused, stopped, failed), else 0.",

@@ -76,10 +76,11 @@ class SinkMetrics:
         """Not counted: what a sink did before is in its log."""
         self._inner.started(start)
 
-    def looked(self, waiting: Mapping[str, Waiting]) -> None:
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
         """What waits now."""
+        now = waiting()
         with self._lock:
-            self._waiting = waiting
+            self._waiting = now
         self._inner.looked(waiting)
 
     def reading(self, records: int, wanted: int) -> None:
@@ -151,9 +152,8 @@ class SinkMetrics:
         for topic, one in waiting.items():
             labels = self._sink, topic
             yield Sample(LAG_RECORDS, labels, one.records)
-            yield Sample(LAG_SECONDS, labels, _seconds_since(now if one.since_ms is None else one.since_ms, now))
-            if one.oldest_open_ms is not None:
-                yield Sample(OPEN_AGE, labels, _seconds_since(one.oldest_open_ms, now))
+            yield Sample(LAG_SECONDS, labels, _seconds_since(one.unread_since_ms, now))
+            yield Sample(OPEN_AGE, labels, _seconds_since(one.open_since_ms, now))
 
     def _heartbeat_samples(self, heartbeat: Heartbeat) -> Iterator[Sample]:
         for phase in Phase:
@@ -166,5 +166,5 @@ class SinkMetrics:
             yield Sample(DELAY, (self._sink, "0.95"), heartbeat.delay.slow_ms / 1000)
 
 
-def _seconds_since(then_ms: int, now_ms: int) -> float:
-    return max(now_ms - then_ms, 0) / 1000
+def _seconds_since(then_ms: int | None, now_ms: int) -> float:
+    return 0.0 if then_ms is None else max(now_ms - then_ms, 0) / 1000

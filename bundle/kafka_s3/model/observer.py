@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -68,15 +68,14 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What of a topic is not in objects yet: how many records, since when (epoch ms) the first of them has been known to this run.
+    """What of a topic is not in objects yet: how many records, and since when (epoch ms) this run has known of the oldest of them.
 
-    `oldest_open_ms` is the time, by the clock of the rotation rules, of the oldest record in open files; None where there is none, or no
-    rule looks at times.
+    That is one time for those that no task has read, and one for those in open files; None where there are none.
     """
 
     records: int
-    since_ms: int | None = None
-    oldest_open_ms: int | None = None
+    unread_since_ms: int | None = None
+    open_since_ms: int | None = None
 
 
 class Observer(Protocol):
@@ -90,8 +89,8 @@ class Observer(Protocol):
         """The log is claimed and the topics are known."""
         ...
 
-    def looked(self, waiting: Mapping[str, Waiting]) -> None:
-        """What waits of each topic, after a look at the brokers or a commit."""
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
+        """After a look at the brokers or a commit; `waiting` says what waits of each topic now, over all topic-partitions."""
         ...
 
     def reading(self, records: int, wanted: int) -> None:
@@ -125,7 +124,7 @@ class Silent:
     def preparing(self, step: str) -> None:
         """Nothing."""
 
-    def looked(self, waiting: Mapping[str, Waiting]) -> None:
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
         """Nothing."""
 
     def reading(self, records: int, wanted: int) -> None:

@@ -35,7 +35,7 @@ def task_values(beat: Heartbeat) -> Mapping[str, int | None]:
 
 
 def set_task_values(spark: SparkSession, beat: Heartbeat) -> None:
-    """Sets `kafka_s3.<sink>.<number>` for each of them; nothing elsewhere than on Databricks. A platform that refuses is told in the log."""
+    """Sets `kafka_s3.<sink>.<number>` for each of them; nothing elsewhere than on Databricks. A refusal is told in the log."""
     if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
         return
     try:

@@ -118,7 +118,7 @@ class LogObserver:
         """One line before each thing that takes its time."""
         logger.info(step)
 
-    def looked(self, waiting: Mapping[str, Waiting]) -> None:
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
         """No line: a sink looks every second."""
 
     def reading(self, records: int, wanted: int) -> None:

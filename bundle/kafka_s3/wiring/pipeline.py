@@ -17,7 +17,7 @@ from kafka_s3.config.rules.rule import rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transforms import routes
 from kafka_s3.delta.columns import Evolution, Mode
-from kafka_s3.driver.planner import Readiness
+from kafka_s3.driver.behaviour import Readiness
 from kafka_s3.model.files import Reason
 from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
 from kafka_s3.naming.joda import zone

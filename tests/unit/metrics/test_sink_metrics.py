@@ -61,24 +61,30 @@ def test_records_bytes_and_files_are_counted_by_what_became_of_them() -> None:
         assert found[f"kafka_s3_round_phase_seconds_count{{{phase}}}"] == 1
 
 
-def test_lag_counts_what_is_in_no_object_and_how_long_it_has_been_known() -> None:
+def test_lag_is_what_no_task_has_read_and_what_is_open_has_an_age_of_its_own() -> None:
     world = world_of(100, **HOURLY)
     metrics = metered(world)
     world.add(range(3))
     world.sink.poll()
     world.now += 5_000
-    assert read(metrics)["kafka_s3_lag_records{orders}"] == 3
-    assert read(metrics)["kafka_s3_lag_seconds{orders}"] == 5
-    assert "kafka_s3_oldest_open_record_seconds{orders}" not in read(metrics)
+    found = read(metrics)
+    assert found["kafka_s3_lag_records{orders}"] == 3
+    assert found["kafka_s3_lag_seconds{orders}"] == 5
+    assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 0
     world.now += 60_000
     assert world.sink.cycle()
-    assert read(metrics)["kafka_s3_lag_records{orders}"] == 3, "open files are no objects"
-    assert read(metrics)["kafka_s3_oldest_open_record_seconds{orders}"] == 65
-    world.sink.drain(close=None)
-    world.add(range(3, 100))
+    world.now += 7_000
+    world.add(range(3, 5))
     assert world.sink.cycle()
-    assert read(metrics)["kafka_s3_lag_records{orders}"] == 0
-    assert read(metrics)["kafka_s3_lag_seconds{orders}"] == 0
+    found = read(metrics)
+    assert found["kafka_s3_lag_records{orders}"] == 5, "open files are no objects"
+    assert found["kafka_s3_lag_seconds{orders}"] == 0
+    assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 7
+    world.add(range(5, 101))
+    assert world.sink.cycle()
+    found = read(metrics)
+    assert found["kafka_s3_lag_records{orders}"] == 1
+    assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 0, "another record"
 
 
 def test_requests_of_driver_and_tasks_are_one_histogram() -> None:
