@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason
+from kafka_s3.model.observer import Silent
 from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.examples import examples
@@ -238,14 +239,11 @@ def test_each_record_is_read_once(name: str) -> None:
     assert sum(read) == 70 * 20
 
 
-class Reads:
+class Reads(Silent):
     """An observer that notes how many records each round read."""
 
     def __init__(self, read: list[int]) -> None:
         self._read = read
-
-    def started(self, start: Any) -> None:
-        """Nothing."""
 
     def round_done(self, done: Any) -> None:
         self._read.append(done.read)
