@@ -72,7 +72,7 @@ def _files(
         "format": _same("parquet", len(times)), "role": _same("value", len(times)),
         "reason": pa.array([str(reason) for reason in REASONS]).take(pa.array(jitter.integers(0, 3, len(times)))),
         "parts": pa.ListArray.from_arrays(np.arange(len(times) + 1, dtype=np.int32), _same(PART, len(times))),
-        "as_logged": pa.nulls(len(times), pa.string()),
+        "counted": pa.repeat(True, len(times)), "as_logged": pa.nulls(len(times), pa.string()),
     }  # fmt: skip
     return _shaped(FILES, columns)
 
@@ -91,7 +91,7 @@ def _entries(made: Sequence[CommitEntry], at_ms: np.ndarray) -> pa.Table:
     columns = {
         **totals, "version": [entry.version for entry in made], "committed_at": at_ms, "commit_id": [entry.commit_id for entry in made],
         "epoch": [1] * len(made), "kind": [str(entry.kind) for entry in made], "driver": _same("host/1", len(made)),
-        "objects": totals["files"], "object_bytes": totals["bytes"], "document": [entry.to_json().decode() for entry in made],
+        "objects": totals["files"], "document": [entry.to_json().decode() for entry in made],
     }  # fmt: skip
     return _shaped(ENTRIES, columns)
 

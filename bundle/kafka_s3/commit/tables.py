@@ -17,7 +17,7 @@ import pyarrow as pa
 from kafka_s3.commit.dead_letters import committed_ms
 from kafka_s3.commit.entry import CommitEntry, file_document, file_of, read_entry
 from kafka_s3.model.errors import LogDamaged
-from kafka_s3.model.files import REASONS, ROLES, DataFile, Role, Upload
+from kafka_s3.model.files import REASONS, ROLES, DataFile, Role, Upload, counted
 
 Tables = Mapping[str, pa.Table]
 """The three tables of some entries, by their names."""
@@ -40,9 +40,9 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     ENTRIES: pa.schema([
         *_ABOUT, ("commit_id", pa.string()), ("epoch", pa.int64()), ("kind", pa.string()), ("driver", pa.string()),
         ("read", pa.int64()), ("written", pa.int64()), ("dead_letters", pa.int64()), ("skipped", pa.int64()), ("files", pa.int64()),
-        ("bytes", pa.int64()), ("objects", pa.int64()), ("object_bytes", pa.int64()), ("document", pa.string()),
+        ("bytes", pa.int64()), ("objects", pa.int64()), ("document", pa.string()),
     ]),
-    FILES: pa.schema(_FILE),
+    FILES: pa.schema([*_FILE, ("counted", pa.bool_())]),
     DEAD_LETTER_FILES: pa.schema([*_FILE, ("stages", pa.map_(pa.string(), pa.int64()))]),
 }  # fmt: skip
 RESTORE: Final = "Restore the objects from bucket versions or a backup."
@@ -92,13 +92,14 @@ def without_upload_ids(entry: CommitEntry) -> CommitEntry:
 def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
     at_ms = committed_ms(entry)
     rows[ENTRIES].append(_entry_row(entry, at_ms))
+    own = {file.key for file in counted(entry.files)}
     for number, file in enumerate(entry.files):
         row = (entry.version, at_ms, number, *_file_row(file))
         if file.role is Role.DEAD_LETTER:
             count = entry.dead_letters.get(file.topic_partition)
             rows[DEAD_LETTER_FILES].append((*row, list(count.stages.items()) if count else []))
         else:
-            rows[FILES].append(row)
+            rows[FILES].append((*row, file.key in own))
 
 
 def _span(entries: Sequence[CommitEntry]) -> str:
@@ -110,7 +111,7 @@ def _entry_row(entry: CommitEntry, at_ms: int) -> tuple[Any, ...]:
     return (
         entry.version, at_ms, entry.commit_id, entry.epoch, str(entry.kind), entry.driver,
         totals.read, totals.written, totals.dead_letters, totals.skipped, totals.files, totals.bytes,
-        len(entry.files), sum(file.bytes for file in entry.files), replace(entry, files=()).to_json().decode(),
+        len(entry.files), replace(entry, files=()).to_json().decode(),
     )  # fmt: skip
 
 

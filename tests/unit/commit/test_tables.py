@@ -40,8 +40,8 @@ def test_an_entry_becomes_a_row_a_row_for_each_file_and_one_for_each_dead_letter
     tables = tables_of([ENTRY])
     (entry,) = tables[ENTRIES].to_pylist()
     assert entry["committed_at"] == datetime(2024, 1, 15, 10, 0, 0, 123_000, tzinfo=UTC)
-    assert {name: entry[name] for name in ("version", "kind", "read", "files", "objects", "object_bytes")} == {
-        "version": 7, "kind": "data", "read": 17, "files": 1, "objects": 3, "object_bytes": 300,
+    assert {name: entry[name] for name in ("version", "kind", "read", "files", "objects")} == {
+        "version": 7, "kind": "data", "read": 17, "files": 1, "objects": 3,
     }  # fmt: skip
     file, sidecar = tables[FILES].to_pylist()
     assert file["min_timestamp"] == datetime.fromtimestamp(START_MS / 1000, UTC)
@@ -52,6 +52,7 @@ def test_an_entry_becomes_a_row_a_row_for_each_file_and_one_for_each_dead_letter
         None,
     )
     assert (file["number"], sidecar["number"], sidecar["role"]) == (0, 2, "key")
+    assert (file["counted"], sidecar["counted"]) == (True, True)
     (letters,) = tables[DEAD_LETTER_FILES].to_pylist()
     assert dict(letters["stages"]) == {"VALUE_CONVERTER": 2, "SINK": 1}
 

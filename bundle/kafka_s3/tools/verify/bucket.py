@@ -79,6 +79,8 @@ class Bucket:
             span.letter_files += sum(file.role is Role.DEAD_LETTER for file in segment.files)
             if self.selection.takes(segment):
                 span.add(segment, sum(file.role not in NOT_READ for file in segment.files))
+            else:
+                span.older += segment.read_again
         return span
 
     def ask(self, topics: set[str]) -> None:

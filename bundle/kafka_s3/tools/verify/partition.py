@@ -43,7 +43,9 @@ class PartitionAudit:
         self._bounds = bounds
         self._bucket.read_dead_letters(span)
         self._dead = sorted(self._bucket.dead.get(self._tp, {}))
-        tally = replace(self._opened(begin), twice=self._check_superseded() if span.superseded else 0)
+        twice = self._check_superseded() if span.superseded else 0
+        twice += self._written_before() if span.older else 0
+        tally = replace(self._opened(begin), twice=twice)
         self._check_head(tally.until)
         for segment, evidence in with_evidence(
             (one for one in self._selected() if one.is_current),
@@ -80,6 +82,18 @@ class PartitionAudit:
             kept = tuple(file for file in segment.files if file.key not in gone)
             self._bucket.objects(replace(segment, files=kept))
             twice += sum(copied.get(f.key, 0) for f in kept if self._claims.keys.standing(f.key, segment.version))
+        return twice
+
+    def _written_before(self) -> int:
+        """How many records of the current segments are in the bucket once more by older entries, which were not selected."""
+        again, twice = _offsets(one for one in self._selected() if one.is_current), 0
+        for segment in self._claims.segments.of(self._tp):
+            if segment.read_again and not self._bucket.selection.takes(segment):
+                copies = [file for file in segment.data if _copied(file, again)]
+                there = [
+                    f for f in copies if self._claims.keys.standing(f.key, segment.version) and self._bucket.holds(f)
+                ]
+                twice += sum(_copied(file, again) for file in there)
         return twice
 
     def _opened(self, begin: int) -> PartitionTally:

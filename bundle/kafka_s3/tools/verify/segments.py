@@ -125,7 +125,7 @@ class Span:
     Of all `count` of them offsets `[low, high)`; of the `current` ones, neither superseded nor replayed, `[start, until)`, and
     `[begin, end)` from the first to the last; where none is current, as of all. `first` is the first of those that `start` is about.
     `superseded` and `replayed` are how many are, `readable` objects whose content can be compared. `letter_files` are the dead letter
-    files of all segments, selected or not.
+    files of all segments, selected or not; `older` the segments that are read again and not selected.
     """
 
     topic_partition: TopicPartition
@@ -142,6 +142,7 @@ class Span:
     replayed: int = 0
     readable: int = 0
     letter_files: int = 0
+    older: int = 0
 
     def add(self, segment: Segment, readable: int) -> None:
         """Takes the next segment in."""
