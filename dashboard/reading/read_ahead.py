@@ -40,8 +40,8 @@ class ReadAhead:
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """As the store's; entries are on their way once they are listed."""
-        if prefix.endswith("/checkpoints/") and not start_after:
-            yield from self._checkpoints(prefix)
+        if prefix.endswith("/checkpoints/"):
+            yield from self._checkpoints(prefix, start_after)
             return
         found = self._store.list(prefix, start_after=start_after)
         if not prefix.endswith("/commits/"):
@@ -53,12 +53,18 @@ class ReadAhead:
                 self._fetch(info.key)
         yield from infos
 
-    def _checkpoints(self, prefix: str) -> Sequence[ObjectInfo]:
-        """From the newest checkpoint that is known on: a long log has a thousand, and only the last one counts."""
-        found = list(self._store.list(prefix, start_after=self._newest[:-1])) if self._newest else []
-        found = found or list(self._store.list(prefix))
-        self._newest = found[-1].key if found else ""
-        return found
+    def _checkpoints(self, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
+        """From the newest checkpoint that is known on: a long log has thousands, and only the last one counts."""
+        if self._newest and not start_after:
+            found = list(self._store.list(prefix, start_after=self._newest[:-1]))
+            if found:
+                self._newest = found[-1].key
+                yield from found
+                return
+        self._newest = ""
+        for info in self._store.list(prefix, start_after=start_after):
+            self._newest = info.key
+            yield info
 
     def get(self, key: str) -> bytes:
         """The object's bytes. Raises ObjectMissing."""

@@ -29,10 +29,12 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 
 from kafka_s3.commit.again import agreed, has_other_bytes, with_files
 from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.commit.manifest import last_closed
 from kafka_s3.commit.published import is_published
 from kafka_s3.commit.reading import read_entries
 from kafka_s3.commit.state import LogState, checkpoint_json, read_checkpoint
@@ -52,6 +54,10 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
 CHECKPOINT_EVERY: Final = 100
+LISTED: Final = 1000
+"""Keys of a page of a listing."""
+NEAR: Final = 10 * CHECKPOINT_EVERY
+"""So many entries before the end of the last closed stretch there is a checkpoint for certain."""
 PUBLISH_THREADS: Final = 8
 APPEND_TRIES: Final = 3
 UNPUBLISHED: Final = "unpublished"
@@ -103,14 +109,25 @@ class CommitLog:
     def load(self) -> LogState:
         """Reads the state: the newest checkpoint, then the entries behind it. Raises LogDamaged."""
         self.state, self.last = LogState(), None
-        checkpoints = [info.key for info in self._store.list(f"{self._paths.root}checkpoints/")]
-        if checkpoints:
-            self.state, self.last = read_checkpoint(self._store.get(checkpoints[-1]), key=checkpoints[-1])
+        checkpoint = self._newest_checkpoint()
+        if checkpoint:
+            self.state, self.last = read_checkpoint(self._store.get(checkpoint), key=checkpoint)
         self._checkpointed = self.state.version
         for key, entry in read_entries(self._store, self._paths, after=self.state.version):
             self._check_follows(key, entry)
             self._advance(entry)
         return self.state
+
+    def _newest_checkpoint(self) -> str:
+        """The key of the newest checkpoint, blank where there is none; of a long log only those beside its open end are listed."""
+        folder = f"{self._paths.root}checkpoints/"
+        found = (info.key for info in self._store.list(folder))
+        some = list(islice(found, LISTED))
+        if len(some) == LISTED:
+            near = self._paths.checkpoint(max(last_closed(self._store, self._paths) - NEAR, 0))
+            beside = [info.key for info in self._store.list(folder, start_after=near)] if near > some[-1] else []
+            some = beside or [some[-1], *found]
+        return some[-1] if some else ""
 
     def entries(self, *, after: int = -1) -> Iterator[CommitEntry]:
         """The entries with a version above `after`, in order; those of closed stretches without the ids of their uploads."""

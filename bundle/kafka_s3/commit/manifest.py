@@ -68,6 +68,14 @@ def read_manifest(store: ObjectStore, paths: StatePaths) -> Manifest:
     return found
 
 
+def last_closed(store: ObjectStore, paths: StatePaths) -> int:
+    """The last version that a manifest names, -1 where none can be read: a hint where to look, no more. Raises StorageError."""
+    try:
+        return _manifest(store.get(paths.log_manifest()), paths.log_manifest(), "").last
+    except (ObjectMissing, LogDamaged):
+        return -1
+
+
 def _manifest(content: bytes, key: str, remedy: str) -> Manifest:
     try:
         document = json.loads(content)

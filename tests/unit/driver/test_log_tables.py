@@ -9,9 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from kafka_s3.commit import log as commit_log
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.history import known_stretches, read_history
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.commit.manifest import Manifest, Stretch
 from kafka_s3.commit.reading import read_entries
 from kafka_s3.commit.tables import entries_of, tables_of, without_upload_ids
 from kafka_s3.driver import log_tables
@@ -216,3 +218,22 @@ def test_the_long_log_of_the_measurements_is_what_the_product_makes_of_its_entri
     assert all(made.equals(again[name]) for name, made in tables_of(found).items())
     assert [sums(entry) for entry in found] == [[]] * 30
     assert found[-1].progress[PARTITIONS[3]].frontier == bases[3]
+
+
+@pytest.mark.parametrize("table", ["there", "missing", "far behind"])
+def test_of_many_checkpoints_those_beside_the_open_end_are_listed(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit_log, "LISTED", 3)
+    monkeypatch.setattr(commit_log, "NEAR", 100)
+    store = big_log(1050, 0, until_ms=START_MS)
+    first = 900 if table == "there" else 0
+    ends = Stretch(first, first + 99, ("", ""), ("", ""), 0, {}, {})
+    if table != "missing":
+        others = (Stretch(0, first - 1, ("", ""), ("", ""), 0, {}, {}),) if first else ()
+        store.put(PATHS.log_manifest(), Manifest((*others, ends)).to_json())
+    watched = FaultyStore(store, [])
+    log = CommitLog(watched, PATHS, clock_ms=lambda: START_MS)
+    assert log.load().version == 1049
+    assert [key for key in gets(watched) if "/checkpoints/" in key] == [PATHS.checkpoint(999)]
+    assert len([key for verb, key in watched.calls if verb == "list" and "/checkpoints/" in key]) == 1 + (
+        table == "there"
+    )
