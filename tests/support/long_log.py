@@ -7,6 +7,7 @@ what the product makes of the same entries.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -139,6 +140,7 @@ def long_log(count: int, files: int, *, until_ms: int, tail: int = 500) -> Itera
                 state = LogState(entry.version, 1, dict(entry.progress), {}, totals, "memory")
                 yield PATHS.checkpoint(entry.version), checkpoint_json(state, entry)
     yield PATHS.log_manifest(), Manifest(tuple(stretches)).to_json()
+    yield PATHS.published(1), json.dumps({"version": count - 1, "commit_id": f"commit-{count - 1}"}).encode()
 
 
 def _stretch(made: Sequence[CommitEntry], tables: Tables, content: Mapping[str, bytes]) -> Stretch:
