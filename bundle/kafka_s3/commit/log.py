@@ -113,8 +113,10 @@ class CommitLog:
         return self.state
 
     def entries(self, *, after: int = -1) -> Iterator[CommitEntry]:
-        """The entries with a version above `after`, in order."""
-        for _, entry in read_entries(self._store, self._paths, after=after):
+        """The entries with a version above `after`, in order; those of closed stretches without the ids of their uploads."""
+        from kafka_s3.commit.history import read_history  # loads pyarrow
+
+        for _, entry in read_history(self._store, self._paths, after=after):
             yield entry
 
     def claim(self, *, cluster_id: str, publish: Publish) -> LogState:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -16,8 +16,10 @@ AHEAD_BYTES: Final = 8 << 20
 """What is fetched before it is asked for: so many entries at most, and so much JSON but for a single entry that is larger."""
 
 
-def read_entries(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Iterator[tuple[str, CommitEntry]]:
-    """The entries with a version above `after` and their keys, in order. Raises LogDamaged, StorageError."""
+def read_entries(
+    store: ObjectStore, paths: StatePaths, *, after: int = -1
+) -> Generator[tuple[str, CommitEntry], None, None]:
+    """The entries with a version above `after` and their keys, in order, each as it lies in the bucket. Raises LogDamaged, StorageError."""
 
     def read(info: ObjectInfo) -> tuple[str, CommitEntry]:
         return info.key, read_entry(store.get(info.key), key=info.key)
