@@ -22,7 +22,9 @@ MOST_RECORDS: Final = 3_000_000
 SHORTEST_MS: Final = 600_000
 MOST_POLLS: Final = 20_000
 """What one simulation does at most, unless its window is given: so many records, in no less than ten minutes, looked at so often."""
-OURSELVES: Final = {"name": "simulated", "delta.enable": False, "glue.database.name": "", "notification.class": ""}
+OURSELVES: Final[Mapping[str, str | bool]] = {
+    "name": "simulated", "delta.enable": False, "glue.database.name": "", "notification.class": "",
+}  # fmt: skip
 """What a simulated sink is set to, whatever the configuration says."""
 
 
