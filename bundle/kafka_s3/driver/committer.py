@@ -18,9 +18,10 @@ from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite
 from kafka_s3.commit.published import mark_published
 from kafka_s3.driver.follower import ByTheClock, Followed, Follower
+from kafka_s3.driver.phases import PhaseTimes
 from kafka_s3.driver.tagging import ObjectTags
 from kafka_s3.model.errors import Fenced, SinkError, StorageError
-from kafka_s3.model.observer import Observer, Silent
+from kafka_s3.model.observer import Observer, RoundPhase, Silent
 from kafka_s3.model.offsets import Gap
 from kafka_s3.storage.uploads import abort_uploads
 
@@ -40,6 +41,7 @@ class Committer:
     rewrite: Rewrite
     followers: Sequence[Follower] = ()
     observer: Observer = field(default_factory=Silent)
+    phases: PhaseTimes = field(default_factory=PhaseTimes)
     _begun: tuple[CommitEntry, Done] | None = None
     _unpublished: CommitEntry | None = None
     _visible: tuple[str, Sequence[Gap]] = ("", ())
@@ -64,15 +66,18 @@ class Committer:
         """Takes what was begun to its end; raises as `commit` does. No entry is written behind an unpublished one."""
         while self._begun is not None or self._unpublished is not None:
             if self._begun is not None:
-                self._append(*self._begun)
+                with self.phases.of(RoundPhase.COMMIT):
+                    self._append(*self._begun)
             if self._unpublished is None:
                 continue
-            gaps = self.publish(self._unpublished)
+            with self.phases.of(RoundPhase.PUBLISH):
+                gaps = self.publish(self._unpublished)
             self._unpublished = None
             if gaps:
                 self._begun = self.log.new_entry(EntryKind.POSITION, gaps=tuple(gaps)), nothing_more
-            self._checkpoint()
-            self.follow()
+            with self.phases.of(RoundPhase.FOLLOW):
+                self._checkpoint()
+                self.follow()
 
     def follow(self) -> None:
         """Lets the followers catch up. Raises Fenced; else what tagging raises where it must succeed, after all had their turn."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.config.option import Value
 from kafka_s3.config.settings import Settings
 from kafka_s3.control.commands import LOOK_EVERY_MS
 from kafka_s3.model.offsets import TopicPartition
@@ -22,9 +23,12 @@ MOST_RECORDS: Final = 3_000_000
 SHORTEST_MS: Final = 600_000
 MOST_POLLS: Final = 20_000
 """What one simulation does at most, unless its window is given: so many records, in no less than ten minutes, looked at so often."""
-OURSELVES: Final[Mapping[str, str | bool]] = {
-    "name": "simulated", "delta.enable": False, "glue.database.name": "", "notification.class": "",
-}  # fmt: skip
+OURSELVES: Final[dict[str, Value]] = {
+    "name": "simulated",
+    "delta.enable": False,
+    "glue.database.name": "",
+    "notification.class": "",
+}
 """What a simulated sink is set to, whatever the configuration says."""
 
 
