@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -16,7 +16,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from kafka_s3.commit.state import LogState
-from kafka_s3.model.observer import Round, Start
+from kafka_s3.model.observer import Round, Start, Waiting
 from kafka_s3.storage.store import ObjectInfo
 
 SHOWN_PER_FOLDER = 4
@@ -96,6 +96,9 @@ class ProgressObserver:
     def preparing(self, step: str) -> None:
         """Beside the spinner."""
         self._bar.update(self._task, description=step)
+
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
+        """Nothing: the bar moves by what is read."""
 
     def reading(self, records: int, wanted: int) -> None:
         """The bar moves by what is read, before it is committed."""

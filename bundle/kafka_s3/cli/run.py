@@ -22,6 +22,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.tools.preflight import ask_bucket, ask_kafka
+from kafka_s3.wiring.metering import metering
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 
@@ -75,12 +76,17 @@ def _run(settings: Settings, cores: str, observer: Observer, *, available_now: b
     from kafka_s3.spark.session import end_session, spark_session
 
     stop = Event()
-    with attended(settings, observer=observer, clock_ms=now_ms) as attendance, stopping(stop):
+    with (
+        metering([settings]) as meters,
+        attended(settings, observer=observer, clock_ms=now_ms, meters=meters) as attendance,
+        stopping(stop),
+    ):
         ask_kafka(settings, observer.preparing)
         observer.preparing("starting Spark")
         spark = spark_session(name=settings.name, cores=cores)
         try:
-            sink, channel = sink_on_spark(settings, spark, observer=attendance.heartbeat), attendance.channel
+            sink = sink_on_spark(settings, spark, observer=attendance.heartbeat, store=attendance.store)
+            channel = attendance.channel
             if available_now:
                 close = Reason.FLUSH_NOW if flush else None
                 run_until_drained(sink, settings, stop, close=close, channel=channel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
@@ -17,9 +17,11 @@ from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
 from kafka_s3.driver.follower import Followed, Follower
 from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.partition_state import PartitionState, committed
+from kafka_s3.driver.phases import PhaseTimes
 from kafka_s3.driver.planner import assignment, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
 from kafka_s3.driver.topics import Resume, Topics
+from kafka_s3.driver.waiting import Waits
 from kafka_s3.model.errors import (
     CommitUnknown,
     Fenced,
@@ -31,9 +33,10 @@ from kafka_s3.model.errors import (
     UploadMissing,
 )
 from kafka_s3.model.files import DataFile, Reason, Totals
-from kafka_s3.model.observer import Observer, Round, Silent, Start
+from kafka_s3.model.observer import Observer, Round, RoundPhase, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
+from kafka_s3.model.requests import Requests
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.storage.uploads import abort_uploads
@@ -63,6 +66,8 @@ class Sink:
     topics: Topics = field(init=False)
     looked_ms: int | None = None
     committer: Committer = field(init=False)
+    _phases: PhaseTimes = field(default_factory=PhaseTimes)
+    _waits: Waits = field(default_factory=Waits)
     _mirrored: int = -1
     _followed: Followed = field(default_factory=Followed)
     _registry_down_since: int | None = None
@@ -71,7 +76,7 @@ class Sink:
 
     def __post_init__(self, followers: Sequence[Follower]) -> None:
         """Topics are found when the sink is opened."""
-        self.committer = Committer(self.log, self._rewrite, followers, self.observer)
+        self.committer = Committer(self.log, self._rewrite, followers, self.observer, self._phases)
         self.topics = Topics(self.behaviour, self.brokers, self.log, self.committer.commit, self.observer)
         if self.resume is not None:
             self.topics.resume = self.resume
@@ -102,8 +107,7 @@ class Sink:
 
         def poll_and_work() -> None:
             self._finish()
-            if self.committer.behind:
-                self.committer.follow()
+            self.committer.follow_late()
             self.poll()
             while self.step(go_on):
                 pass
@@ -126,6 +130,7 @@ class Sink:
         self.topics.poll(now)
         self._note_open_files()
         self.looked_ms = now
+        self.observer.looked(self._waiting)
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
         """Plans and works off what is due; returns whether there may be more to do."""
@@ -157,7 +162,10 @@ class Sink:
             if not go_on():
                 return False
             started = self.clock_ms()
-            reports = self._read([replace(one, max_files=self.behaviour.max_files, keep=self._keep) for one in turn])
+            with self._phases.of(RoundPhase.READ):
+                reports = self._read(
+                    [replace(one, max_files=self.behaviour.max_files, keep=self._keep) for one in turn]
+                )
             reports = self.topics.without_damage(reports)
             self._check(reports)
             self._commit(reports, started)
@@ -213,6 +221,11 @@ class Sink:
             for tp, partition_state in self.partition_states.items()
             if tp not in self.topics.silent
         }
+
+    def _waiting(self) -> dict[str, Waiting]:
+        """What waits of each topic; nothing of topic-partitions that no broker answers for."""
+        answered = (one for tp, one in self.partition_states.items() if tp not in self.topics.silent)
+        return self._waits.by_topic(answered, self.clock_ms())
 
     def _start(self) -> Start:
         now, heads = self.clock_ms(), self.brokers.heads(self.partition_states)
@@ -318,8 +331,13 @@ class Sink:
             open=sum(report.tail.records for report in reports),
             open_states=self.open_states.written if self.open_states is not None else 0,
             open_state_bytes=self.open_states.bytes if self.open_states is not None else 0,
+            dead_letters=entry.dead_letters if entry is not None else {},
+            skipped=entry.skipped if entry is not None else {},
+            phases=self._phases.taken(),
+            requests=reduce(Requests.plus, (report.requests for report in reports), Requests()),
         )
         self.observer.round_done(done)
+        self.observer.looked(self._waiting)
 
     def _check(self, reports: Sequence[TaskReport]) -> None:
         """Raises RecordError, with all uploads aborted, where a record or the share of bad ones stops the sink."""

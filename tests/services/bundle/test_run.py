@@ -123,6 +123,7 @@ def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Clo
         process.kill()
         process.wait()
     assert "after the task: 3 rows" in log.read_text()  # the platform's session is left alone
+    assert "task value kafka_s3.orders.written = 20000" in log.read_text()
     keys = cloud.objects("orders")
     assert sorted(row["id"] for key in keys for row in cloud.bucket.rows(key)) == list(range(20_000))
     assert all(key.startswith(f"{TOPICS}orders/year=2025/month=01/day=15/hour=10/orders+") for key in keys)
