@@ -56,11 +56,11 @@ def run(
     ] = "*",
 ) -> None:
     """Run a sink until it is told to stop (SIGTERM or Ctrl-C ends it cleanly after the current commit)."""
+    log_to_stderr(log_format, verbosity=verbose)
     if flush and not available_now:
         raise ConfigError(
             [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
         )
-    log_to_stderr(log_format, verbosity=verbose)
     settings = unlogged(resolved(sink_config(sink, where, worker, overrides).usable()))
     with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
         ask_bucket(settings, observer.preparing)

@@ -110,6 +110,17 @@ def test_a_table_that_is_too_wide_for_the_terminal_becomes_a_block_for_each_row(
     ]
 
 
+def test_words_give_way_at_their_blanks_before_one_is_broken() -> None:
+    table = Table()
+    for name in ("Name", "Lag", "Last commit"):
+        table.add_column(name, overflow="fold")
+    table.add_row("orders", "1,000 or more", "2026-11-22T12:35:58.729Z")
+    narrow = printed(table, 46)
+    assert "│ 2026-11-22T12:35:58.729Z │" in narrow
+    assert "1,000 or more" not in narrow
+    assert "│" not in printed(table, 40)
+
+
 def test_validate_prints_json_and_makes_unknown_keys_errors_where_that_is_asked(tmp_path: Path) -> None:
     config = {
         "name": "s", "connector.class": "S3SinkConnector", "topics": "t", "s3.bucket.name": "bucket", "storage.class": "S3Storage",

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_s3.cli.control_text import row_document
 from kafka_s3.commit.entry import Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.state import LogState
@@ -127,8 +128,10 @@ def test_an_id_is_short_and_stays() -> None:
         (beat(standing=("no broker answers for orders-2",)), "7 or more"),
     ],
 )
-def test_lag_is_a_number_only_where_somebody_looks(known: SinkSnapshot, text: str) -> None:
+def test_lag_is_a_number_only_where_somebody_looks_for_programs_too(known: SinkSnapshot, text: str) -> None:
     assert str(known.lag) == text
+    row = row_document(known, "lake")
+    assert row["lag"] == (None if text == "unknown" else int(text.split()[0].replace(",", "")))
 
 
 @pytest.mark.parametrize("limit", [0, 6, 7, 10**9])
