@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Any, Final
 
 from kafka_s3 import __version__
@@ -24,6 +24,7 @@ from kafka_s3.control.tallies import Tally, added, delay, since
 from kafka_s3.model.errors import Fenced, LogDamaged, SinkError
 from kafka_s3.model.observer import Observer, Round, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.threads import beside
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
@@ -256,8 +257,7 @@ def beating(heartbeat_writer: HeartbeatWriter) -> Iterator[HeartbeatWriter]:
                 heartbeat_writer.wait()
 
     heartbeat_writer.remember()
-    thread = Thread(target=beat_until_over, name="heartbeat", daemon=True)
-    thread.start()
+    thread = beside(beat_until_over, "heartbeat")
     ended: BaseException | None = None
     try:
         yield heartbeat_writer

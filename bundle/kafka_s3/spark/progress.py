@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Event, Thread
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.threads import beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,11 +33,15 @@ class WatchedSource:
         tracker = _tracker(self.spark)
         if tracker is None:
             return self.inner.read(assignments)
-        with _beside(lambda: self._look(tracker, wanted)):
+        group = uuid.uuid4().hex  # several sinks may share the session
+        self.spark.sparkContext.setJobGroup(group, "kafka-s3 reads")
+        with _beside(lambda: self._look(tracker, group, wanted)):
             return self.inner.read(assignments)
 
-    def _look(self, tracker: Any, wanted: int) -> None:
-        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    def _look(self, tracker: Any, group: str, wanted: int) -> None:
+        jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
+        active = {*tracker.getActiveStageIds()}
+        stages = [tracker.getStageInfo(number) for job in jobs for number in job.stageIds if number in active]
         for stage in filter(None, stages):
             self.reading(wanted * stage.numCompletedTasks // max(stage.numTasks, 1), wanted)
 
@@ -58,8 +64,7 @@ def _beside(look: Callable[[], None]) -> Iterator[None]:
             except Exception:
                 return
 
-    thread = Thread(target=look_until_over, name="progress", daemon=True)
-    thread.start()
+    thread = beside(look_until_over, "progress")
     try:
         yield
     finally:
