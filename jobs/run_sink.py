@@ -17,21 +17,13 @@ none. That log is all that a restart needs, so this process may be killed at any
 from __future__ import annotations
 
 from argparse import Namespace
-from contextlib import closing
-from threading import Event
 
 from kafka_s3.config.masking import masking
-from kafka_s3.config.settings import Settings
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
-from kafka_s3.spark.launch import sink_on_spark
-from kafka_s3.spark.session import spark_session
-from kafka_s3.spark.several import SharedSession, check_distinct, exit_code, run_side_by_side
-from kafka_s3.spark.task_values import set_task_values
+from kafka_s3.spark.process import process_of
+from kafka_s3.spark.several import exit_code, run_side_by_side
 from kafka_s3.tools.jobs import OK, configurations, job_parser, job_settings, leave, outcome
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
-from kafka_s3.wiring.metering import Metering, metering
-from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 
 def main(given: Namespace) -> int:
@@ -41,36 +33,15 @@ def main(given: Namespace) -> int:
     sinks = [job_settings(path, given) for path in configurations(given.config)]
     for one in sinks:
         mask_logs(masking(one))
-    check_distinct(sinks)
-    stop = Event()
-    # the cluster's own session; a local one where there is none; on a platform that shares its session `close` leaves it alone
-    session = SharedSession(lambda: spark_session(name=sinks[0].name))
-    # numbers for Prometheus or a collector, where a configuration names one; SIGTERM ends all sinks after their commits
-    with metering(sinks) as meters, stopping(stop), closing(session):
-        if len(sinks) > 1:  # a thread and a driver for each; one that fails stops alone
-            return exit_code(run_side_by_side(sinks, lambda one: run(one, given, session, stop, meters)))
-        run(sinks[0], given, session, stop, meters)
-    return OK
-
-
-def run(settings: Settings, given: Namespace, session: SharedSession, stop: Event, meters: Metering | None) -> None:
-    """Runs one sink to its end. Raises SinkError."""
-    # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
-    with (
-        attended(settings, observer=LogObserver(), clock_ms=now_ms, meters=meters) as attendance,
-        stopping(stop),
-    ):
-        spark = session.of(settings.name)
-        sink = sink_on_spark(settings, spark, observer=attendance.heartbeat, store=attendance.store)
-        try:
-            if given.available_now:
-                # without --flush records wait in Kafka until a file can close
-                close = Reason.FLUSH_NOW if given.flush else None
-                run_until_drained(sink, settings, stop, close=close, channel=attendance.channel)
-            else:
-                run_until_stopped(sink, settings, stop, channel=attendance.channel)
-        finally:
-            set_task_values(spark, attendance.heartbeat.current)  # on Databricks, for the job's tasks behind this one
+    # without --flush records wait in Kafka until a file can close
+    close = Reason.FLUSH_NOW if given.flush else None
+    # the cluster's own session of Spark, a local one where there is none; SIGTERM ends each sink after its commit
+    with process_of(sinks, available_now=given.available_now, close=close) as process:
+        if len(sinks) == 1:
+            process.run(sinks[0], LogObserver())
+            return OK
+        # a thread and a driver for each; one that fails stops alone
+        return exit_code(run_side_by_side(sinks, lambda one: process.run(one, LogObserver())))
 
 
 if __name__ == "__main__":

@@ -166,7 +166,7 @@ def totals_verdict(state: LogState) -> str:
     totals = state.totals
     adds_up = totals.read == totals.written + totals.dead_letters + totals.skipped
     verdict = "[green]read = written + dead letters + skipped[/]" if adds_up else "[red]the totals do not add up[/]"
-    return f"{verdict}; {totals.files:,} objects, {size_text(totals.bytes)}"
+    return f"{verdict}; {totals.files:,} files, {size_text(totals.bytes)}"
 
 
 def size_text(size: float) -> str:

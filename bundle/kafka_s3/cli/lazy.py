@@ -1,17 +1,18 @@
-"""How does the command line stay quick? A command's module, with all that it needs, is imported when the command is called."""
+"""How does the command line stay quick? A command's module, with all that it needs, is imported when the command is called.
+
+Help is plain text: Typer's panels load Rich's whole renderer of Markdown for it, which takes longer than all else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
 from typer.main import get_command
-
-MARKUP: Final = "rich"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,16 @@ class Command:
         return getattr(import_module(module), attribute)
 
 
-class LazyGroup(TyperGroup):
+class FullHelp(TyperGroup):
+    """Commands whose lines of the help are shown in full."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """A line or more for each command."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.help or "") for name, command in self.commands.items()])
+
+
+class LazyGroup(FullHelp):
     """Commands whose names and help are known beforehand; the one that is called is imported."""
 
     known: ClassVar[Mapping[str, Command]] = {}
@@ -43,7 +53,7 @@ class LazyGroup(TyperGroup):
 def lazy_app(commands: Sequence[Command], **options: Any) -> typer.Typer:
     """An app of these commands; `options` are Typer's."""
     group = type("Commands", (LazyGroup,), {"known": {command.name: command for command in commands}})
-    app = typer.Typer(cls=group, rich_markup_mode=MARKUP, pretty_exceptions_enable=False, **options)
+    app = typer.Typer(cls=group, rich_markup_mode=None, pretty_exceptions_enable=False, **options)
     for command in commands:
         app.command(name=command.name, help=command.help)(_placeholder)
     return app
@@ -56,7 +66,8 @@ def _placeholder() -> None:
 def _real(command: Command) -> Any:
     found = command.load()
     if isinstance(found, typer.Typer):
+        found.info.cls, found.rich_markup_mode = FullHelp, None
         return get_command(found)
-    app = typer.Typer(add_completion=False, rich_markup_mode=MARKUP, pretty_exceptions_enable=False)
+    app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command(name=command.name)(found)
     return get_command(app)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import sys
-from importlib.metadata import requires
 from typing import Annotated, Final, NoReturn
 
 import typer
@@ -16,7 +15,6 @@ from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.model.errors import ConfigError, SinkError
-from kafka_s3.tools.logs import told_as_json
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
@@ -89,6 +87,9 @@ def options(
     ] = False,
 ) -> None:
     """Kafka topics to S3 objects on Spark."""
+    from kafka_s3.tools.logs import LogFormat, log_to_stderr  # here: the help needs no logs
+
+    log_to_stderr(LogFormat.TEXT)  # what is tried again is told, with its reason
 
 
 def main() -> None:
@@ -104,20 +105,28 @@ def main() -> None:
             raise
         _fail(LocalServiceError(f"{error.name} is not installed here: pip install 'kafka-s3[{extra}]'"), code=1)
     except Exception as error:
-        if not told_as_json(error):
+        if not _told_as_json(error):
             raise
         sys.exit(1)
 
 
 def extra_of(module: str) -> str | None:
     """The extra of ours that brings a module, by the name of its distribution; None where no extra does."""
+    from importlib.metadata import requires  # here: it is slow to load
+
     own = re.escape(module.partition(".")[0].replace("_", "-"))
     found = (re.match(rf"{own}\b.*extra == ['\"](\w+)['\"]", text) for text in requires("kafka-s3") or ())
     return next((match[1] for match in found if match is not None), None)
 
 
+def _told_as_json(error: Exception) -> bool:
+    from kafka_s3.tools.logs import told_as_json  # here: the help needs no logs
+
+    return told_as_json(error)
+
+
 def _fail(error: SinkError, *, code: int) -> NoReturn:
-    if told_as_json(error):
+    if _told_as_json(error):
         sys.exit(code)
     typer.secho(type(error).__name__, fg=typer.colors.RED, nl=False, err=True)
     print(f" {error}", file=sys.stderr)

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, closing, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from threading import Event
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath
+from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath, unlogged
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
 from kafka_s3.cli.display import ProgressObserver
-from kafka_s3.config.masking import masking
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
-from kafka_s3.spark.session import spark_session
-from kafka_s3.spark.several import SharedSession, check_distinct, exit_code, run_side_by_side
-from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
-from kafka_s3.tools.preflight import ask_bucket, ask_kafka
-from kafka_s3.wiring.metering import Metering, metering
-from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
+from kafka_s3.spark.process import process_of
+from kafka_s3.spark.several import exit_code, run_side_by_side
+from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
 
 
 @composed(where=Where)
@@ -67,47 +61,14 @@ def run(
         )
     log_to_stderr(log_format, verbosity=verbose)
     known = _settings(sinks, where, worker, overrides)
-    for one in known:
-        mask_logs(masking(one))
-    stop, name = Event(), known[0].name if len(known) == 1 else "kafka-s3"
-    session = SharedSession(lambda: spark_session(name=name, cores=cores))
-    with metering(known) as meters, stopping(stop), closing(session):
-        process = _Process(session, stop, meters, available_now, flush)
-        if len(known) > 1:
-            code = exit_code(run_side_by_side(known, lambda one: process.run(one, LogObserver())))
-            raise typer.Exit(code)
-        with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
-            process.run(known[0], observer)
-
-
-@dataclass(frozen=True, slots=True)
-class _Process:
-    """What the sinks of a process share, and how long they run."""
-
-    session: SharedSession
-    stop: Event
-    meters: Metering | None
-    available_now: bool
-    flush: bool
-
-    def run(self, settings: Settings, observer: Observer) -> None:
-        """Runs a sink, until it is done or told to stop. Raises SinkError."""
-        from kafka_s3.spark.launch import sink_on_spark
-
-        ask_bucket(settings, observer.preparing)
-        with (
-            attended(settings, observer=observer, clock_ms=now_ms, meters=self.meters) as attendance,
-            stopping(self.stop),
-        ):
-            ask_kafka(settings, observer.preparing)
-            observer.preparing("starting Spark")
-            spark = self.session.of(settings.name)
-            sink = sink_on_spark(settings, spark, observer=attendance.heartbeat, store=attendance.store)
-            if self.available_now:
-                close = Reason.FLUSH_NOW if self.flush else None
-                run_until_drained(sink, settings, self.stop, close=close, channel=attendance.channel)
-            else:
-                run_until_stopped(sink, settings, self.stop, channel=attendance.channel)
+    close = Reason.FLUSH_NOW if flush else None
+    with process_of(known, available_now=available_now, close=close, cores=cores) as process:
+        if len(known) == 1:
+            with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
+                process.run(known[0], observer)
+            return
+        code = exit_code(run_side_by_side(known, lambda one: process.run(one, LogObserver())))
+    raise typer.Exit(code)
 
 
 def _observer(progress: bool) -> AbstractContextManager[Observer]:
@@ -119,12 +80,11 @@ def _settings(sinks: list[str], where: Where, worker: Path | None, overrides: li
     known, problems = list[Settings](), list[Problem]()
     for sink in sinks:
         try:
-            known.append(resolved(sink_config(sink, where, worker, overrides).usable()))
+            known.append(unlogged(resolved(sink_config(sink, where, worker, overrides).usable())))
         except ConfigError as error:
             if len(sinks) == 1:
                 raise
             problems += [replace(one, key=f"{sink}: {one.key}") for one in error.problems]
     if problems:
         raise ConfigError(problems)
-    check_distinct(known)
     return known

@@ -6,8 +6,8 @@ from typing import Final
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.secret import Secret
-from kafka_s3.registry.framing import Framing
 from kafka_s3.registry.options import RegistryOptions
+from kafka_s3.registry.serializers import Framing
 
 WIDTHS: Final = {"8": Framing.APICURIO_8, "4": Framing.APICURIO_4, "either": Framing.APICURIO_EITHER}
 CONTENT_IDS, GLOBAL_IDS = "contentIds", "globalIds"

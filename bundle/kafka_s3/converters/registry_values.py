@@ -22,7 +22,7 @@ from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Decoded, Run
 from kafka_s3.records.values import Longs
 from kafka_s3.registry.compression import LARGEST_BYTES, inflated
-from kafka_s3.registry.framing import Framing
+from kafka_s3.registry.serializers import Framing
 from kafka_s3.registry.subjects import SubjectNameStrategy, subject
 from kafka_s3.registry.wire_format import Framed, MessageIndexes, SchemaName, framed, payloads, schema_id_headers
 from kafka_s3.schemas.connect import SchemaError

@@ -10,7 +10,7 @@ from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.cluster import check_cluster
-from kafka_s3.driver.committer import Committer
+from kafka_s3.driver.committer import Committer, nothing_more
 from kafka_s3.driver.dead_letters.limit import stop_above_limit
 from kafka_s3.driver.dead_letters.reporters import REPORTERS
 from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
@@ -72,6 +72,7 @@ class Sink:
     _followed: Followed = field(default_factory=Followed)
     _registry_down_since: int | None = None
     _troubled_since: int | None = None
+    _untold: Callable[[], None] = nothing_more
 
     def __post_init__(self, followers: Sequence[Follower]) -> None:
         """Topics are found when the sink is opened."""
@@ -105,9 +106,8 @@ class Sink:
         """
 
         def poll_and_work() -> None:
-            self.committer.finish()
-            if self.committer.behind:
-                self.committer.follow()
+            self._finish()
+            self.committer.follow_late()
             self.poll()
             while self.step(go_on):
                 pass
@@ -134,7 +134,7 @@ class Sink:
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
         """Plans and works off what is due; returns whether there may be more to do."""
-        self.committer.finish()
+        self._finish()
         now = self.clock_ms()
         due = []
         reached = self.topics.intervals_reached()
@@ -185,18 +185,25 @@ class Sink:
             while left:
                 entry = entry_of(left[0], self.log, self.topics.leader_epochs)
                 portion = left.pop(0)
+                self._untold = partial(self._notify, started, portion, entry)
                 if entry is not None:
                     self.committer.commit(entry, partial(self._advance, portion))
                 else:
                     self._advance(portion)
                 self._note_open_files()
-                self._notify(started, portion, entry)
+                self._finish()
         except Fenced:
             if self.open_states is not None:
                 self.open_states.abandoned(portion)
             raise
         finally:
             self._abandon([report for portion in left for report in portion])
+
+    def _finish(self) -> None:
+        """Takes what was begun to its end, and tells of its round, however late that is. Raises as `Committer.finish` does."""
+        self.committer.finish()
+        self._untold()
+        self._untold = nothing_more
 
     def _read(self, turn: Sequence[Assignment]) -> list[TaskReport]:
         """The reports of a turn. Raises KafkaUnavailable where a log was truncated meanwhile: the next look believes it."""

@@ -12,13 +12,13 @@ All numbers are big-endian; ids are signed, as in Java.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from kafka_s3.records.values import Longs
+from kafka_s3.registry.serializers import Framing
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -38,17 +38,6 @@ GUID_BYTES: Final = 16
 GLUE_MAGIC: Final = 3
 PLAIN, ZLIB = 0, 5
 """Glue's compression bytes."""
-
-
-class Framing(Enum):
-    """Whose serializers wrote the records."""
-
-    CONFLUENT = "confluent"
-    GLUE = "glue"
-    APICURIO_8 = "apicurio 8"
-    APICURIO_4 = "apicurio 4"
-    APICURIO_EITHER = "apicurio 4 or 8"
-    """Eight bytes where the first four are zero: no id is zero, and none is larger than four bytes hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from kafka_s3.model.files import Role
 from kafka_s3.records.values import Longs
-from kafka_s3.registry.framing import FAILURES, MALFORMED, Bytes, Flags, Framing, Words, bytes_at, schema_ids
+from kafka_s3.registry.framing import FAILURES, MALFORMED, Bytes, Flags, Words, bytes_at, schema_ids
+from kafka_s3.registry.serializers import Framing
 
 MOST_INDEXES: Final = 64
 """No message is nested deeper: protoc itself stops at 32."""

@@ -71,7 +71,7 @@ def make_pipeline(settings: Settings) -> Pipeline:
 
 def fingerprint(settings: Settings) -> str:
     """A text that is another one for another configuration or version; secrets do not go into it."""
-    text = json.dumps([__version__, settings.masked()], sort_keys=True)
+    text = json.dumps([__version__, settings.masked_choices()])  # sorted; the defaults are the version's
     return hashlib.sha256(text.encode()).hexdigest()
 
 

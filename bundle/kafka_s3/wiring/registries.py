@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kafka_s3.config.classes import CONFLUENT_CONVERTERS, CONVERTERS, GLUE_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.config.registry import apicurio_framing, apicurio_ids, apicurio_options, registry_options
 from kafka_s3.config.settings import Settings
-from kafka_s3.registry.framing import Framing
+from kafka_s3.registry.serializers import Framing
 from kafka_s3.schemas.registered import Language, SchemaRegistry
 
 if TYPE_CHECKING:

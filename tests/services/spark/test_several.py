@@ -6,7 +6,6 @@ import io
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from threading import Event, Thread
 from urllib.request import urlopen
 
@@ -16,16 +15,14 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.control.heartbeat import Phase, read_heartbeat
 from kafka_s3.local.process import free_ports
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, RecordError
-from kafka_s3.spark.launch import sink_on_spark
+from kafka_s3.spark.process import Process
 from kafka_s3.spark.several import Failure, SharedSession, check_distinct, exit_code, run_side_by_side
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, product
-from kafka_s3.wiring.metering import Metering, metering
+from kafka_s3.wiring.metering import metering
 from kafka_s3.wiring.pipeline import state_paths
-from kafka_s3.wiring.running import attended, run_until_stopped
 from tests.support.kafka import Given, document, produce
 from tests.support.surroundings import Surroundings
 from tests.support.waiting import eventually
@@ -43,13 +40,6 @@ def lines() -> Iterator[io.StringIO]:
     yield said
     product.handlers, product.propagate = handlers, propagate
     product.setLevel(level)
-
-
-def run(settings: Settings, session: SharedSession, stop: Event, meters: Metering | None) -> None:
-    """As the command does it, without the questions beforehand."""
-    with attended(settings, observer=LogObserver(), clock_ms=now_ms, meters=meters) as attendance:
-        sink = sink_on_spark(settings, session.of(settings.name), observer=attendance.heartbeat, store=attendance.store)
-        run_until_stopped(sink, settings, stop, channel=attendance.channel)
 
 
 def phase(settings: Settings) -> Phase | None:
@@ -71,19 +61,18 @@ def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
         produce(here.servers, name, [Given(document(n=n)) for n in range(2)])
     produce(here.servers, broken, [Given(b"{broken")])
     stop, failed = Event(), list[Failure]()
-    session = SharedSession(lambda: here.spark)
     with metering(sinks) as meters:
-        work = partial(run, session=session, stop=stop, meters=meters)
-        process = Thread(target=lambda: failed.extend(run_side_by_side(sinks, work)))
-        process.start()
+        shared = Process(SharedSession(lambda: here.spark), stop, meters, available_now=False, close=None)
+        work = Thread(target=lambda: failed.extend(run_side_by_side(sinks, lambda one: shared.run(one, LogObserver()))))
+        work.start()
         eventually(lambda: phase(sinks[2]) is Phase.FAILED, what=lines.getvalue)
         produce(here.servers, good, [Given(document(n=n)) for n in range(2, 4)])
         eventually(lambda: len(here.bucket.data_keys()) == 3, what=lines.getvalue)
         with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
             page = answer.read().decode()
         stop.set()
-        process.join(120)
-        assert not process.is_alive()
+        work.join(120)
+        assert not work.is_alive()
     assert [phase(one) for one in sinks] == [Phase.STOPPED, Phase.STOPPED, Phase.FAILED]
     (failure,) = failed
     assert (failure.sink, type(failure.error), exit_code(failed)) == (broken, RecordError, 1)

@@ -28,6 +28,9 @@ def test_deliveries_are_told_apart_only_where_a_rule_can() -> None:
     assert looks(wall_clock) == [Delivery(1, 1), Delivery(2, 2), Delivery(HOUR + 2, 5)]
 
 
+LOOKS = 4 * MANY_DELIVERIES
+
+
 def wall_clock_looks(readiness: Readiness, looks: int, *, every_ms: int = 1000) -> PartitionState:
     state = PartitionState(TP, 0, readiness.rules.next_rotation(0))
     for number in range(looks):
@@ -45,29 +48,29 @@ def wall_clock_looks(readiness: Readiness, looks: int, *, every_ms: int = 1000) 
 )
 def test_a_tail_that_is_open_for_long_keeps_few_deliveries_under_the_wall_clock(rules: RotationRules) -> None:
     readiness = replace(ready(rules, wall_clock=True), directory_ms=HOUR)
-    state = wall_clock_looks(readiness, 20_000)
+    state = wall_clock_looks(readiness, LOOKS)
 
     assert len(state.deliveries) < 2 * MANY_DELIVERIES
-    assert state.deliveries[-1] == Delivery(19_999_000, 20_000)
+    assert state.deliveries[-1] == Delivery((LOOKS - 1) * 1000, LOOKS)
     assert [d.until for d in state.deliveries] == sorted({d.until for d in state.deliveries})
 
 
 @pytest.mark.parametrize("directory_ms", [HOUR, 60_000, pytest.param(7_000, marks=pytest.mark.nightly)])
 def test_merged_deliveries_leave_each_record_in_its_directory(directory_ms: int) -> None:
     readiness = replace(ready(RotationRules(flush_size=10**6), wall_clock=True), directory_ms=directory_ms)
-    state = wall_clock_looks(readiness, 20_000)
+    state = wall_clock_looks(readiness, LOOKS)
 
     hours = {}
     for delivery in reversed(state.deliveries):
         hours.update(dict.fromkeys([delivery.until - 1], delivery.now_ms // directory_ms))
     assert all(hours[offset] == offset * 1000 // directory_ms for offset in hours)
-    boundaries = {n for n in range(1, 20_000) if n * 1000 // directory_ms != (n - 1) * 1000 // directory_ms}
+    boundaries = {n for n in range(1, LOOKS) if n * 1000 // directory_ms != (n - 1) * 1000 // directory_ms}
     assert boundaries <= {d.until for d in state.deliveries}
 
 
 def test_merged_deliveries_move_the_interval_by_a_thousandth_at_most() -> None:
     readiness = replace(ready(RotationRules(interval_ms=10 * HOUR), wall_clock=True), directory_ms=24 * HOUR)
-    deliveries = wall_clock_looks(readiness, 30_000).deliveries
+    deliveries = wall_clock_looks(readiness, LOOKS).deliveries
 
     for before, now in itertools.pairwise(deliveries):
         assert now.now_ms - before.now_ms <= 2 * 36_000

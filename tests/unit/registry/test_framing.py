@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.registry.compression import LARGEST_BYTES, inflated, slices
-from kafka_s3.registry.framing import FAILURES, UNKNOWN_MAGIC, Framing
+from kafka_s3.registry.framing import FAILURES, UNKNOWN_MAGIC
+from kafka_s3.registry.serializers import Framing
 from kafka_s3.registry.wire_format import MessageIndexes, SchemaName, framed, payloads
 from tests.support.examples import examples
 
