@@ -77,7 +77,7 @@ class HeartbeatWriter:
     def started(self, start: Start) -> None:
         """The log is claimed."""
         about = {"lag": dict(start.lag), "looked_ms": start.looked_ms, "standing": start.standing}
-        self._say(epoch=start.epoch, version=start.version, **about)
+        self._say(epoch=start.epoch, version=start.version, totals=start.totals, **about)
         self._inner.started(start)
 
     def preparing(self, step: str) -> None:
@@ -100,7 +100,8 @@ class HeartbeatWriter:
         """A round was committed; regular heartbeats carry it."""
         with self._lock:
             self._rounds += 1
-            self._now = replace(self._now, version=done.version, last_round_ms=done.ended_ms)
+            totals = None if self._now.totals is None else self._now.totals.plus(done.totals)
+            self._now = replace(self._now, version=done.version, totals=totals, last_round_ms=done.ended_ms)
             self._now = replace(self._now, lag=dict(done.lag), looked_ms=done.looked_ms)
             self._now = replace(self._now, open_states=done.open_states, open_state_bytes=done.open_state_bytes)
             self._count(done)
