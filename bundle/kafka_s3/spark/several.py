@@ -49,23 +49,23 @@ class SharedSession:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class FailedSink:
     """A sink that has failed, and why."""
 
     sink: str
     error: Exception
 
 
-def run_side_by_side(sinks: Sequence[Settings], work: Callable[[Settings], None]) -> list[Failure]:
+def run_side_by_side(sinks: Sequence[Settings], work: Callable[[Settings], None]) -> list[FailedSink]:
     """Works for each sink in a thread of its own until all have ended; tells in the log of those that fail, and gives them."""
-    failed: list[Failure] = []
+    failed: list[FailedSink] = []
 
     def run(settings: Settings) -> None:
         name_in_logs(settings.name)
         try:
             work(settings)
         except Exception as error:
-            failed.append(Failure(settings.name, error))
+            failed.append(FailedSink(settings.name, error))
             place = error.place if isinstance(error, RecordError) else {}
             facts = {"error": type(error).__name__, **place, "reason": reason_of(error)}
             trace = None if isinstance(error, SinkError) else error
@@ -79,7 +79,7 @@ def run_side_by_side(sinks: Sequence[Settings], work: Callable[[Settings], None]
     return failed
 
 
-def exit_code(failed: Sequence[Failure]) -> int:
+def exit_code(failed: Sequence[FailedSink]) -> int:
     """0 where none has failed, 2 where a new start mends nothing because all failures are configurations, else 1."""
     if not failed:
         return 0

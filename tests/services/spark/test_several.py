@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from threading import Event, Thread
 from urllib.request import urlopen
 
@@ -15,9 +14,9 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.control.heartbeat import Phase, read_heartbeat
 from kafka_s3.local.process import free_ports
-from kafka_s3.model.errors import ConfigError, RecordError
+from kafka_s3.model.errors import RecordError
 from kafka_s3.spark.process import Process
-from kafka_s3.spark.several import Failure, SharedSession, check_distinct, exit_code, run_side_by_side
+from kafka_s3.spark.several import FailedSink, SharedSession, exit_code, run_side_by_side
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, product
@@ -60,7 +59,7 @@ def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
     for name in (good, other):
         produce(here.servers, name, [Given(document(n=n)) for n in range(2)])
     produce(here.servers, broken, [Given(b"{broken")])
-    stop, failed = Event(), list[Failure]()
+    stop, failed = Event(), list[FailedSink]()
     with metering(sinks) as meters:
         shared = Process(SharedSession(lambda: here.spark), stop, meters, available_now=False, close=None)
         work = Thread(target=lambda: failed.extend(run_side_by_side(sinks, lambda one: shared.run(one, LogObserver()))))
@@ -81,11 +80,3 @@ def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
     assert any("CRITICAL" in line and f"sink={broken}" in line and "offset=0" in line for line in told)
     for name, running in ((good, 1), (other, 1), (broken, 0)):
         assert f'kafka_s3_phase{{phase="running",sink="{name}"}} {running}.0' in page
-
-
-def test_two_configurations_of_one_sink_are_refused(here: Surroundings) -> None:
-    one = resolved(validate(here.config("any")).usable())
-    other = resolved(validate({**here.config("other"), "name": "other"}).usable())
-    check_distinct([one, other])
-    with pytest.raises(ConfigError, match="two configurations"):
-        check_distinct([one, replace(one)])
