@@ -63,6 +63,6 @@ def process_of(
     """
     check_distinct(sinks)
     stop, name = Event(), sinks[0].name if len(sinks) == 1 else "kafka-s3"
-    session = SharedSession(lambda: spark_session(name=name, cores=cores))
+    session = SharedSession(lambda: spark_session(name=name, cores=cores), sinks=len(sinks))
     with metering(sinks) as meters, stopping(stop), closing(session):
         yield Process(session, stop, meters, available_now, close)

@@ -26,10 +26,10 @@ FAILED, WRONG = 1, 2
 
 
 class SharedSession:
-    """A session that the first sink starts, and that each sees with settings of its own. Thread-safe."""
+    """A session that the first sink starts; each of several sees it with settings of its own. Thread-safe."""
 
-    def __init__(self, start: Callable[[], SparkSession]) -> None:
-        self._start, self._lock = start, Lock()
+    def __init__(self, start: Callable[[], SparkSession], *, sinks: int) -> None:
+        self._start, self._several, self._lock = start, sinks > 1, Lock()
         self._session: SparkSession | None = None
 
     def of(self, sink: str) -> SparkSession:
@@ -37,7 +37,7 @@ class SharedSession:
         with self._lock:
             if self._session is None:
                 self._session = self._start()
-        if getattr(self._session, "_sc", None) is None:  # Spark Connect shares sessions as the platform does
+        if not self._several or getattr(self._session, "_sc", None) is None:  # Spark Connect has neither
             return self._session
         self._session.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
         return self._session.newSession()

@@ -61,7 +61,8 @@ def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
     produce(here.servers, broken, [Given(b"{broken")])
     stop, failed = Event(), list[FailedSink]()
     with metering(sinks) as meters:
-        shared = Process(SharedSession(lambda: here.spark), stop, meters, available_now=False, close=None)
+        session = SharedSession(lambda: here.spark, sinks=len(sinks))
+        shared = Process(session, stop, meters, available_now=False, close=None)
         work = Thread(target=lambda: failed.extend(run_side_by_side(sinks, lambda one: shared.run(one, LogObserver()))))
         work.start()
         eventually(lambda: phase(sinks[2]) is Phase.FAILED, what=lines.getvalue)
