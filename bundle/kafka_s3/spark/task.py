@@ -28,7 +28,7 @@ from kafka_s3.wiring.pipeline import has_reporter, make_pipeline
 
 READ_AGAIN = "read_again"
 SINKS = 32
-"""Of so many configurations a worker keeps what it has made: those of a process with several sinks, one of them after a restart."""
+"""For so many configurations a worker keeps what it has made; those not used for the longest go first."""
 
 
 @dataclass(frozen=True)
