@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import io
-import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from threading import Event, Thread
 from urllib.request import urlopen
-
-import pytest
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
@@ -19,26 +15,13 @@ from kafka_s3.spark.process import Process
 from kafka_s3.spark.several import FailedSink, SharedSession, exit_code, run_side_by_side
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
-from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, product
+from kafka_s3.tools.logs import LogObserver
 from kafka_s3.wiring.metering import metering
 from kafka_s3.wiring.pipeline import state_paths
 from tests.support.kafka import Given, document, produce
+from tests.support.log_lines import said
 from tests.support.surroundings import Surroundings
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-def lines() -> Iterator[io.StringIO]:
-    """What the log says, as text."""
-    handlers, level, propagate = product.handlers, product.level, product.propagate
-    log_to_stderr(LogFormat.TEXT)
-    (handler,) = product.handlers
-    assert isinstance(handler, logging.StreamHandler)
-    said = io.StringIO()
-    handler.setStream(said)
-    yield said
-    product.handlers, product.propagate = handlers, propagate
-    product.setLevel(level)
 
 
 def phase(settings: Settings) -> Phase | None:
@@ -48,7 +31,7 @@ def phase(settings: Settings) -> Phase | None:
 
 
 def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
-    here: Surroundings, topic: Callable[..., str], lines: io.StringIO
+    here: Surroundings, topic: Callable[..., str]
 ) -> None:
     good, other, broken = topic("good"), topic("other"), topic("broken")
     (port,) = free_ports(1)
@@ -60,7 +43,7 @@ def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
         produce(here.servers, name, [Given(document(n=n)) for n in range(2)])
     produce(here.servers, broken, [Given(b"{broken")])
     stop, failed = Event(), list[FailedSink]()
-    with metering(sinks) as meters:
+    with said() as lines, metering(sinks) as meters:
         session = SharedSession(lambda: here.spark, sinks=len(sinks))
         shared = Process(session, stop, meters, available_now=False, close=None)
         work = Thread(target=lambda: failed.extend(run_side_by_side(sinks, lambda one: shared.run(one, LogObserver()))))
