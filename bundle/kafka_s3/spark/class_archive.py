@@ -41,10 +41,9 @@ def archive_options(java: Java, progress: Callable[[str], None] = announce) -> l
         with contextlib.suppress(LocalServiceError), locked("classes"):  # a cache that cannot be written to has none
             if not folder.is_dir():
                 progress(f"Writing down Spark's classes, with which it starts faster (once, into {folder})")
-                with new_folder(folder) as made:  # empty where none could be made
-                    _make(java, made)
+                _make(java, folder)
     archive = folder / NAME
-    return [f"-XX:SharedArchiveFile={_above(folder / BASE)}{archive}", SILENT] if archive.is_file() else []
+    return [f"-XX:SharedArchiveFile={archive}", SILENT] if archive.is_file() else []
 
 
 def joined(options: Iterable[str]) -> str:
@@ -60,22 +59,24 @@ def _folder(java: Java) -> Path:
     return cache_folder() / "classes" / hashlib.sha256(named.encode()).hexdigest()[:12]
 
 
-def _make(java: Java, folder: Path) -> None:
-    base = folder / BASE
-    if not (java.home / OWN).is_file():
-        _ran([java.executable, "-Xshare:dump", f"-XX:SharedArchiveFile={base}"])
-    below = [f"-XX:SharedArchiveFile={base}"] if base.is_file() else []
-    _ran([sys.executable, "-m", WRITER, joined([*below, f"-XX:ArchiveClassesAtExit={folder / NAME}", SILENT])])
+def _make(java: Java, target: Path) -> None:
+    """The folder, empty where no archive could be made."""
+    below = [] if (java.home / OWN).is_file() else [f"-XX:SharedArchiveFile={_own_classes(java, target)}"]
+    with new_folder(target) as folder:
+        _ran([sys.executable, "-m", WRITER, joined([*below, f"-XX:ArchiveClassesAtExit={folder / NAME}", SILENT])])
+
+
+def _own_classes(java: Java, target: Path) -> Path:
+    """The archive of Java's own classes. Ours notes its path, so that it stands in its place before."""
+    with new_folder(target.with_name(f"{target.name}-java")) as folder:
+        _ran([java.executable, "-Xshare:dump", f"-XX:SharedArchiveFile={folder / BASE}"])
+    return target.with_name(f"{target.name}-java") / BASE
 
 
 def _ran(command: list[str | Path]) -> None:
     """Whether it did what it should, its file tells."""
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=WRITTEN_S, check=False)
-
-
-def _above(base: Path) -> str:
-    return f"{base}:" if base.is_file() else ""
 
 
 if __name__ == "__main__":
