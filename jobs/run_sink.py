@@ -24,8 +24,11 @@ from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.session import end_session, spark_session
+from kafka_s3.spark.task_values import set_task_values
 from kafka_s3.tools.jobs import OK, job_parser, job_settings, leave, outcome
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
+from kafka_s3.tools.preflight import ask_bucket, ask_kafka
+from kafka_s3.wiring.metering import metering
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 
@@ -36,13 +39,19 @@ def main(given: Namespace) -> int:
         given.config, given
     )  # every problem of the configuration at once; secrets are looked up here
     mask_logs(masking(settings))
-    stop = Event()
+    stop, observer = Event(), LogObserver()
+    ask_bucket(settings, observer.preparing)  # what is refused or silent ends the run before Spark starts
     # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
     # SIGTERM ends the sink after its commit
-    with attended(settings, observer=LogObserver(), clock_ms=now_ms) as attendance, stopping(stop):
+    with (
+        metering([settings]) as meters,  # its numbers for Prometheus or a collector, where the configuration names one
+        attended(settings, observer=observer, clock_ms=now_ms, meters=meters) as attendance,
+        stopping(stop),
+    ):
+        ask_kafka(settings, observer.preparing)
         spark = spark_session(name=settings.name)  # the cluster's own; a local one where there is none
         try:
-            sink = sink_on_spark(settings, spark, observer=attendance.heartbeat)
+            sink = sink_on_spark(settings, spark, observer=attendance.heartbeat, store=attendance.store)
             if given.available_now:
                 close = (
                     Reason.FLUSH_NOW if given.flush else None
@@ -51,6 +60,7 @@ def main(given: Namespace) -> int:
             else:
                 run_until_stopped(sink, settings, stop, channel=attendance.channel)
         finally:
+            set_task_values(spark, attendance.heartbeat.current)  # on Databricks, for the job's tasks behind this one
             end_session(spark)  # on a platform that shares its session this leaves it alone
     return OK
 

@@ -13,9 +13,8 @@ import numpy as np
 import pandas as pd
 
 from kafka_s3.control.status import SinkSnapshot, standpoints
-from kafka_s3.model.files import Role
 from kafka_s3.tools.positions import CAUSE
-from reading.frames import NO_TIME, SKIPPED, Frames, Reach, data_files
+from reading.frames import NO_TIME, SKIPPED, Frames, Reach, counted_files
 from reading.groups import Numbers, groups_by
 
 MINUTE_MS: Final = 60_000
@@ -25,7 +24,6 @@ STEPS_MS: Final = (
     1000, 5000, 15_000, MINUTE_MS, 5 * MINUTE_MS, 15 * MINUTE_MS, HOUR_MS, 3 * HOUR_MS, 6 * HOUR_MS, DAY_MS, 7 * DAY_MS, 30 * DAY_MS,
 )  # fmt: skip
 MOST_BUCKETS: Final = 120
-_COUNTED: Final = ("version", "topic", "partition", "encoded", "first_offset", "records")
 LOST: Final = frozenset({"retention", "truncated", "recreated", CAUSE})
 
 
@@ -136,7 +134,7 @@ def completeness(lags: pd.DataFrame) -> pd.DataFrame:
 
 def throughput(files: pd.DataFrame, window: Window) -> pd.DataFrame:
     """Records, bytes and files per topic and bucket of time (`at_ms` is its beginning), and records per second."""
-    rows = data_files(files, "committed_ms", "topic", "records", "bytes")
+    rows = counted_files(files, "committed_ms", "topic", "records", "bytes")
     at = rows["committed_ms"] // window.step_ms * window.step_ms
     groups = groups_by(at, rows["topic"])
     records = groups.sums(rows["records"])
@@ -148,30 +146,20 @@ def throughput(files: pd.DataFrame, window: Window) -> pd.DataFrame:
 
 
 def totals(frames: Frames, window: Window) -> dict[str, int]:
-    """Sums over the window's frames: read, written, dead_letters, skipped, files, bytes. Those of some topics come from their files."""
+    """Sums over the window's frames: read, written, dead_letters, skipped, files, bytes. Those of some topics come from their files.
+
+    Files are those of records, as in the log: objects of keys, headers and dead letters beside them do not count, nor do their bytes.
+    """
     if not window.topics:
         return {
             name: int(frames.entries[name].sum())
             for name in ("read", "written", "dead_letters", "skipped", "files", "bytes")
         }
-    written, letters = (
-        int(counted(frames.files)["records"].sum()),
-        int(dead_letter_counts(frames.counts)["count"].sum()),
-    )
+    files, letters = counted_files(frames.files), int(dead_letter_counts(frames.counts)["count"].sum())
+    written = int(files["records"].sum())
     skipped = int(frames.counts["count"].sum()) - letters
     sums = {"written": written, "dead_letters": letters, "skipped": skipped, "read": written + letters + skipped}
-    return {**sums, "files": len(frames.files), "bytes": int(frames.files["bytes"].sum())}
-
-
-def counted(files: pd.DataFrame) -> pd.DataFrame:
-    """The objects that stand for their records (`kafka_s3.model.files.counted`): values, and keys where a file holds tombstones only."""
-    values = data_files(files, *_COUNTED)
-    keys = files.loc[(files["role"] == Role.KEY).to_numpy(), list(_COUNTED)]
-    if keys.empty:
-        return values
-    place = list(_COUNTED[:-1])
-    alone = ~pd.MultiIndex.from_frame(keys[place]).isin(pd.MultiIndex.from_frame(values[place]))
-    return pd.concat([values, keys[alone]])
+    return {**sums, "files": len(files), "bytes": int(files["bytes"].sum())}
 
 
 def lost(gaps: pd.DataFrame) -> pd.DataFrame:
@@ -225,7 +213,7 @@ def commit_rows(entries: pd.DataFrame, files: pd.DataFrame, *, limit: int) -> pd
         "reasons": grouped["reason"].agg(_distinct).astype(object), "schemas": grouped["schema"].agg(_distinct).astype(object),
         "topics": grouped["topic"].agg(_distinct).astype(object),
     })  # fmt: skip
-    offsets = offset_texts(data_files(own))
+    offsets = offset_texts(counted_files(own))
     shown = newest.merge(about, how="left", left_on="version", right_index=True)
     shown = shown.merge(offsets.rename("offsets"), how="left", left_on="version", right_index=True)
     return shown.fillna({"reasons": "", "schemas": "", "topics": "", "offsets": ""}).reset_index(drop=True)

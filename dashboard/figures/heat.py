@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from figures.partitions import Slot, slot_of
-from reading.frames import data_files
+from reading.frames import counted_files
 from reading.groups import groups_by
 
 MOST_ROWS: Final = 92
@@ -30,8 +30,8 @@ class Heat:
 
 
 def heat(files: pd.DataFrame, at: str = "") -> Heat | None:
-    """The map of the data files below `topic/part/...` (blank: all); None where no directory names an hour or a day."""
-    rows = _below(data_files(files, "topic", "encoded", "records", "bytes"), at)
+    """The map of the files of records below `topic/part/...` (blank: all); None where no directory names an hour or a day."""
+    rows = _below(counted_files(files, "topic", "encoded", "records", "bytes"), at)
     slots = [slot_of(str(name)) for name in rows["encoded"].cat.categories]
     codes = rows["encoded"].cat.codes.to_numpy()
     units = {slot.unit for code in np.unique(codes) if (slot := slots[code]) is not None}

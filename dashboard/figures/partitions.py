@@ -13,7 +13,7 @@ import pandas as pd
 
 from kafka_s3.ddl.table import LOOKED_INTO, ObjectFacts, TopicObjects
 from kafka_s3.formats.sidecars import INFIX
-from reading.frames import NO_TIME, data_files
+from reading.frames import NO_TIME, counted_files, data_files
 from reading.groups import Numbers, groups_by
 
 _NUMBERS: Final = re.compile(r"\d+")
@@ -58,7 +58,7 @@ def _split(texts: list[str]) -> list[str]:
 
 def directories(files: pd.DataFrame) -> pd.DataFrame:
     """Each topic and encoded partition: files, records, bytes, first and last record and commit; in order of their names."""
-    rows = data_files(files, "topic", "encoded", "records", "bytes", "min_ms", "max_ms", "committed_ms")
+    rows = counted_files(files, "topic", "encoded", "records", "bytes", "min_ms", "max_ms", "committed_ms")
     groups = groups_by(rows["topic"], rows["encoded"])
     places = rows.iloc[groups.first]
     first = groups.lowest(rows["min_ms"].where(rows["min_ms"] != NO_TIME, _NEVER))
@@ -111,7 +111,7 @@ def are_times(found: pd.DataFrame) -> bool:
 
 def by_kafka_partition(files: pd.DataFrame) -> pd.DataFrame:
     """Each topic-partition: files, records, bytes, and its `share` of the topic's records, the largest first."""
-    rows = data_files(files, "topic", "partition", "records", "bytes")
+    rows = counted_files(files, "topic", "partition", "records", "bytes")
     groups = groups_by(rows["topic"], rows["partition"])
     places = rows.iloc[groups.first]
     found = pd.DataFrame({
@@ -143,7 +143,7 @@ def _between(slot: Slot, later: datetime) -> int:
 
 def late(files: pd.DataFrame) -> pd.DataFrame:
     """Directories that got a file when the same topic-partition had begun a later one: files, records, and by how much at most."""
-    rows = data_files(files, "topic", "partition", "first_offset", "encoded", "records", "committed_ms")
+    rows = counted_files(files, "topic", "partition", "first_offset", "encoded", "records", "committed_ms")
     place = groups_by(rows["topic"], rows["partition"]).of_row
     order = np.lexsort((rows["first_offset"].to_numpy(), place))
     starts = _starts(rows["encoded"])[order]

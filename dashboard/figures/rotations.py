@@ -14,7 +14,7 @@ from figures.units import duration_text, size_text
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.files import Reason
 from kafka_s3.tools.prices import Prices
-from reading.frames import NO_TIME, data_files
+from reading.frames import NO_TIME, counted_files
 from reading.groups import Numbers, groups_by, middle
 
 MIB: Final = 1 << 20
@@ -27,7 +27,7 @@ BY_CLOCK: Final = (Reason.ROTATE_INTERVAL, Reason.ROTATE_SCHEDULE, Reason.OFFSET
 
 
 def by_reason(rows: pd.DataFrame, window: Window) -> pd.DataFrame:
-    """Files per bucket of time (`at_ms` is its beginning) and reason, of data files."""
+    """Files per bucket of time (`at_ms` is its beginning) and reason, of files."""
     at = rows["committed_ms"] // window.step_ms * window.step_ms
     groups = groups_by(at, rows["reason"])
     reasons = rows["reason"].iloc[groups.first].astype(object).to_numpy()
@@ -35,7 +35,7 @@ def by_reason(rows: pd.DataFrame, window: Window) -> pd.DataFrame:
 
 
 def reasons(rows: pd.DataFrame) -> pd.DataFrame:
-    """Each reason of data files: files, share, records, the median size and number of records; most files first."""
+    """Each reason of files: files, share, records, the median size and number of records; most files first."""
     groups = groups_by(rows["reason"])
     found = pd.DataFrame({
         "reason": rows["reason"].iloc[groups.first].astype(object).to_numpy(), "files": groups.sizes(),
@@ -89,7 +89,7 @@ class Summary:
 
 def summary(files: pd.DataFrame, window: Window) -> Summary:
     """Everything that the page of rotations shows of these files; without files, a summary of none."""
-    rows = data_files(files, *_USED)
+    rows = counted_files(files, *_USED)
     times = spans(rows)
     return Summary(
         files=len(rows),
@@ -162,7 +162,7 @@ class _Pace:
 
 def advice(files: pd.DataFrame, window: Window, *, target_bytes: int, settings: Settings | None) -> list[Advice]:
     """One piece for each topic whose middle file is below SMALL, by the reason that closes most of its files, unless nothing would help."""
-    rows = data_files(files, "topic", "partition", "encoded", "bytes", "records", "reason")
+    rows = counted_files(files, "topic", "partition", "encoded", "bytes", "records", "reason")
     found = []
     for topic, own in rows.groupby("topic", observed=True):
         if len(own) >= ENOUGH and middle(own["bytes"]) < min(SMALL, target_bytes / 2):

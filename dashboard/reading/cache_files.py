@@ -20,7 +20,7 @@ from reading.frames import SCHEMAS, LogPart, cut, joined
 
 BLOCK: Final = 1000
 SMALL: Final = 100
-FORM: Final = 1
+FORM: Final = 2
 """Of the files; another number leaves the older ones alone."""
 
 

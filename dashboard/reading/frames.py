@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 from kafka_s3.commit.dead_letters import committed_ms
 from kafka_s3.commit.entry import CommitEntry, EntryKind
-from kafka_s3.model.files import Role
+from kafka_s3.model.files import Role, counted
 from reading.groups import groups_by
 
 NO_TIME: Final = -1
@@ -31,7 +32,7 @@ SCHEMAS: Final[Mapping[str, pa.Schema]] = {
     "files": pa.schema([
         *_ABOUT, *_PLACE, ("first_offset", pa.int64()), ("last_offset", pa.int64()), ("records", pa.int64()), ("bytes", pa.int64()),
         ("min_ms", pa.int64()), ("max_ms", pa.int64()), ("encoded", _WORD), ("schema", _WORD), ("format", _WORD), ("reason", _WORD),
-        ("role", _WORD), ("parts", pa.int32()), ("folder", _WORD), ("name", pa.string()),
+        ("role", _WORD), ("counted", pa.bool_()), ("parts", pa.int32()), ("folder", _WORD), ("name", pa.string()),
     ]),
     "counts": pa.schema([*_ABOUT, *_PLACE, ("stage", _WORD), ("count", pa.int64())]),
     "gaps": pa.schema([*_ABOUT, *_PLACE, ("first", pa.int64()), ("last", pa.int64()), ("cause", _WORD)]),
@@ -101,14 +102,22 @@ def frames_of(parts: Sequence[LogPart]) -> Frames:
 
 def data_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """The objects that hold records' values; only these columns, if any are named: half a million files are copied column by column."""
-    chosen = (files["role"] == Role.VALUE).to_numpy()
+    return _chosen(files, (files["role"] == Role.VALUE).to_numpy(), columns)
+
+
+def counted_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    """The files that every number of files counts: those of values, and those of keys where all values are null (`model.files.counted`)."""
+    return _chosen(files, files["counted"].to_numpy(), columns)
+
+
+def _chosen(files: pd.DataFrame, rows: np.ndarray, columns: Sequence[str]) -> pd.DataFrame:
     wanted = files[list(columns)] if columns else files
-    return wanted if chosen.all() else wanted[chosen]
+    return wanted if rows.all() else wanted[rows]
 
 
 def reach(files: pd.DataFrame) -> Reach:
     """How far the objects of each topic-partition reach."""
-    rows = data_files(files, "topic", "partition", "max_ms", "committed_ms")
+    rows = counted_files(files, "topic", "partition", "max_ms", "committed_ms")
     groups = groups_by(rows["topic"], rows["partition"])
     places = rows.iloc[groups.first]
     ends = zip(groups.highest(rows["max_ms"]), groups.highest(rows["committed_ms"]), strict=True)
@@ -149,14 +158,15 @@ def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
     about, totals = (entry.version, committed_ms(entry)), entry.totals
     rows["entries"].append((
         *about, entry.epoch, str(entry.kind), entry.driver, totals.read, totals.written, totals.dead_letters, totals.skipped,
-        len(entry.files), sum(file.bytes for file in entry.files), _note(entry),
+        totals.files, totals.bytes, _note(entry),
     ))  # fmt: skip
+    files_of_records = {file.key for file in counted(entry.files)}
     for file in entry.files:
         folder, slash, name = file.key.rpartition("/")
         rows["files"].append((
             *about, file.topic, file.partition, file.first_offset, file.last_offset, file.records, file.bytes,
             _time(file.min_timestamp), _time(file.max_timestamp), file.encoded_partition, file.schema, file.format,
-            str(file.reason), str(file.role), len(file.upload.parts), folder + slash, name,
+            str(file.reason), str(file.role), file.key in files_of_records, len(file.upload.parts), folder + slash, name,
         ))  # fmt: skip
     for tp, found in entry.dead_letters.items():
         rows["counts"].extend((*about, *tp, stage, count) for stage, count in found.stages.items())

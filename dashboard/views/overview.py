@@ -65,7 +65,8 @@ def _state(scene: Scene, lags: pd.DataFrame) -> None:
         ("Last commit", ago(_ms(known.last_commit), scene.now_ms), "When data was last committed."),
         ("Records written", f"{totals['written']:,}", "In the chosen time."),
         ("Dead letters", f"{totals['dead_letters']:,}", "In the chosen time, less those that were settled."),
-        ("Objects", f"{totals['files']:,}", f"In the chosen time, dead letter files included: {size_text(totals['bytes'])}."),
+        ("Files", f"{totals['files']:,}",
+         f"Files of records in the chosen time, together {size_text(totals['bytes'])}; those of keys, headers and letters do not count."),
     ])  # fmt: skip
 
 

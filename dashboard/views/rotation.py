@@ -34,7 +34,7 @@ def render(scene: Scene) -> None:
         states.nothing("No data file was written in this time.")
         return
     parts.figures([
-        ("Files", f"{found.files:,}", "Data files of the chosen time."),
+        ("Files", f"{found.files:,}", "Files of records, in the chosen time; as the log counts them."),
         ("Median size", size_text(found.median_bytes), "Half of the files are smaller."),
         ("Size, 5 %", size_text(found.least_bytes), "One of twenty files is smaller."),
         ("Size, 95 %", size_text(found.most_bytes), "One of twenty files is larger."),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+
+from tests.support.http_server import Asked, HttpServer
 
 OWN = "/apis/registry/"
 COMPATIBLE = "/apis/ccompat/v7"
@@ -25,35 +24,12 @@ class ApicurioServer:
         self._artifacts: dict[int, tuple[str, str, list[dict[str, str]]]] = {}
         self._contents: dict[int, int] = {}
         self._kinds: dict[int, dict[str, str]] = {}
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                server.asked.append(self.path)
-                denied = not server._allowed(self.headers.get("Authorization", ""))
-                self._answer(*((401, {"message": "no"}) if denied else server.answer(self.path.partition("?")[0])))
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                self._answer(404, {"message": "No artifact with such a content.", "error_code": 40403})
-
-            def _answer(self, status: int, body: Any) -> None:
-                content = (body if isinstance(body, str) else json.dumps(body)).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Silence."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = HttpServer(self._answer)
 
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self._http.url
 
     def register(
         self,
@@ -70,6 +46,16 @@ class ApicurioServer:
         self._artifacts[global_id] = (artifact, text, to)
         self._contents[content_id] = global_id
         self._kinds[global_id] = {"schemaType": kind} if kind else {}
+
+    def _answer(self, request: Asked) -> tuple[int, Any]:
+        if request.method == "POST":
+            return 404, {"message": "No artifact with such a content.", "error_code": 40403}
+        self.asked.append(request.path)
+        return (
+            self.answer(request.path.partition("?")[0])
+            if self._allowed(request.authorization)
+            else (401, {"message": "no"})
+        )
 
     def answer(self, path: str) -> tuple[int, Any]:
         """Status and body of a GET."""
@@ -106,10 +92,9 @@ class ApicurioServer:
 
     def __enter__(self) -> Self:
         """The started server."""
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._http.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stops it."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._http.stop()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CHECKPOINT_EVERY
 from kafka_s3.commit.state import LogState, checkpoint_json
-from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload
+from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload, counted
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.memory import MemoryStore
@@ -29,13 +29,14 @@ def entries(count: int, files: int, *, until_ms: int) -> Iterator[CommitEntry]:
         bad = version % 10 == 9
         if bad:
             made.append(_dead(PARTITIONS[0], offsets))
-        written = sum(file.records for file in made if file.role is Role.VALUE)
+        values = counted(made)
+        written = sum(file.records for file in values)
         yield CommitEntry(
             version=version, commit_id=f"commit-{version}", epoch=1, sink="big", kind=EntryKind.DATA,
             committed_at=datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             cluster_id="cluster", driver="host/1", progress={tp: Progress(offset, offset) for tp, offset in offsets.items()},
             files=tuple(made), dead_letters={PARTITIONS[0]: DeadLetterCount(1, {"VALUE_CONVERTER": 1})} if bad else {},
-            totals=Totals(written + bad, written, int(bad), 0, len(made), sum(file.bytes for file in made)),
+            totals=Totals(written + bad, written, int(bad), 0, len(values), sum(file.bytes for file in values)),
         )  # fmt: skip
 
 

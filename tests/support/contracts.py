@@ -47,7 +47,7 @@ class Module:
     @property
     def room(self) -> str:
         """The part of the house that it belongs to: `kafka_s3.storage`, `dashboard.page`, `jobs.run_sink`."""
-        return ".".join(self.name.split(".")[:2])
+        return _prefixes(self.name)[-2:][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,22 @@ class Contracts:
         return any(library in self.libraries[extra] for extra in ("", *extras))
 
 
+@dataclass(frozen=True, eq=False)
+class House:
+    """A tree: its contracts, and its modules by the names they are imported by."""
+
+    contracts: Contracts
+    by_import: Mapping[str, Module]
+
+
+@dataclass(frozen=True, slots=True)
+class Imports:
+    """Of one module: line and reason of each import that is refused, and the names of the modules of ours that it imports."""
+
+    refused: tuple[tuple[int, str], ...]
+    targets: frozenset[str]
+
+
 def main() -> int:
     """Prints every breach; the exit code says whether there is one."""
     found = breaches(ROOT)
@@ -74,28 +90,38 @@ def main() -> int:
 
 def breaches(root: Path) -> list[str]:
     """Every import in a tree that the tree's own table does not allow, as `file:line why`."""
-    contracts, modules = contracts_of(root), modules_of(root)
-    by_import = {module.imported_as: module for module in modules}
-    found = [f"{room}: has no line in tool.contracts" for room in sorted(_homeless(contracts, modules))]
-    edges: dict[str, set[str]] = {module.name: set() for module in modules}
+    modules = tuple(modules_of(root))
+    house = _house((root / "pyproject.toml").read_text(encoding="utf-8"), modules)
+    found = [f"{room}: has no line in tool.contracts" for room in sorted(_homeless(house.contracts, modules))]
+    edges = {}
     for module in modules:
-        for line, name in imported_names(
-            module.path.read_text(encoding="utf-8"), module.imported_as, module.is_package
-        ):
-            target = _target(name, by_import)
-            found += [
-                f"{module.path.relative_to(root)}:{line} {module.name} imports {target.name if target else name}: {why}"
-                for why in _refused(module, target, name, contracts)
-            ]
-            if target is not None and not _within(target.name, module.name):
-                edges[module.name].add(target.name)
+        imports = _imports(house, module, module.path.read_text(encoding="utf-8"))
+        found += [f"{module.path.relative_to(root)}:{line} {why}" for line, why in imports.refused]
+        edges[module.name] = imports.targets
     return [*found, *_circle(edges)]
 
 
-def contracts_of(root: Path) -> Contracts:
-    """The table of a tree."""
-    with (root / "pyproject.toml").open("rb") as file:
-        content: dict[str, Any] = tomllib.load(file)
+@cache
+def _house(table: str, modules: tuple[Module, ...]) -> House:
+    return House(contracts_of(table), {module.imported_as: module for module in modules})
+
+
+@cache
+def _imports(house: House, module: Module, text: str) -> Imports:
+    """What a module's text imports. Kept, so that a tree in which one file has changed is soon looked at again."""
+    refused, targets = [], set()
+    for line, name in imported_names(text, module.imported_as, module.is_package):
+        target = _target(name, house.by_import)
+        said = f"{module.name} imports {target.name if target else name}"
+        refused += [(line, f"{said}: {why}") for why in _refused(module, target, name, house.contracts)]
+        if target is not None and not _within(target.name, module.name):
+            targets.add(target.name)
+    return Imports(tuple(refused), frozenset(targets))
+
+
+def contracts_of(text: str) -> Contracts:
+    """The table of a tree's pyproject.toml."""
+    content: dict[str, Any] = tomllib.loads(text)
     project, table = content["project"], content["tool"]["contracts"]
     named = {"": project["dependencies"], **project["optional-dependencies"]}
     libraries = {extra: _importable(texts) for extra, texts in named.items()}
@@ -172,10 +198,11 @@ def _refused(module: Module, target: Module | None, name: str, contracts: Contra
             yield f"only {', '.join(contracts.only[closed])} may."
 
 
-def _prefixes(name: str) -> list[str]:
+@cache
+def _prefixes(name: str) -> tuple[str, ...]:
     """A name and those that it stands below: `a.b.c`, `a.b`, `a`."""
     parts = name.split(".")
-    return [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+    return tuple(".".join(parts[:length]) for length in range(len(parts), 0, -1))
 
 
 def _within(name: str, outer: str) -> bool:
@@ -186,7 +213,7 @@ def _homeless(contracts: Contracts, modules: Sequence[Module]) -> set[str]:
     return {module.room for module in modules if module.room not in contracts.lines}
 
 
-def _circle(edges: Mapping[str, set[str]]) -> list[str]:
+def _circle(edges: Mapping[str, frozenset[str]]) -> list[str]:
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+
+from tests.support.http_server import Asked, HttpServer
 
 TARGET = "AWSGlue.GetSchemaVersion"
 
@@ -22,29 +22,12 @@ class GlueServer:
         self.failures = 0
         self._access_key = access_key
         self._versions: dict[str, dict[str, Any]] = {}
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                assert self.headers["X-Amz-Target"] == TARGET
-                status, answer = server.answer(body, self.headers.get("Authorization", ""))
-                content = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/x-amz-json-1.1")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Silence."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = HttpServer(self._answer, content_type="application/x-amz-json-1.1")
 
     @property
     def url(self) -> str:
         """Where it listens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
+        return self._http.url
 
     def register(self, definition: str, *, kind: str = "AVRO") -> uuid.UUID:
         """A new schema version; gives its id."""
@@ -55,8 +38,9 @@ class GlueServer:
         }  # fmt: skip
         return version
 
-    def answer(self, body: dict[str, Any], authorization: str) -> tuple[int, dict[str, Any]]:
-        """Status and body."""
+    def _answer(self, request: Asked) -> tuple[int, dict[str, Any]]:
+        assert request.headers["X-Amz-Target"] == TARGET
+        body, authorization = json.loads(request.body), request.authorization
         self.asked.append(body["SchemaVersionId"])
         if self.failures:
             self.failures -= 1
@@ -75,10 +59,9 @@ class GlueServer:
 
     def __enter__(self) -> Self:
         """The started server."""
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._http.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stops it."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._http.stop()

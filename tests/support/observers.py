@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafka_s3.model.observer import Silent
+from kafka_s3.model.observer import Round, Silent
 
 
 @dataclass
@@ -15,3 +15,18 @@ class Warnings(Silent):
 
     def warned(self, text: str) -> None:
         self.texts.append(text)
+
+
+@dataclass
+class Told(Warnings):
+    """What the sink warned of, and its rounds."""
+
+    rounds: list[Round] = field(default_factory=list)
+
+    @property
+    def read(self) -> int:
+        """How many records all rounds read."""
+        return sum(done.read for done in self.rounds)
+
+    def round_done(self, done: Round) -> None:
+        self.rounds.append(done)

@@ -33,7 +33,7 @@ class MemoryTarget:
             self.kafka.create(TopicPartition(name, partition))
 
     @contextmanager
-    def sending(self) -> Iterator[OrderedSend]:
+    def sending(self, target: TopicPartition) -> Iterator[OrderedSend]:
         yield self._send
 
     def _send(self, topic: str, message: Message, *, partition: int = -1) -> None:

@@ -29,13 +29,14 @@ PIECE = 1 << 16
 
 @dataclass(frozen=True)
 class Request:
-    """What a request asks for; `key` is decoded and without the bucket."""
+    """What a request asks for; `key` is decoded and without the bucket. `target` is the operation of another service that is asked."""
 
     method: str
     bucket: str
     key: str
     query: dict[str, str]
     access_key: str
+    target: str = ""
 
 
 @dataclass(frozen=True)
@@ -297,7 +298,8 @@ class _Handler(BaseHTTPRequestHandler):
         bucket, _, key = parts.path.lstrip("/").partition("/")
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
         signed = re.search(r"Credential=([^/]+)/", self.headers.get("Authorization") or "")
-        return Request(self.command, bucket, unquote(key), query, signed.group(1) if signed else "")
+        target = self.headers.get("X-Amz-Target", "")
+        return Request(self.command, bucket, unquote(key), query, signed.group(1) if signed else "", target)
 
     def _ask(self, part: bytes) -> None:
         """Begins a request at the server that never ends: it gets a part of the body, and then a cut connection."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 import uuid
 from collections.abc import Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, Self
 from urllib.parse import parse_qs
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+from tests.support.http_server import Asked, HttpServer
 
 ISSUER: Final = "https://login.example.com/"
 AUDIENCE: Final = "kafka"
@@ -31,44 +31,28 @@ class TokenServer:
         self._clients = dict(clients)
         self._lifetime_s = lifetime_s
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self._answer(200, server.keys())
-
-            def do_POST(self) -> None:
-                form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-                self._answer(*server.token(self.headers.get("Authorization", ""), form))
-
-            def _answer(self, status: int, body: Mapping[str, Any]) -> None:
-                content = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """Silence."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http = HttpServer(self._answer)
 
     @property
     def token_url(self) -> str:
         """Where clients get tokens."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/token"
+        return f"{self._http.url}/token"
 
     @property
     def keys_url(self) -> str:
         """Where brokers get the keys that tokens are checked with."""
-        return f"http://127.0.0.1:{self._server.server_address[1]}/keys"
+        return f"{self._http.url}/keys"
 
     def keys(self) -> dict[str, Any]:
         """The public key, as a JSON Web Key Set."""
         numbers = self._key.public_key().public_numbers()
         parts = {name: _base64(_number(value)) for name, value in (("n", numbers.n), ("e", numbers.e))}
         return {"keys": [{"kty": "RSA", "kid": KEY_ID, "alg": "RS256", "use": "sig", **parts}]}
+
+    def _answer(self, request: Asked) -> tuple[int, dict[str, Any]]:
+        if request.method == "GET":
+            return 200, self.keys()
+        return self.token(request.authorization, parse_qs(request.body.decode()))
 
     def token(self, authorization: str, form: Mapping[str, list[str]]) -> tuple[int, dict[str, Any]]:
         """The answer to a request for a token: status and body."""
@@ -97,13 +81,12 @@ class TokenServer:
 
     def __enter__(self) -> Self:
         """The started server."""
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        self._http.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stops it."""
-        self._server.shutdown()
-        self._server.server_close()
+        self._http.stop()
 
 
 def _number(value: int) -> bytes:

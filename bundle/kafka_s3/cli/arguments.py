@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_s3.config.masking import masking
 from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.read import pairs
 from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.tools.logs import mask_logs
 
 if TYPE_CHECKING:
     from kafka_s3.wiring.sink_folder import SinkFolder
@@ -99,4 +101,10 @@ def time_of(option: str, text: str) -> datetime:
 
 def settings_of(config: ConfigPath, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:
     """The checked settings of a configuration file, references resolved. Raises ConfigError with every problem of it."""
-    return resolved(load(config, worker_path=worker, overrides=pairs(overrides)))
+    return unlogged(resolved(load(config, worker_path=worker, overrides=pairs(overrides))))
+
+
+def unlogged(settings: Settings) -> Settings:
+    """The settings, whose secrets no line of the log shows from now on."""
+    mask_logs(masking(settings))
+    return settings

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of
+from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of, unlogged
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.read import CONFIGURATIONS, pairs
@@ -75,7 +75,7 @@ def target_of(target: Target) -> Target:
 def sink_settings(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Settings:
     """The checked settings of a file, or of the configuration that is stored by a name; references resolved. Raises ConfigError."""
     checked = sink_config(sink, where, worker, overrides)
-    return resolved(checked.usable())
+    return unlogged(resolved(checked.usable()))
 
 
 def sink_config(sink: str, where: Where, worker: Path | None, overrides: list[str] | None) -> CheckedConfig:

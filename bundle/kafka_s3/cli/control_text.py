@@ -97,7 +97,7 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[str | Table]:
     colour = COLOURS[judged.state]
     yield f"Sink {escape(known.name)} ({sink_id(bucket, known.name)}): [{colour}]{judged.state}[/]  {escape(judged.reason)}"
     for name, text in _facts(known, known.seen_ms):
-        yield f"  {name:<13}{escape(text)}"
+        yield f"  {name:<15}{escape(text)}"
     points = standpoints(known)
     if not points:
         return
@@ -145,7 +145,7 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
         yield (
             "totals",
             f"{totals.read:,} read = {totals.written:,} written + {totals.dead_letters:,} dead letters + {totals.skipped:,} skipped; "
-            f"{totals.files:,} objects, {size_text(totals.bytes)}",
+            f"{totals.files:,} files, {size_text(totals.bytes)}",
         )
     if known.control is not None:
         wanted = "paused" if known.control.paused else "running"

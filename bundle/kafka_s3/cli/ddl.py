@@ -28,10 +28,11 @@ def ddl(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
+    from kafka_s3.storage.options import store_options
+    from kafka_s3.storage.s3 import S3Store
     from kafka_s3.wiring.ddl import tables_of_sink
-    from kafka_s3.wiring.sink_folder import folder_of
 
-    tables = list(tables_of_sink(settings, folder_of(settings).store, topic or ()))
+    tables = list(tables_of_sink(settings, S3Store(store_options(settings)), topic or ()))
     if output is OutputFormat.JSON:
         typer.echo(json.dumps({"tables": [document(engine, table) for table in tables]}, indent=2))
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from kafka_s3.commit.state import LogState
-from kafka_s3.model.observer import Round, Start
+from kafka_s3.model.observer import Round, Start, Waiting
 from kafka_s3.storage.store import ObjectInfo
 
 SHOWN_PER_FOLDER = 4
@@ -86,6 +86,9 @@ class ProgressObserver:
     def preparing(self, step: str) -> None:
         """Beside the spinner."""
         self._bar.update(self._task, description=step)
+
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
+        """Nothing: the bar moves by what is read."""
 
     def reading(self, records: int, wanted: int) -> None:
         """The bar moves by what is read, before it is committed."""
@@ -163,7 +166,7 @@ def totals_verdict(state: LogState) -> str:
     totals = state.totals
     adds_up = totals.read == totals.written + totals.dead_letters + totals.skipped
     verdict = "[green]read = written + dead letters + skipped[/]" if adds_up else "[red]the totals do not add up[/]"
-    return f"{verdict}; {totals.files:,} objects, {size_text(totals.bytes)}"
+    return f"{verdict}; {totals.files:,} files, {size_text(totals.bytes)}"
 
 
 def size_text(size: float) -> str:

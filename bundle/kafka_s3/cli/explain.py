@@ -37,13 +37,14 @@ def explain(
 ) -> None:
     """Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."""
     from kafka_s3.kafka.reader.whole_records import WholeRecords
+    from kafka_s3.storage.options import store_options
+    from kafka_s3.storage.s3 import S3Store
     from kafka_s3.tools.explain.sink import explain as explained
     from kafka_s3.wiring.clients import consumer_properties
-    from kafka_s3.wiring.sink_folder import folder_of
 
     servers = settings.text("kafka.bootstrap.servers")
     kafka = None if no_kafka else WholeRecords(servers, properties=consumer_properties(settings))
-    answer = explained(settings, about, store=folder_of(settings).store, kafka=kafka)
+    answer = explained(settings, about, store=S3Store(store_options(settings)), kafka=kafka)
     if output is OutputFormat.JSON:
         typer.echo(json.dumps(answer.document(), indent=2))
     else:

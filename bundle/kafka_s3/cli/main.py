@@ -87,6 +87,9 @@ def options(
     ] = False,
 ) -> None:
     """Kafka topics to S3 objects on Spark."""
+    from kafka_s3.tools.logs import LogFormat, log_to_stderr  # here: the help needs no logs
+
+    log_to_stderr(LogFormat.TEXT)  # what is tried again is told, with its reason
 
 
 def main() -> None:

@@ -65,12 +65,13 @@ def restore(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."""
+    from kafka_s3.storage.options import store_options
+    from kafka_s3.storage.s3 import S3Store
     from kafka_s3.tools.restore.run import restore as run
     from kafka_s3.tools.restore.sink import plan_of, target_of
     from kafka_s3.tools.restore.values import reading_of
-    from kafka_s3.wiring.sink_folder import folder_of
 
-    store, target, out, err = folder_of(settings).store, target_of(settings), console(), console(stderr=True)
+    store, target, out, err = S3Store(store_options(settings)), target_of(settings), console(), console(stderr=True)
     plan = plan_of(settings, store, target, to_topic=to_topic, selection=selection, by_name=by_name)
     people = output is OutputFormat.TABLE
     for note in plan.notes if people else ():

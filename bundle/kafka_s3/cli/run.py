@@ -10,19 +10,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath
+from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, unlogged
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
 from kafka_s3.cli.display import ProgressObserver
-from kafka_s3.config.masking import masking
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
-from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
+from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.tools.preflight import ask_bucket, ask_kafka
+from kafka_s3.wiring.metering import metering
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 
@@ -61,8 +61,7 @@ def run(
             [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
         )
     log_to_stderr(log_format, verbosity=verbose)
-    settings = resolved(sink_config(sink, where, worker, overrides).usable())
-    mask_logs(masking(settings))
+    settings = unlogged(resolved(sink_config(sink, where, worker, overrides).usable()))
     with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
         ask_bucket(settings, observer.preparing)
         _run(settings, cores, observer, available_now=available_now, flush=flush)
@@ -77,12 +76,17 @@ def _run(settings: Settings, cores: str, observer: Observer, *, available_now: b
     from kafka_s3.spark.session import end_session, spark_session
 
     stop = Event()
-    with attended(settings, observer=observer, clock_ms=now_ms) as attendance, stopping(stop):
+    with (
+        metering([settings]) as meters,
+        attended(settings, observer=observer, clock_ms=now_ms, meters=meters) as attendance,
+        stopping(stop),
+    ):
         ask_kafka(settings, observer.preparing)
         observer.preparing("starting Spark")
         spark = spark_session(name=settings.name, cores=cores)
         try:
-            sink, channel = sink_on_spark(settings, spark, observer=attendance.heartbeat), attendance.channel
+            sink = sink_on_spark(settings, spark, observer=attendance.heartbeat, store=attendance.store)
+            channel = attendance.channel
             if available_now:
                 close = Reason.FLUSH_NOW if flush else None
                 run_until_drained(sink, settings, stop, close=close, channel=channel)

@@ -25,6 +25,7 @@ from kafka_s3.tools.simulate.forecast import DAY_MS, Forecast
 from kafka_s3.tools.simulate.run import simulate as run
 from kafka_s3.tools.simulate.run import window_of
 from kafka_s3.tools.simulate.sample import Load, made_load, sampled_load
+from kafka_s3.wiring.delta import written_by_spark
 
 HOUR_MS: Final = 3_600_000
 USUAL: Final = Prices()
@@ -148,7 +149,13 @@ def _notes(settings: Settings, found: Forecast) -> list[str]:
         left = found.records - found.written - found.dead_letters - found.skipped
         told.append(f"{left:,} records were still open at the end, in no file yet.")
     if settings.flag("delta.enable"):
-        told.append("The Delta table's own requests and objects are not counted.")
+        told.append(
+            "Requests of the copy that Spark writes as a Delta table are not counted, nor its objects."
+            if written_by_spark(settings)
+            else "Requests of the Delta table are counted as delta-rs sends them; its log's bytes are not."
+        )
+    if settings.text("glue.database.name") or settings.text("notification.class"):
+        told.append("Nobody was told anything: requests to Glue and notifications are not counted.")
     return told
 
 

@@ -85,7 +85,7 @@ def print_report(report: Report, out: Console) -> None:
     for finding in report.findings:
         out.print(f"[red]{finding.kind}[/] {escape(finding.place)}", highlight=False, soft_wrap=True)
         out.print(f"    {escape(finding.text)}", highlight=False, soft_wrap=True)
-    well = report.clean and report.tallies and not any(tally.twice for tally in report.tallies)
+    well = report.clean and not report.empty and not report.twice
     out.print(
         report.verdict(),
         style="green" if well else "yellow" if report.clean else "red",

@@ -148,11 +148,15 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
     )
 
 
+FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile))
+UPLOAD: Final = tuple(field.name for field in dataclasses.fields(Upload) if field.name != "inherited")
+
+
 def file_document(file: DataFile) -> dict[str, Any]:
     """A file in its JSON form. Who began its upload is no matter of the log."""
-    document = dataclasses.asdict(file)
-    del document["upload"]["inherited"]
-    return document
+    return {name: getattr(file, name) for name in FILE} | {
+        "upload": {name: getattr(file.upload, name) for name in UPLOAD}
+    }
 
 
 def file_of(document: dict[str, Any]) -> DataFile:

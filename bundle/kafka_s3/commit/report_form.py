@@ -11,6 +11,7 @@ from kafka_s3.commit.entry import file_of
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.requests import Durations, Requests
 from kafka_s3.model.tasks import OpenState, Tail, TaskReport
 
 
@@ -35,8 +36,17 @@ def report_of(text: str) -> TaskReport:
             "failed_at": tuple(document["failed_at"]) if document["failed_at"] else None,
             "letter": None if letter is None else _letter(letter),
             "state": None if state is None else OpenState(**state),
+            "requests": _requests(document["requests"]),
         }
     )
+
+
+def _requests(document: dict[str, Any]) -> Requests:
+    durations = {
+        operation: Durations({int(bound): count for bound, count in one["counts"].items()}, one["seconds"])
+        for operation, one in document["durations"].items()
+    }
+    return Requests(durations, document["failed"], document["again"])
 
 
 def _letter(document: dict[str, Any]) -> DeadLetter:

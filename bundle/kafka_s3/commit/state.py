@@ -29,7 +29,7 @@ class LogState:
             epoch=entry.epoch,
             progress={**self.progress, **entry.progress},
             topic_ids={**self.topic_ids, **entry.topic_ids},
-            totals=Totals(**{name: value + getattr(entry.totals, name) for name, value in asdict(self.totals).items()}),
+            totals=self.totals.plus(entry.totals),
             cluster_id=entry.cluster_id or self.cluster_id,
         )
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, Protocol
 
 from kafka_s3.model.secret import MASK, Secret
@@ -192,7 +193,8 @@ class KnownClass:
         if given in self.others:
             raise InvalidValue("is a class that this sink does not have.", self.others[given])
         known = list(dict.fromkeys((*self.names, *ours)))
-        raise InvalidValue(f"is not a known class. Known: {', '.join(known)}.", did_you_mean(given, known))
+        near = did_you_mean(given.rpartition(".")[2], [*simple, *ours])
+        raise InvalidValue(f"is not a known class. Known: {', '.join(known)}.", near)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +295,7 @@ def shown(value: Value) -> str:
             return str(value)
 
 
+@lru_cache(2048)
 def sensitive(key: str, type_: Type = Type.STRING) -> bool:
     """Whether the values of a key must never be shown."""
     return type_ is Type.PASSWORD or _SENSITIVE.search(key) is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
 from typing import Final
 
 from kafka_s3.config.option import Value, default_of, shown
@@ -94,8 +96,15 @@ class Settings:
 
     def masked(self) -> dict[str, str]:
         """Every setting in effect, defaults included, as a user would write it; secrets and resolved references are masked."""
-        keys = sorted({*self.values, *self.pending})
-        return {key: self._shown(key) for key in keys if key in self.pending or self.values[key] is not None}
+        return self._masked(self.values)
+
+    def masked_choices(self) -> dict[str, str]:
+        """Of those the ones that are not the default."""
+        return self._masked(key for key, value in self.values.items() if value != defaults().get(key))
+
+    def _masked(self, keys: Iterable[str]) -> dict[str, str]:
+        found = sorted({*keys, *self.pending})
+        return {key: self._shown(key) for key in found if key in self.pending or self.values[key] is not None}
 
     def _shown(self, key: str) -> str:
         if key in self.pending or key in self.concealed:
@@ -108,18 +117,20 @@ class Settings:
             raise ConfigError([Problem(key, MASK, rule, "Resolve the settings before they are used.")])
         if key in self.values:
             return self.values[key]
-        option = option_of(key)
-        if option is None:
+        if key in defaults():
+            return defaults()[key]
+        if option_of(key) is None:
             raise KeyError(key)
-        return default_of(option)
+        return None
 
     def __repr__(self) -> str:
         return f"Settings({self.masked()})"
 
 
-def defaults() -> dict[str, Value]:
+@cache
+def defaults() -> Mapping[str, Value]:
     """The default of every key that has a row of its own."""
-    return {option.key: default_of(option) for option in OPTIONS if not option.family}
+    return MappingProxyType({option.key: default_of(option) for option in OPTIONS if not option.family})
 
 
 REGION: Final = str(defaults()["s3.region"])

@@ -149,7 +149,7 @@ def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: fr
     """Everything in order: spelling, keys one by one, required keys, derived values, rules. `concealed` is None before resolution."""
     other = another_products(raw)
     if other is not None:
-        nothing = Settings(defaults(), frozenset(), frozenset(), frozenset(), dict(raw), dict(worker))
+        nothing = Settings(dict(defaults()), frozenset(), frozenset(), frozenset(), dict(raw), dict(worker))
         return CheckedConfig(nothing, _Finish(SpelledConfig(raw), raw, frozenset()).all([other]), ())
     translation = self_managed(raw, worker)
     texts = under(translation.texts, worker)

@@ -22,7 +22,7 @@ from kafka_s3.control.heartbeat import Heartbeat, Phase, may_replace, read_heart
 from kafka_s3.control.limits import DEFAULT, Limits, dead_letters_text
 from kafka_s3.control.tallies import Tally, added, delay, since
 from kafka_s3.model.errors import Fenced, LogDamaged, SinkError
-from kafka_s3.model.observer import Observer, Round, Silent, Start
+from kafka_s3.model.observer import Observer, Round, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
@@ -82,6 +82,10 @@ class HeartbeatWriter:
     def preparing(self, step: str) -> None:
         """The heartbeat says that it starts, all the while."""
         self._inner.preparing(step)
+
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
+        """The heartbeat has the lag of each topic-partition from `worked` and `round_done`."""
+        self._inner.looked(waiting)
 
     def reading(self, records: int, wanted: int) -> None:
         """The heartbeat tells of rounds, not of their parts."""

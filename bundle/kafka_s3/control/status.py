@@ -142,14 +142,16 @@ def overridden(
 def check_line(known: SinkSnapshot, limits: Limits | None = None) -> tuple[str, bool]:
     """What is to be said of a sink in a line, and whether it is well."""
     judged = health(known, limits)
-    return f"{known.name} {judged.state}: {judged.reason} {_lag_sentence(known)}", judged.well
+    return f"{known.name} {judged.state}: {judged.reason.rstrip('.')}. {_lag_sentence(known)}", judged.well
 
 
 def _lag_sentence(known: SinkSnapshot) -> str:
     lag, heartbeat = known.lag, known.heartbeat
     if lag.records is not None and heartbeat is not None and heartbeat.phase is Phase.STOPPED:
         return f"Lag when it ended: {lag.records:,} records."
-    return f"Lag: {lag} records." if lag.exact or lag.records else "Lag: unknown."
+    if lag.looked_ms is None or not (lag.exact or lag.records):
+        return "Lag: unknown."
+    return f"Lag: {lag} records, {age(known.seen_ms - lag.looked_ms)} ago."
 
 
 def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:

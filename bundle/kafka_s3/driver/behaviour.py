@@ -3,8 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from kafka_s3.driver.planner import Readiness
+from kafka_s3.task.rotation import RotationRules
+
+FIRST_LIMIT: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How eagerly to read.
+
+    `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory stands for (1: unknown).
+    `check_ms`: `tail.check.interval.ms`, 0 is at once. `worth_records` and `worth_bytes`: an unread tail of that size is read where that
+    does not read anything twice; 0: it waits for a reason. `task_records`: what a task reads at most, unless it could close no file with
+    that.
+    """
+
+    rules: RotationRules
+    by_record_time: bool
+    wall_clock: bool
+    check_ms: int
+    directory_ms: int = 1
+    worth_records: int = 0
+    worth_bytes: int = 0
+    task_records: int = FIRST_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

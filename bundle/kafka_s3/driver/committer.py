@@ -17,10 +17,11 @@ from dataclasses import dataclass, field
 from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite
 from kafka_s3.commit.published import mark_published
-from kafka_s3.driver.follower import Followed, Follower
+from kafka_s3.driver.follower import ByTheClock, Followed, Follower
+from kafka_s3.driver.phases import PhaseTimes
 from kafka_s3.driver.tagging import ObjectTags
 from kafka_s3.model.errors import Fenced, SinkError, StorageError
-from kafka_s3.model.observer import Observer, Silent
+from kafka_s3.model.observer import Observer, RoundPhase, Silent
 from kafka_s3.model.offsets import Gap
 from kafka_s3.storage.uploads import abort_uploads
 
@@ -40,11 +41,12 @@ class Committer:
     rewrite: Rewrite
     followers: Sequence[Follower] = ()
     observer: Observer = field(default_factory=Silent)
-    behind: bool = False
+    phases: PhaseTimes = field(default_factory=PhaseTimes)
     _begun: tuple[CommitEntry, Done] | None = None
     _unpublished: CommitEntry | None = None
     _visible: tuple[str, Sequence[Gap]] = ("", ())
     _followed: Followed = field(default_factory=Followed)
+    _behind: set[str] = field(default_factory=set)
 
     def claim(self, cluster_id: str) -> None:
         """Takes the log over, with what the last driver left unpublished. Raises CommitError, OffsetsLost, StorageError."""
@@ -64,30 +66,41 @@ class Committer:
         """Takes what was begun to its end; raises as `commit` does. No entry is written behind an unpublished one."""
         while self._begun is not None or self._unpublished is not None:
             if self._begun is not None:
-                self._append(*self._begun)
+                with self.phases.of(RoundPhase.COMMIT):
+                    self._append(*self._begun)
             if self._unpublished is None:
                 continue
-            gaps = self.publish(self._unpublished)
+            with self.phases.of(RoundPhase.PUBLISH):
+                gaps = self.publish(self._unpublished)
             self._unpublished = None
             if gaps:
                 self._begun = self.log.new_entry(EntryKind.POSITION, gaps=tuple(gaps)), nothing_more
-            self._checkpoint()
-            self.follow()
+            with self.phases.of(RoundPhase.FOLLOW):
+                self._checkpoint()
+                self.follow()
 
     def follow(self) -> None:
         """Lets the followers catch up. Raises Fenced; else what tagging raises where it must succeed, after all had their turn."""
+        self._catch_up(self.followers)
+
+    def follow_late(self) -> None:
+        """Lets those followers catch up that are behind, or whose time has come. Raises as `follow`."""
+        late = [one for one in self.followers if one.name in self._behind or (isinstance(one, ByTheClock) and one.due)]
+        self._catch_up(late)
+
+    def _catch_up(self, followers: Sequence[Follower]) -> None:
         refused: SinkError | None = None
-        self.behind = False
-        for follower in self.followers:
+        for follower in followers:
+            self._behind.discard(follower.name)
             if self._followed.rests(follower, self.log) and not _must_succeed(follower):
-                self.behind = True
+                self._behind.add(follower.name)
                 continue
             try:
                 self._followed.catch_up(follower, self.log)
             except Fenced:
                 raise
             except SinkError as error:
-                self.behind = True
+                self._behind.add(follower.name)
                 if _must_succeed(follower):
                     refused = error
                 else:

@@ -1,8 +1,9 @@
 """When is a directory of a time complete? Then a marker is written into it, for those who wait for whole hours or days.
 
 A directory is complete when its time is over by the clock, and each topic-partition of its topic has committed a record of a later time, or
-has none that is not committed. It is looked at with each commit. A record that comes later all the same lets the marker be written anew,
-with what it brought: what a reader has seen once is told apart by the entry in it.
+has none that is not committed. It is looked at with each commit, and when its time ends: so a topic that goes quiet gets its last marker,
+too. A record that comes later all the same lets the marker be written anew, with what it brought: what a reader has seen once is told apart
+by the entry in it.
 
 What is open is kept in one object beside the log, written after the markers: a crash writes the same markers again.
 """
@@ -18,11 +19,16 @@ from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.follower import entries_since
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
-from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.files import DataFile, counted
 from kafka_s3.model.protocols import Brokers
 
 NAME: Final = "done-markers"
+AGAIN_MS: Final = 60_000
+"""A directory whose time is over is looked at so often by the clock alone, as long as it is not complete."""
+MOST_BYTES: Final = 4 << 20
+"""What may be known of directories that are not marked yet, some 25,000 of them; those that ended first are given up beyond it."""
+DIRECTORY_BYTES: Final = 128
+"""What one costs beside its name."""
 
 
 @dataclass
@@ -46,8 +52,8 @@ class Seen:
 
     def take(self, entry: CommitEntry, end_of: Callable[[int], int]) -> None:
         """Takes the next entry in."""
-        for file in entry.files:
-            if file.role in (Role.VALUE, Role.KEY) and file.max_timestamp is not None:
+        for file in counted(entry.files):
+            if file.max_timestamp is not None:
                 self._take(file, file.max_timestamp, entry.version, end_of)
         self.version = entry.version
 
@@ -55,11 +61,25 @@ class Seen:
         place = str(file.topic_partition)
         self.reached[place] = max(self.reached.get(place, latest_ms), latest_ms)
         folder = file.key.rpartition("/")[0]
-        found = self.open.setdefault(folder, OpenDirectory(file.topic, end_of(latest_ms)))
+        found = self.open.get(folder)
+        if found is None:
+            found = self.open[folder] = OpenDirectory(file.topic, end_of(latest_ms))
         found.files, found.records, found.entry = found.files + 1, found.records + file.records, version
 
+    def beyond(self, most: int) -> list[str]:
+        """The directories to give up where all take more than `most` bytes, so that the others take nine tenths of it."""
+        sizes = {folder: len(folder.encode()) + DIRECTORY_BYTES for folder in self.open}
+        left = sum(sizes.values())
+        found: list[str] = []
+        for folder in sorted(sizes, key=lambda one: self.open[one].end_ms) if left > most else ():
+            if left <= most * 9 // 10:
+                break
+            found.append(folder)
+            left -= sizes[folder]
+        return found
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class DoneMarkers:
     """The follower. `marker` is the name of the objects, `end_of` gives the end of the directory's time for a record's time (epoch ms)."""
 
@@ -67,37 +87,71 @@ class DoneMarkers:
     end_of: Callable[[int], int]
     brokers: Brokers
     clock_ms: Callable[[], int]
+    warn: Callable[[str], None]
     name: str = "done-markers"
+    most_bytes: int = MOST_BYTES
+    _seen: Seen | None = None
+    _looked_ms: int = -1
+
+    @property
+    def due(self) -> bool:
+        """Whether a directory may have become complete by the clock alone. Asks nobody."""
+        now = self.clock_ms()
+        again = now - self._looked_ms >= AGAIN_MS
+        ends = (one.end_ms for one in self._seen.open.values()) if self._seen is not None else ()
+        return any(end <= now and (again or end > self._looked_ms) for end in ends)
 
     def catch_up(self, log: CommitLog) -> None:
-        """Takes in every entry since the last one noted, and marks what is complete. Raises StorageError, SourceError."""
-        seen = self._read(log)
-        for entry in entries_since(log, seen.version):
+        """Takes in every entry since the last one noted, and marks what is complete. Raises Fenced, StorageError, SourceError."""
+        seen, self._seen = self._seen or self._read(log), None
+        before = seen.version
+        for entry in entries_since(log, before):
             seen.take(entry, self.end_of)
-        for folder in self._complete(seen, log):
+            if seen.beyond(self.most_bytes):
+                self._mark(seen, log)
+                self._give_up(seen)
+        if self._mark(seen, log) or seen.version != before:
+            seen.reached = {str(tp): seen.reached[str(tp)] for tp in log.state.frontier if str(tp) in seen.reached}
+            log.store.put(log.paths.follower(NAME), json.dumps(asdict(seen), separators=(",", ":")).encode())
+        self._seen = seen
+
+    def _mark(self, seen: Seen, log: CommitLog) -> bool:
+        """Marks what is complete; whether anything was."""
+        complete = self._complete(seen, log)
+        if complete:
+            # where a topic is quiet, nothing else would say that another driver has taken over
+            log.check_owner(log.state.version)
+        for folder in complete:
             done = asdict(seen.open.pop(folder))
             log.store.put(f"{folder}/{self.marker}", json.dumps(done, separators=(",", ":")).encode())
-        log.store.put(log.paths.follower(NAME), json.dumps(asdict(seen), separators=(",", ":")).encode())
+        return bool(complete)
+
+    def _give_up(self, seen: Seen) -> None:
+        folders = seen.beyond(self.most_bytes)
+        for folder in folders:
+            del seen.open[folder]
+        if folders:
+            self.warn(
+                f"{self.name}: {len(folders):,} directories get no marker, {folders[0]} the first: more than {self.most_bytes:,} bytes of "
+                "them wait for topic-partitions that lag. Let these be committed (flush.idle.ms, kafka-s3 flush) or removed."
+            )
 
     def _complete(self, seen: Seen, log: CommitLog) -> list[str]:
-        now = self.clock_ms()
+        now = self._looked_ms = self.clock_ms()
         over = {folder: one for folder, one in seen.open.items() if one.end_ms <= now}
         if not over:
             return []
-        topics = {one.topic for one in over.values()}
-        places = [tp for tp in log.state.frontier if tp.topic in topics]
-        behind = [tp for tp in places if seen.reached.get(str(tp), -1) < max(one.end_ms for one in over.values())]
+        latest: dict[str, int] = {}
+        for one in over.values():
+            latest[one.topic] = max(latest.get(one.topic, 0), one.end_ms)
+        reached = {tp: seen.reached.get(str(tp), -1) for tp in log.state.frontier if tp.topic in latest}
+        behind = [tp for tp, ms in reached.items() if ms < latest[tp.topic]]
         heads = self.brokers.heads(behind) if behind else {}
-        empty = {tp for tp in behind if log.state.frontier[tp] >= heads.get(tp, log.state.frontier[tp] + 1)}
-
-        def passed(tp: TopicPartition, end_ms: int) -> bool:
-            return tp in empty or seen.reached.get(str(tp), -1) >= end_ms
-
-        return [
-            folder
-            for folder, one in over.items()
-            if all(passed(tp, one.end_ms) for tp in places if tp.topic == one.topic)
-        ]
+        for tp in behind:
+            if tp in heads and log.state.frontier[tp] >= heads[tp]:
+                del reached[tp]  # it has nothing that is not committed
+        passed = {topic: min((ms for tp, ms in reached.items() if tp.topic == topic), default=now) for topic in latest}
+        return [folder for folder, one in over.items() if one.end_ms <= passed[one.topic]]
 
     def _read(self, log: CommitLog) -> Seen:
         key = log.paths.follower(NAME)

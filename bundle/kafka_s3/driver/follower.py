@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
@@ -27,6 +27,16 @@ class Follower(Protocol):
 
     def catch_up(self, log: CommitLog) -> None:
         """Follows the log; may raise any SinkError, and is then called again soon."""
+        ...
+
+
+@runtime_checkable
+class ByTheClock(Protocol):
+    """A follower that has work without any entry, when time has passed."""
+
+    @property
+    def due(self) -> bool:
+        """Whether it wants to be called now. Asks nobody: it is looked at in every round."""
         ...
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.state import LogState
 from kafka_s3.control.open_files import NotedFiles, note_open_files, noted_open_files
-from kafka_s3.driver.planner import PartitionState
+from kafka_s3.driver.partition_state import PartitionState
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition

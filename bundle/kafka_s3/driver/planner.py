@@ -1,8 +1,6 @@
 """What can close a file now, and which offsets must be read for it? Pure decisions of the driver; nothing due, no job.
 
-*Deliveries*: each look at the heads is a delivery in Connect's words, `(now, head)`; a record's wall-clock time is that of the first
-delivery past it. Those that no rule can tell apart are one; of very many, neighbours become one as if the sink had looked less often.
-*Readiness*: a topic-partition is read when a file can close: by count, by the schedule's clock, by idle time; by record time when the
+A topic-partition is read when a file can close: by count, by the schedule's clock, by idle time; by record time when the
 brokers' time index says so, the backlog has doubled or a quarter of the interval has passed; and at the latest after
 `tail.check.interval.ms`, so that bad records in the tail come to light; where open files are kept, also when what is unread
 is worth a task.
@@ -11,29 +9,22 @@ is worth a task.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
 from enum import StrEnum
-from itertools import groupby
-from math import gcd
 from typing import Final
 
+from kafka_s3.driver.behaviour import Readiness
+from kafka_s3.driver.partition_state import PartitionState
 from kafka_s3.model.files import Reason
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, Delivery, OpenState, Tail, TaskReport
+from kafka_s3.model.tasks import Assignment
 from kafka_s3.task.rotation import RotationRules
 
 _log = logging.getLogger(__name__)
-FIRST_LIMIT: Final = 1_000_000
-LEAST_LIMIT: Final = 1000
 QUIET_OFFSETS: Final = 10_000
 """A range of fewer is quiet: starting a task of its own for it costs more than its records."""
 RANGES_IN_A_TASK: Final = 32
 """So many quiet ranges share a task at most."""
 CLOCK_PARTS: Final = 4
-MANY_DELIVERIES: Final = 1000
-QUARTER_MS: Final = 900_000
 
 
 class ReadReason(StrEnum):
@@ -47,134 +38,6 @@ class ReadReason(StrEnum):
     GROWTH = "the tail has doubled, or a part of the interval has passed"
     INTERVAL = "the time index shows a record past the interval"
     IDLE = "flush.idle.ms has passed"
-
-
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """How eagerly to read.
-
-    `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory stands for (1: unknown).
-    `check_ms`: `tail.check.interval.ms`, 0 is at once. `worth_records` and `worth_bytes`: an unread tail of that size is read where that
-    does not read anything twice; 0: it waits for a reason. `task_records`: what a task reads at most, unless it could close no file with
-    that.
-    """
-
-    rules: RotationRules
-    by_record_time: bool
-    wall_clock: bool
-    check_ms: int
-    directory_ms: int = 1
-    worth_records: int = 0
-    worth_bytes: int = 0
-    task_records: int = FIRST_LIMIT
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionState:
-    """One topic-partition as the driver knows it.
-
-    `examined` is the offset up to which the tail was read, at `examined_ms` (None: never); `tail` what was pending then; `more` whether
-    the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of the next task at most, `least_limit`
-    what that is at first; `waiting_ms` when the first of the records arrived that no task has looked at (None: there are none).
-    `open_state` is where the files of the tail are kept open, `record_bytes` the size of a record as last seen. `leader_epoch` is
-    that of the log when it reached to the head (None: not known).
-    """
-
-    topic_partition: TopicPartition
-    frontier: int
-    rotation_ms: int | None
-    recorded: OffsetSet = field(default_factory=OffsetSet)
-    deliveries: tuple[Delivery, ...] = ()
-    examined: int = 0
-    examined_ms: int | None = None
-    tail: Tail = field(default_factory=Tail)
-    grown_ms: int = 0
-    limit: int = FIRST_LIMIT
-    least_limit: int = FIRST_LIMIT
-    more: bool = False
-    waiting_ms: int | None = None
-    open_state: OpenState | None = None
-    record_bytes: float = 0.0
-    leader_epoch: int | None = None
-
-    @property
-    def head(self) -> int:
-        """The newest known head."""
-        return self.deliveries[-1].until if self.deliveries else self.frontier
-
-    @property
-    def seen(self) -> int:
-        """The highest offset that is known to have been there, by a look or by what the last driver's tasks read."""
-        return max(self.head, self.first_unread)
-
-    @property
-    def unexamined(self) -> int:
-        """Offsets of the tail that no task has read yet."""
-        return max(self.head - max(self.examined, self.frontier), 0)
-
-    @property
-    def first_unread(self) -> int:
-        """Where the next task begins to read: where the last one stopped if its files are kept open, else at the frontier."""
-        return self.frontier if self.open_state is None else self.open_state.examined
-
-
-def delivered(partition_state: PartitionState, now_ms: int, head: int, readiness: Readiness) -> PartitionState:
-    """The partition_state after a look at the head. Deliveries that no rule can tell apart are merged."""
-    partition_state = _not_ahead(partition_state, now_ms, readiness.rules)
-    head = max(head, partition_state.head)
-    if (
-        head <= partition_state.frontier
-        and partition_state.rotation_ms is not None
-        and now_ms >= partition_state.rotation_ms
-    ):
-        partition_state = replace(
-            partition_state, rotation_ms=readiness.rules.next_rotation(now_ms)
-        )  # nothing pending: the timer just moves
-    arrival = Delivery(now_ms, head)
-    grown = now_ms if head > partition_state.head or not partition_state.deliveries else partition_state.grown_ms
-    unread = head > max(partition_state.examined, partition_state.frontier)
-    waiting = (partition_state.waiting_ms if partition_state.waiting_ms is not None else now_ms) if unread else None
-    state = replace(partition_state, grown_ms=grown, waiting_ms=waiting)
-    if not state.deliveries:
-        return replace(state, deliveries=(arrival,))
-    last = state.deliveries[-1]
-    same_mark = readiness.rules.next_rotation(last.now_ms) == readiness.rules.next_rotation(now_ms)
-    if same_mark and (head == last.until or not readiness.wall_clock):
-        merged = last if head == last.until else arrival
-        return replace(state, deliveries=(*state.deliveries[:-1], merged))
-    deliveries = (*state.deliveries, arrival)
-    if len(deliveries) % MANY_DELIVERIES == 0:
-        deliveries = coarser(deliveries, readiness)
-    return replace(state, deliveries=deliveries)
-
-
-def coarser(deliveries: Sequence[Delivery], readiness: Readiness) -> tuple[Delivery, ...]:
-    """Fewer deliveries, as if the sink had looked less often: never across a mark of the schedule or a change of directory.
-
-    Where `rotate.interval.ms` acts, a time is off by a thousandth of it at most.
-    """
-    rules = readiness.rules
-    directory = gcd(readiness.directory_ms, QUARTER_MS)  # zones differ by quarters of an hour
-    step = max(rules.interval_ms // 1000, 1) if rules.interval_ms > 0 else directory
-
-    def slot(delivery: Delivery) -> tuple[int | None, int, int]:
-        return rules.next_rotation(delivery.now_ms), delivery.now_ms // directory, delivery.now_ms // step
-
-    return tuple(list(group)[-1] for _, group in groupby(deliveries, key=slot))
-
-
-def cut_off(partition_state: PartitionState, head: int) -> PartitionState:
-    """The partition_state after the log was truncated at `head`, above the frontier: what was known beyond is forgotten."""
-    short = [replace(delivery, until=min(delivery.until, head)) for delivery in partition_state.deliveries]
-    state = replace(
-        partition_state,
-        deliveries=tuple(next(group) for _, group in groupby(short, key=lambda delivery: delivery.until)),
-        recorded=partition_state.recorded.before(head),
-        more=False,
-    )
-    if state.examined <= head:
-        return state
-    return replace(state, examined=state.frontier, examined_ms=None, tail=Tail(), open_state=None)
 
 
 def plan(
@@ -228,39 +91,6 @@ def assignment(partition_state: PartitionState, *, close: Reason | None = None) 
     )
 
 
-def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) -> PartitionState:
-    """The partition_state after a report was committed."""
-    if report.dropped:  # nothing was done: the tail is read at once, from the frontier
-        return replace(partition_state, open_state=None, examined=partition_state.frontier, more=True)
-    more = report.until < partition_state.head
-    asked = min(partition_state.head, partition_state.first_unread + partition_state.limit)
-    kept = tuple(d for d in partition_state.deliveries if d.until > report.frontier)
-    return replace(
-        partition_state,
-        frontier=report.frontier,
-        rotation_ms=report.next_rotation_ms,
-        recorded=partition_state.recorded.plus(report.dead).since(report.frontier),
-        deliveries=kept or partition_state.deliveries[-1:],
-        examined=report.until,
-        examined_ms=now_ms,
-        tail=report.tail,
-        limit=_next_limit(partition_state, report, more=more, full=report.until < asked),
-        more=more,
-        waiting_ms=now_ms if more else None,
-        open_state=report.state,
-        record_bytes=report.read_bytes / report.read if report.read else partition_state.record_bytes,
-    )
-
-
-def _next_limit(partition_state: PartitionState, report: TaskReport, *, more: bool, full: bool) -> int:
-    """How many records the next task reads: no more than became as many files as one task closes, then more again."""
-    if full:
-        return max(report.until - partition_state.first_unread, LEAST_LIMIT)
-    grown = partition_state.limit * 2
-    stuck = more and report.frontier == partition_state.frontier and report.state is None
-    return grown if stuck else min(grown, partition_state.least_limit)
-
-
 def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
     """The assignments in groups that at most `tasks` (`tasks.max`) can work off, the largest backlogs together.
 
@@ -281,22 +111,6 @@ def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignm
 def is_quiet(wanted: Assignment) -> bool:
     """Whether a range is so short that it shares a task with others."""
     return wanted.until - wanted.first_unread < QUIET_OFFSETS
-
-
-def _not_ahead(partition_state: PartitionState, now_ms: int, rules: RotationRules) -> PartitionState:
-    """The partition_state with no time later than now: where the clock was set back, nothing waits until it is there again."""
-    mark, times = rules.next_rotation(now_ms), [delivery.now_ms for delivery in partition_state.deliveries]
-    jumped = max(partition_state.grown_ms, partition_state.examined_ms or 0, *times[-1:]) > now_ms
-    if not jumped and (mark is None or partition_state.rotation_ms is None or partition_state.rotation_ms <= mark):
-        return partition_state
-    return replace(
-        partition_state,
-        rotation_ms=mark,
-        deliveries=tuple(Delivery(min(d.now_ms, now_ms), d.until) for d in partition_state.deliveries),
-        examined_ms=None if partition_state.examined_ms is None else min(partition_state.examined_ms, now_ms),
-        grown_ms=min(partition_state.grown_ms, now_ms),
-        waiting_ms=None if partition_state.waiting_ms is None else min(partition_state.waiting_ms, now_ms),
-    )
 
 
 def _due(partition_state: PartitionState, now_ms: int, readiness: Readiness) -> ReadReason | None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.cluster import check_cluster
-from kafka_s3.driver.committer import Committer
+from kafka_s3.driver.committer import Committer, nothing_more
 from kafka_s3.driver.dead_letters.limit import stop_above_limit
 from kafka_s3.driver.dead_letters.reporters import REPORTERS
 from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
 from kafka_s3.driver.follower import Followed, Follower
 from kafka_s3.driver.open_states import OpenStates
-from kafka_s3.driver.planner import PartitionState, assignment, committed, in_turns, plan
+from kafka_s3.driver.partition_state import PartitionState, committed
+from kafka_s3.driver.phases import PhaseTimes
+from kafka_s3.driver.planner import assignment, in_turns, plan
 from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
 from kafka_s3.driver.topics import Resume, Topics
+from kafka_s3.driver.waiting import Waits
 from kafka_s3.model.errors import (
     CommitUnknown,
     Fenced,
@@ -30,9 +33,10 @@ from kafka_s3.model.errors import (
     UploadMissing,
 )
 from kafka_s3.model.files import DataFile, Reason, Totals
-from kafka_s3.model.observer import Observer, Round, Silent, Start
+from kafka_s3.model.observer import Observer, Round, RoundPhase, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
+from kafka_s3.model.requests import Requests
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.storage.uploads import abort_uploads
@@ -62,14 +66,17 @@ class Sink:
     topics: Topics = field(init=False)
     looked_ms: int | None = None
     committer: Committer = field(init=False)
+    _phases: PhaseTimes = field(default_factory=PhaseTimes)
+    _waits: Waits = field(default_factory=Waits)
     _mirrored: int = -1
     _followed: Followed = field(default_factory=Followed)
     _registry_down_since: int | None = None
     _troubled_since: int | None = None
+    _untold: Callable[[], None] = nothing_more
 
     def __post_init__(self, followers: Sequence[Follower]) -> None:
         """Topics are found when the sink is opened."""
-        self.committer = Committer(self.log, self._rewrite, followers, self.observer)
+        self.committer = Committer(self.log, self._rewrite, followers, self.observer, self._phases)
         self.topics = Topics(self.behaviour, self.brokers, self.log, self.committer.commit, self.observer)
         if self.resume is not None:
             self.topics.resume = self.resume
@@ -99,9 +106,8 @@ class Sink:
         """
 
         def poll_and_work() -> None:
-            self.committer.finish()
-            if self.committer.behind:
-                self.committer.follow()
+            self._finish()
+            self.committer.follow_late()
             self.poll()
             while self.step(go_on):
                 pass
@@ -124,10 +130,11 @@ class Sink:
         self.topics.poll(now)
         self._note_open_files()
         self.looked_ms = now
+        self.observer.looked(self._waiting)
 
     def step(self, go_on: Callable[[], bool] = always) -> bool:
         """Plans and works off what is due; returns whether there may be more to do."""
-        self.committer.finish()
+        self._finish()
         now = self.clock_ms()
         due = []
         reached = self.topics.intervals_reached()
@@ -155,7 +162,10 @@ class Sink:
             if not go_on():
                 return False
             started = self.clock_ms()
-            reports = self._read([replace(one, max_files=self.behaviour.max_files, keep=self._keep) for one in turn])
+            with self._phases.of(RoundPhase.READ):
+                reports = self._read(
+                    [replace(one, max_files=self.behaviour.max_files, keep=self._keep) for one in turn]
+                )
             reports = self.topics.without_damage(reports)
             self._check(reports)
             self._commit(reports, started)
@@ -175,18 +185,25 @@ class Sink:
             while left:
                 entry = entry_of(left[0], self.log, self.topics.leader_epochs)
                 portion = left.pop(0)
+                self._untold = partial(self._notify, started, portion, entry)
                 if entry is not None:
                     self.committer.commit(entry, partial(self._advance, portion))
                 else:
                     self._advance(portion)
                 self._note_open_files()
-                self._notify(started, portion, entry)
+                self._finish()
         except Fenced:
             if self.open_states is not None:
                 self.open_states.abandoned(portion)
             raise
         finally:
             self._abandon([report for portion in left for report in portion])
+
+    def _finish(self) -> None:
+        """Takes what was begun to its end, and tells of its round, however late that is. Raises as `Committer.finish` does."""
+        self.committer.finish()
+        self._untold()
+        self._untold = nothing_more
 
     def _read(self, turn: Sequence[Assignment]) -> list[TaskReport]:
         """The reports of a turn. Raises KafkaUnavailable where a log was truncated meanwhile: the next look believes it."""
@@ -204,6 +221,11 @@ class Sink:
             for tp, partition_state in self.partition_states.items()
             if tp not in self.topics.silent
         }
+
+    def _waiting(self) -> dict[str, Waiting]:
+        """What waits of each topic; nothing of topic-partitions that no broker answers for."""
+        answered = (one for tp, one in self.partition_states.items() if tp not in self.topics.silent)
+        return self._waits.by_topic(answered, self.clock_ms())
 
     def _start(self) -> Start:
         now, heads = self.clock_ms(), self.brokers.heads(self.partition_states)
@@ -309,8 +331,13 @@ class Sink:
             open=sum(report.tail.records for report in reports),
             open_states=self.open_states.written if self.open_states is not None else 0,
             open_state_bytes=self.open_states.bytes if self.open_states is not None else 0,
+            dead_letters=entry.dead_letters if entry is not None else {},
+            skipped=entry.skipped if entry is not None else {},
+            phases=self._phases.taken(),
+            requests=reduce(Requests.plus, (report.requests for report in reports), Requests()),
         )
         self.observer.round_done(done)
+        self.observer.looked(self._waiting)
 
     def _check(self, reports: Sequence[TaskReport]) -> None:
         """Raises RecordError, with all uploads aborted, where a record or the share of bad ones stops the sink."""

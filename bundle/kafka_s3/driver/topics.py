@@ -16,7 +16,7 @@ from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.committer import nothing_more
-from kafka_s3.driver.planner import PartitionState, cut_off, delivered
+from kafka_s3.driver.partition_state import PartitionState, cut_off, delivered
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
@@ -101,16 +101,18 @@ class Topics:
                 self._cut_below(tp, state.frontier, same, head)
             elif same < state.seen:
                 self._truncated(state, same)
-            known = replace(self.partition_states[tp], leader_epoch=ends[tp].epoch)
+            known = self.partition_states[tp]
+            if known.leader_epoch != ends[tp].epoch:
+                known = replace(known, leader_epoch=ends[tp].epoch)
             self.partition_states[tp] = delivered(known, now, head, self.behaviour.readiness)
 
     def _of_another_epoch(self, ends: Mapping[TopicPartition, LogEnd], again: Set[str]) -> dict[TopicPartition, LogEnd]:
         """What was known of the logs that have another leader epoch now: a new leader may not have all of it."""
-        known = {tp: LogEnd(state.seen, state.leader_epoch) for tp, state in self.partition_states.items()}
+        known = self.partition_states
         return {
-            tp: known[tp]
+            tp: LogEnd(known[tp].seen, known[tp].leader_epoch)
             for tp, end in ends.items()
-            if tp in known and tp.topic not in again and known[tp].epoch not in (None, end.epoch)
+            if tp in known and tp.topic not in again and known[tp].leader_epoch not in (None, end.epoch)
         }
 
     def without_damage(self, reports: Sequence[TaskReport]) -> list[TaskReport]:

@@ -21,9 +21,11 @@ from kafka_s3.model.seldom import Seldom
 REQUEST_SECONDS: Final = 30.0
 BATCH_MESSAGES: Final = 10_000
 LARGEST_MESSAGE: Final = 1_000_000_000
-QUEUE_KIB: Final = 128 << 10
-"""What an ordered producer holds of messages that are not acknowledged; a larger one cannot be sent."""
 """The client's own limit, its highest: the topic's is the one that counts."""
+QUEUE_KIB: Final = 128 << 10
+"""What a transactional producer holds of messages that are not acknowledged; a larger one cannot be sent."""
+TRANSACTION_MS: Final = 300_000
+"""When the brokers end a transaction whose producer is gone. The source may be slow: it is below their limit of 15 minutes."""
 LOGIN_FAILED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 OUTAGE_LINES_S: Final = 60
 _log = logging.getLogger(__name__)
@@ -77,10 +79,10 @@ class Clients:
             "enable.idempotence": True, "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE, "batch.num.messages": batch,
         })  # fmt: skip
 
-    def ordered_producer(self) -> Producer:
-        """An idempotent producer behind whose first failure nothing more is written: a topic-partition gets no hole."""
+    def transactional_producer(self, name: str) -> Producer:
+        """A producer whose transactions go under this name, which takes over from any other of it."""
         return self._made(Producer, {
-            "enable.idempotence": True, "enable.gapless.guarantee": True, "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE,
+            "transactional.id": name, "transaction.timeout.ms": TRANSACTION_MS, "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE,
             "batch.num.messages": BATCH_MESSAGES, "queue.buffering.max.kbytes": QUEUE_KIB,
         })  # fmt: skip
 

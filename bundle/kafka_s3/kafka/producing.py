@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -16,6 +17,10 @@ REFUSED: Final = frozenset({
     KafkaError.INVALID_TIMESTAMP, KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError._INVALID_DIFFERENT_RECORD,
 })  # fmt: skip
 """What brokers say of a batch that they never take, for a record in it."""
+
+
+Done: TypeAlias = Callable[[KafkaError | None, object], None]
+"""What a producer calls once a message is delivered, or is not."""
 
 
 class Send(Protocol):
@@ -48,60 +53,68 @@ def sending(clients: Clients, refused: list[Refusal] | None = None, *, batch: in
     `refused` takes those whose batch the topic never takes, for something in it; without it they are an error, too. Raises
     KafkaUnavailable.
     """
-    with _with_producer(clients, clients.producer(batch), refused) as send:
-        yield send
+    on_way = Sending(clients, clients.producer(batch), refused)
+    yield on_way.send
+    on_way.flush()
 
 
-@contextmanager
-def sending_in_order(clients: Clients) -> Iterator[Send]:
-    """A function that sends messages; behind the first that is not taken none is, and the next call says so. Raises KafkaUnavailable.
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Messages that a producer has on their way. Without `refused`, what a topic never takes is an error like any other."""
 
-    So what a topic-partition has got when anything fails, the process's death included, is a beginning of what was sent.
-    """
-    with _with_producer(clients, clients.ordered_producer(), None) as send:
-        yield send
+    clients: Clients
+    producer: Producer
+    refused: list[Refusal] | None = None
+    failed: list[KafkaError] = field(default_factory=list)
 
-
-@contextmanager
-def _with_producer(clients: Clients, producer: Producer, refused: list[Refusal] | None) -> Iterator[Send]:
-    failed: list[KafkaError] = []
-
-    def done(error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            return
-        if refused is None or error.code() not in REFUSED:
-            failed.append(error)
-        else:
-            refused.append(Refusal(message, error.str()))
-
-    def check() -> None:
-        if failed:
-            raise KafkaUnavailable(f"Kafka at {clients.bootstrap_servers} did not take records: {failed[0].str()}.")
-
-    def send(topic: str, message: Message, *, partition: int = -1) -> None:
+    def send(self, topic: str, message: Message, *, partition: int = -1) -> None:
+        """Hands a message on; waits where too many are on their way. Raises KafkaUnavailable once any was not taken."""
+        done: Done = self._note_failure if self.refused is None else lambda error, _: self._done(error, message)
         while True:
-            check()
+            self.check()
             try:
-                producer.produce(
-                    topic, message.value, message.key, partition=partition, headers=list(message.headers),
-                    on_delivery=lambda error, _: done(error, message), timestamp=max(message.timestamp or 0, 0),
+                self.producer.produce(
+                    topic, message.value, message.key, partition=partition, headers=list(message.headers), on_delivery=done,
+                    timestamp=max(message.timestamp or 0, 0),
                 )  # fmt: skip
             except BufferError:
-                producer.poll(0.1)  # the queue is full: let deliveries make room
+                self.producer.poll(0.1)  # the queue is full: let deliveries make room
             except KafkaException as error:  # larger than the client can send
-                done(error.args[0], message)
+                self._done(error.args[0], message)
                 return
             else:
-                producer.poll(0)
+                self.producer.poll(0)
                 return
 
-    yield send
-    try:
-        left = producer.flush(clients.seconds)
-    except KafkaException as error:  # the client gave up in order not to leave a hole
-        failed.append(error.args[0])
-    check()
-    if left:
-        raise KafkaUnavailable(
-            f"Kafka at {clients.bootstrap_servers} did not take records: no acknowledgement in time."
-        )
+    def flush(self) -> None:
+        """Waits until all are acknowledged. Raises KafkaUnavailable."""
+        left = 0
+        try:
+            left = self.producer.flush(self.clients.seconds)
+        except KafkaException as error:  # the client gave up for good
+            self.failed.append(error.args[0])
+        self.check()
+        if left:
+            raise KafkaUnavailable(
+                f"Kafka at {self.clients.bootstrap_servers} did not take records: no acknowledgement in time."
+            )
+
+    def check(self) -> None:
+        """Raises KafkaUnavailable where a message was not taken."""
+        if self.failed:
+            raise KafkaUnavailable(
+                f"Kafka at {self.clients.bootstrap_servers} did not take records: {self.failed[0].str()}."
+            )
+
+    def _note_failure(self, error: KafkaError | None, _: object) -> None:
+        """Holds no message in memory until it is delivered, which the producer does already."""
+        if error is not None:
+            self.failed.append(error)
+
+    def _done(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            return
+        if self.refused is None or error.code() not in REFUSED:
+            self.failed.append(error)
+        else:
+            self.refused.append(Refusal(message, error.str()))

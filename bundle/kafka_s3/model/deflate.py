@@ -20,6 +20,8 @@ except ImportError:  # this machine has no wheel of it
 
 GZIP: Final = 31
 """A gzip member: header, deflate, checksum and length."""
+GZIP_MAGIC: Final = b"\x1f\x8b"
+"""What a gzip member begins with."""
 RAW: Final = -15
 """Deflate alone, as in Avro's blocks."""
 FULL_FLUSH: Final = zlib.Z_FULL_FLUSH

@@ -108,3 +108,7 @@ class Totals:
     skipped: int = 0
     files: int = 0
     bytes: int = 0
+
+    def plus(self, more: Totals) -> Totals:
+        """The sums over both."""
+        return Totals(*(getattr(self, name) + getattr(more, name) for name in self.__slots__))

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
-from kafka_s3.model.files import DataFile, Totals
+from kafka_s3.model.files import DataFile, DeadLetterCount, Totals
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.requests import Requests
+
+
+class RoundPhase(StrEnum):
+    """What a round is at, one after the other."""
+
+    READ = "read"
+    COMMIT = "commit"
+    PUBLISH = "publish"
+    FOLLOW = "follow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,22 @@ class Round:
     open: int = 0
     open_states: int = 0
     open_state_bytes: int = 0
+    dead_letters: Mapping[TopicPartition, DeadLetterCount] = field(default_factory=dict)
+    skipped: Mapping[TopicPartition, int] = field(default_factory=dict)
+    phases: Mapping[RoundPhase, float] = field(default_factory=dict)
+    requests: Requests = field(default_factory=Requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What of a topic is not in objects yet: how many records, and since when (epoch ms) this run has known of the oldest of them.
+
+    That is one time for those that no task has read, and one for those in open files; None where there are none.
+    """
+
+    records: int
+    unread_since_ms: int | None = None
+    open_since_ms: int | None = None
 
 
 class Observer(Protocol):
@@ -60,6 +87,10 @@ class Observer(Protocol):
 
     def started(self, start: Start) -> None:
         """The log is claimed and the topics are known."""
+        ...
+
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
+        """After a look at the brokers or a commit; `waiting` says what waits of each topic now, over all topic-partitions."""
         ...
 
     def reading(self, records: int, wanted: int) -> None:
@@ -91,6 +122,9 @@ class Silent:
     """An observer that does nothing."""
 
     def preparing(self, step: str) -> None:
+        """Nothing."""
+
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
         """Nothing."""
 
     def reading(self, records: int, wanted: int) -> None:

@@ -9,6 +9,7 @@ from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.files import DataFile, Reason
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.requests import Requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ class TaskReport:
     `excess` says that the task stopped because its dead letters are too many; `commonest` is their commonest reason, with an example.
     `read_bytes` is the size of the records read, `state` where the open files are kept. `dropped` says why the state of the assignment
     could not be used: then nothing was done, and the tail has to be read from the frontier. `damaged` is the first offset at
-    which Kafka holds something else than records, `damage` says what: nothing was done then, either.
+    which Kafka holds something else than records, `damage` says what: nothing was done then, either. `requests` went to the bucket from
+    a task's process since its last report.
     """
 
     topic_partition: TopicPartition
@@ -112,6 +114,7 @@ class TaskReport:
     dropped: str = ""
     damaged: int | None = None
     damage: str = ""
+    requests: Requests = field(default_factory=Requests)
 
 
 def damage_report(wanted: Assignment, offset: int, damage: str) -> TaskReport:

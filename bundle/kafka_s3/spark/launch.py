@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def sink_on_spark(
     settings: Settings, spark: SparkSession, *, observer: Observer | None = None, store: ObjectStore | None = None
 ) -> Sink:
-    """A sink of resolved settings, not opened yet. `store` replaces the driver's view of the bucket in tests of faults."""
+    """A sink of resolved settings, not opened yet. `store` is the driver's view of the bucket, where there is one already."""
     servers = settings.text("kafka.bootstrap.servers")
     properties = consumer_properties(settings)
     brokers = KafkaBrokers(servers, properties=properties)

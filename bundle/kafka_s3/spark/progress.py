@@ -1,9 +1,13 @@
-"""How far is Spark with what it reads? Asked of Spark beside the job: tasks that are done, of those that there are."""
+"""How far is Spark with what it reads? Told by Spark beside the job: tasks that are done, of those that there are.
+
+A task reads a topic-partition, so a round of few of them moves in large steps. Spark is asked through its status tracker; through Spark
+Connect it tells by itself, every two seconds (`spark.connect.progress.reportInterval`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
@@ -18,8 +22,22 @@ LOOK_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
+class TaskCount:
+    """The tasks of a stage, and how many of them are done."""
+
+    tasks: int
+    done: int
+
+
+Told = Callable[[Iterable[TaskCount]], None]
+
+
+@dataclass(frozen=True, slots=True)
 class WatchedSource:
-    """Tells `reading(records, wanted)` while it reads, in proportion to the tasks that are done; nothing where Spark does not say."""
+    """Tells `reading(records, wanted)` while it reads, in proportion to the tasks that are done.
+
+    Nothing is told where Spark does not say: where the driver reads by itself, and through a Spark Connect older than 4.0.
+    """
 
     inner: Source
     spark: SparkSession
@@ -28,22 +46,43 @@ class WatchedSource:
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
         """What `inner` reads."""
         wanted = sum(one.until - one.first_unread for one in assignments)
-        tracker = _tracker(self.spark)
-        if tracker is None:
-            return self.inner.read(assignments)
-        with _beside(lambda: self._look(tracker, wanted)):
+        with _watched(self.spark, lambda stages: self._tell(stages, wanted)):
             return self.inner.read(assignments)
 
-    def _look(self, tracker: Any, wanted: int) -> None:
-        stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
-        for stage in filter(None, stages):
-            self.reading(wanted * stage.numCompletedTasks // max(stage.numTasks, 1), wanted)
+    def _tell(self, stages: Iterable[TaskCount], wanted: int) -> None:
+        known = list(stages)
+        tasks = sum(stage.tasks for stage in known)
+        if tasks:
+            self.reading(wanted * sum(stage.done for stage in known) // tasks, wanted)
 
 
-def _tracker(spark: SparkSession) -> Any | None:
-    """Who knows; None through Spark Connect."""
+def _watched(spark: SparkSession, told: Told) -> AbstractContextManager[None]:
+    """Calls `told` with the stages now and then while the body runs."""
     context = getattr(spark, "_sc", None)
-    return None if context is None else context.statusTracker()
+    if context is not None:
+        tracker = context.statusTracker()
+        return _beside(lambda: told(_active(tracker)))
+    return _told_by_connect(spark, told) if hasattr(spark, "registerProgressHandler") else nullcontext()
+
+
+def _active(tracker: Any) -> list[TaskCount]:
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+    return [TaskCount(stage.numTasks, stage.numCompletedTasks) for stage in stages if stage is not None]
+
+
+@contextmanager
+def _told_by_connect(spark: SparkSession, told: Told) -> Iterator[None]:
+    """What Spark Connect sends with a job's answers; what is only told must stop nothing."""
+
+    def handle(*, stages: Iterable[Any] | None, **_: object) -> None:
+        with suppress(Exception):
+            told([TaskCount(stage.num_tasks, stage.num_completed_tasks) for stage in stages or ()])
+
+    spark.registerProgressHandler(handle)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(handle)
 
 
 @contextmanager

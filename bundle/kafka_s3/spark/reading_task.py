@@ -14,7 +14,7 @@ from kafka_s3.model.errors import SinkError, UnreadableRecord
 from kafka_s3.model.offsets import OffsetRange
 from kafka_s3.model.tasks import Assignment, TaskReport, damage_report
 from kafka_s3.spark.failures import failure_text
-from kafka_s3.spark.task import Task, forget_archives, report_row, tools
+from kafka_s3.spark.task import Task, forget_archives, report_row, tools, with_requests
 
 if TYPE_CHECKING:
     from kafka_s3.kafka.reader.batches import ReadScope
@@ -51,7 +51,7 @@ class ReadingTask:
         try:
             with closing(reader.read(ranges)) as readings:
                 for wanted, (_, batches) in zip(share, readings, strict=True):
-                    yield report_text(_report(pipeline, wanted, batches, store))
+                    yield report_text(with_requests(_report(pipeline, wanted, batches, store), store))
         except SinkError as error:
             yield failure_text(error, wanted.topic_partition)
 

@@ -7,7 +7,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from zipimport import zipimporter
 
@@ -89,11 +89,11 @@ class Task:
     def here(self, wanted: Assignment, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         """The report of a range whose records are at hand where the loop runs, in the columns that `Pipeline.process` takes."""
         pipeline, store = tools(self.settings)
-        return pipeline.process(wanted, batches, store)
+        return with_requests(pipeline.process(wanted, batches, store), store)
 
     def _report(self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store) -> str:
         try:
-            return report_text(pipeline.process(wanted, batches, store))
+            return report_text(with_requests(pipeline.process(wanted, batches, store), store))
         except OversizedRecord:
             return json.dumps({READ_AGAIN: wanted.topic_partition})
         except SinkError as error:
@@ -104,6 +104,11 @@ def place_to_read_again(row: str) -> TopicPartition | None:
     """The topic-partition that has to be read in full, where the row says that instead of a report."""
     place = json.loads(row).get(READ_AGAIN)
     return None if place is None else TopicPartition(*place)
+
+
+def with_requests(report: TaskReport, store: S3Store) -> TaskReport:
+    """The report with the requests that the store has sent since the last one."""
+    return replace(report, requests=store.requests.taken())
 
 
 def report_row(report: str) -> pa.RecordBatch:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from kafka_s3.model.addresses import is_metadata_service
@@ -15,6 +15,8 @@ from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import Credentials, credentials_of
 
 CUSTOMER_KEY_BYTES = 32
+ANSWER_S: Final = 10
+"""A service that does not answer a look for so long is taken for unreachable; a sink at work is more patient."""
 METADATA = "is the address of a cloud's metadata service, which hands out the machine's own credentials."
 
 
@@ -111,6 +113,11 @@ def store_options(settings: StoreSettings) -> StoreOptions:
     if problems:
         raise ConfigError(problems)
     return options
+
+
+def quick(options: StoreOptions, *, tries: int) -> StoreOptions:
+    """The same for a look at the state: small objects, and somebody waits who shall soon be told that nobody answers."""
+    return replace(options, part_retries=tries, connect_timeout_s=ANSWER_S, read_timeout_s=ANSWER_S)
 
 
 def _endpoint(url: str | None, problems: list[Problem]) -> str | None:

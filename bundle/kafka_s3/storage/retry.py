@@ -29,13 +29,14 @@ class Retrier:
     """Tries a request up to `attempts` times in all, the first included (SEMANTICS A1.3); fewer than one counts as one.
 
     Between two attempts it waits a random share of `backoff_ms` doubled per failure, at most 20 s. `sleep` takes seconds; `jitter`
-    returns the share, in [0, 1).
+    returns the share, in [0, 1). `again` is called before each further attempt.
     """
 
     attempts: int
     backoff_ms: int
     sleep: Callable[[float], None] = time.sleep
     jitter: Callable[[], float] = random.random
+    again: Callable[[], None] = lambda: None
 
     def run(self, request: Callable[[], T]) -> T:
         """The answer of the first attempt that does not raise StorageUnavailable; the last one's error, with the count of attempts."""
@@ -54,6 +55,7 @@ class Retrier:
                 extra={"facts": {"attempt": attempt, "wait_s": round(wait_s, 3), "reason": reason}},
             )
             self.sleep(wait_s)
+            self.again()
             attempt += 1
 
     def wait_s(self, failures: int) -> float:

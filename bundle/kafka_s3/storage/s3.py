@@ -22,6 +22,7 @@ from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
 from kafka_s3.storage.s3_errors import FAILURES, Conflict, Request, storage_error
 from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.storage.tally import RequestTally
 
 CONFLICT_ATTEMPTS = 3
 """Least number of attempts where another request on the same key may be under way: with one, a mere coincidence would fail."""
@@ -31,7 +32,7 @@ class S3Store:
     """One S3 bucket, or one of an S3-compatible service; the contract is `store.ObjectStore`'s.
 
     Thread-safe and picklable: a pickle holds the options only, and each process makes its own client at the first request.
-    `sleep` (seconds) and `jitter` ([0, 1)) are for tests of the back-off.
+    `requests` counts what is sent here. `sleep` (seconds) and `jitter` ([0, 1)) are for tests of the back-off.
     """
 
     def __init__(
@@ -42,7 +43,10 @@ class S3Store:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.options = options
-        self._retrier = Retrier(options.part_retries, options.retry_backoff_ms, sleep, jitter)
+        self.requests = RequestTally()
+        self._retrier = Retrier(
+            options.part_retries, options.retry_backoff_ms, sleep, jitter, again=self.requests.again
+        )
         self._patient = replace(self._retrier, attempts=max(options.part_retries, CONFLICT_ATTEMPTS))
         self._customer_key = customer_key_headers(options.encryption)
         self._creation = creation_headers(options)
@@ -216,21 +220,23 @@ class S3Store:
         return self._retrier.run(lambda: self._ask_once(operation, asked))
 
     def _ask_once(self, operation: str, asked: S3Request) -> S3Answer:
-        try:
-            return self._connected().send(operation, asked)
-        except FAILURES as error:
-            # no chaining: the original's text is not masked
-            raise storage_error(error, self._request(operation, asked.key)) from None
+        with self.requests.of(operation):
+            try:
+                return self._connected().send(operation, asked)
+            except FAILURES as error:
+                # no chaining: the original's text is not masked
+                raise storage_error(error, self._request(operation, asked.key)) from None
 
     def _call(self, method: str, key: str, **fields: Any) -> Any:
         return self._retrier.run(lambda: self._once(method, key, **fields))
 
     def _once(self, method: str, key: str, **fields: Any) -> Any:
         place = "Prefix" if method == "list_objects_v2" else "Key"
-        try:
-            return getattr(self._connected().client, method)(Bucket=self.options.bucket, **{place: key}, **fields)
-        except FAILURES as error:
-            raise storage_error(error, self._request(method, key)) from None
+        with self.requests.of(method):
+            try:
+                return getattr(self._connected().client, method)(Bucket=self.options.bucket, **{place: key}, **fields)
+            except FAILURES as error:
+                raise storage_error(error, self._request(method, key)) from None
 
     def _request(self, method: str, key: str) -> Request:
         return Request(method, self.options.bucket, key, self._secrets)

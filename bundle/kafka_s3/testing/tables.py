@@ -16,7 +16,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_s3.tools.verify.objects import GZIP_MAGIC
+from kafka_s3.model.deflate import GZIP_MAGIC
 
 
 def table_of(objects: Sequence[tuple[str, bytes]]) -> pa.Table:

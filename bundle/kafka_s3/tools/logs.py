@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kafka_s3.model.errors import RecordError, SinkError
-from kafka_s3.model.observer import Round, Start
+from kafka_s3.model.observer import Round, Start, Waiting
 from kafka_s3.model.printable import printable
 from kafka_s3.model.seldom import Seldom
 
@@ -117,6 +117,9 @@ class LogObserver:
     def preparing(self, step: str) -> None:
         """One line before each thing that takes its time."""
         logger.info(step)
+
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
+        """No line: a sink looks every second."""
 
     def reading(self, records: int, wanted: int) -> None:
         """One line now and then within a long round."""

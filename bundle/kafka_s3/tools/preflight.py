@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from typing import Final
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.storage.options import store_options
+from kafka_s3.storage.options import ANSWER_S, quick, store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.wiring.clients import consumer_properties
 from kafka_s3.wiring.pipeline import state_paths
 
-ANSWER_S: Final = 10
-"""A service that does not answer for so long is taken for unreachable; a sink at work is more patient."""
 TIMEOUT: Final = "default.api.timeout.ms"
 
 
@@ -27,8 +24,7 @@ def ask_bucket(settings: Settings, tell: Callable[[str], None]) -> None:
     """Lists the sink's state. Raises StorageError where the bucket is not there, refuses, or does not answer."""
     options = store_options(settings)
     tell(f"asking the bucket s3://{options.bucket}" + (f" at {options.endpoint_url}" if options.endpoint_url else ""))
-    quick = replace(options, part_retries=1, connect_timeout_s=ANSWER_S, read_timeout_s=ANSWER_S)
-    with closing(S3Store(quick)) as store:
+    with closing(S3Store(quick(options, tries=1))) as store:
         next(store.list(state_paths(settings).root), None)
 
 

@@ -39,16 +39,18 @@ def told(
     """The followers of a configuration, in the order in which they are told."""
     found: list[Follower] = []
     if settings.text("glue.database.name"):
-        found.append(glue_tables(settings, store, warn))
+        found.append(glue_tables(settings, store, clock_ms=clock_ms, warn=warn))
     marker = settings.text("done.marker.name")
     if marker:
-        found.append(DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms))
+        found.append(DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms, warn))
     if settings.text("notification.class"):
         found.append(notifications(settings))
     return found
 
 
-def glue_tables(settings: Settings, store: ObjectStore, warn: Callable[[str], None]) -> GlueTables:
+def glue_tables(
+    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
+) -> GlueTables:
     """The tables of the catalog, with the credentials of S3."""
     from kafka_s3.storage.glue_catalog import GlueCatalog  # loads botocore
 
@@ -63,7 +65,7 @@ def glue_tables(settings: Settings, store: ObjectStore, warn: Callable[[str], No
     def table_of(objects: TopicObjects) -> ExternalTable:
         return table_in_bucket(settings, store, objects, bucket=options.bucket)
 
-    return GlueTables(catalog, table_of, warn)
+    return GlueTables(catalog, table_of, clock_ms, warn)
 
 
 def end_of_directory(settings: Settings) -> Callable[[int], int]:

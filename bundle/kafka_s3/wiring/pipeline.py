@@ -17,7 +17,7 @@ from kafka_s3.config.rules.rule import rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transforms import routes
 from kafka_s3.delta.columns import Evolution, Mode
-from kafka_s3.driver.planner import Readiness
+from kafka_s3.driver.behaviour import Readiness
 from kafka_s3.model.files import Reason
 from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
 from kafka_s3.naming.joda import zone
@@ -71,7 +71,7 @@ def make_pipeline(settings: Settings) -> Pipeline:
 
 def fingerprint(settings: Settings) -> str:
     """A text that is another one for another configuration or version; secrets do not go into it."""
-    text = json.dumps([__version__, settings.masked()], sort_keys=True)
+    text = json.dumps([__version__, settings.masked_choices()])  # sorted; the defaults are the version's
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -23,6 +23,7 @@ from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
+from kafka_s3.wiring.metering import Metering
 from kafka_s3.wiring.pipeline import state_paths
 
 _log = logging.getLogger(__name__)
@@ -30,15 +31,22 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Attendance:
-    """How others see a sink's process, and reach it: it tells `heartbeat` what it does, and asks `channel` what to do."""
+    """How others see a sink's process, and reach it: it tells `heartbeat` what it does, and asks `channel` what to do.
+
+    `store` is the bucket, whose requests are counted.
+    """
 
     heartbeat: HeartbeatWriter
     channel: ControlChannel
+    store: S3Store
 
 
 @contextmanager
-def attended(settings: Settings, *, observer: Observer, clock_ms: Callable[[], int]) -> Iterator[Attendance]:
-    """Heartbeats while the body runs, and how it ended afterwards; what the loop tells is passed on to `observer`."""
+def attended(
+    settings: Settings, *, observer: Observer, clock_ms: Callable[[], int], meters: Metering | None = None
+) -> Iterator[Attendance]:
+    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what the loop tells, `observer` is told it."""
+    metrics = None if meters is None else meters.sink(settings, observer, clock_ms)
     store, paths = S3Store(store_options(settings)), state_paths(settings)
     interval = settings.number("heartbeat.interval.ms")
     writer = HeartbeatWriter(
@@ -47,12 +55,15 @@ def attended(settings: Settings, *, observer: Observer, clock_ms: Callable[[], i
         interval_ms=interval,
         clock_ms=clock_ms,
         mask=masking(settings),
-        inner=observer,
+        inner=observer if metrics is None else metrics,
         limits=limits_of(settings),
         claimed=lambda beat: note_settings(store, paths, noted(settings, epoch=beat.epoch, at_ms=beat.beat_ms)),
     )
+    if metrics is not None:
+        metrics.attach(lambda: writer.current, store.requests.taken)
     with beating(writer) as heartbeat:
-        yield Attendance(heartbeat, ControlChannel(store, paths, heartbeat_writer=heartbeat, clock_ms=clock_ms))
+        channel = ControlChannel(store, paths, heartbeat_writer=heartbeat, clock_ms=clock_ms)
+        yield Attendance(heartbeat, channel, store)
 
 
 def run_until_stopped(sink: Sink, settings: Settings, stop: Event, *, channel: CommandChannel = UNATTENDED) -> None:

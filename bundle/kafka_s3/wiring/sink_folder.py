@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.settings import REGION, Settings
@@ -10,9 +11,12 @@ from kafka_s3.control.sinks import is_known, sink_names
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.credentials import Credentials, Provider
-from kafka_s3.storage.options import StoreOptions, store_options
+from kafka_s3.storage.options import StoreOptions, quick, store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
+
+TRIES: Final = 2
+"""One request that fails is no outage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,8 @@ class SinkFolder:
 
 
 def folder_of(settings: Settings) -> SinkFolder:
-    """The bucket and state folder of resolved settings."""
-    options = store_options(settings)
+    """The bucket and state folder of resolved settings, for looks at the state: nobody waits long for a bucket that does not answer."""
+    options = quick(store_options(settings), tries=TRIES)
     return SinkFolder(options.bucket, settings.text("state.prefix"), S3Store(options))
 
 
@@ -66,4 +70,4 @@ def named_folder(
     by_name = Credentials(Provider.SERVICE_CREDENTIAL, service_credential=service_credential or "")
     credentials = by_name if service_credential else Credentials()
     options = StoreOptions(bucket, region=region, endpoint_url=url or None, credentials=credentials)
-    return SinkFolder(bucket, prefix, S3Store(options))
+    return SinkFolder(bucket, prefix, S3Store(quick(options, tries=TRIES)))

@@ -2,11 +2,22 @@
 
 It executes the file as the main module of a process that is there already, with the parameters in sys.argv. With the variable SESSION a
 session of Spark is there before, and must be there after. A task that leaves with SystemExit has failed, whatever its code.
+The platform's utilities are there, and say what is set as a task value.
 """
 
 import os
 import runpy
 import sys
+from types import ModuleType, SimpleNamespace
+
+
+def _tell(key: str, value: object) -> None:
+    print(f"task value {key} = {value}", flush=True)
+
+
+utilities = ModuleType("pyspark.dbutils")
+utilities.DBUtils = lambda spark: SimpleNamespace(jobs=SimpleNamespace(taskValues=SimpleNamespace(set=_tell)))
+sys.modules["pyspark.dbutils"] = utilities
 
 file, *parameters = sys.argv[1:]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -82,6 +83,17 @@ def test_a_wrong_call_says_what_is_wrong_and_exits_2(arguments: tuple[str, ...],
     assert done.returncode == 2
     assert names in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_bucket_that_does_not_answer_ends_a_look_with_the_reason_of_each_try(tmp_path: Path) -> None:
+    path = tmp_path / "away.json"
+    where = {"kafka.bootstrap.servers": "127.0.0.1:9", "store.url": "http://127.0.0.1:9"}
+    path.write_text(json.dumps({"name": "away", "config": {**GOOD["config"], **where}}), encoding="utf-8")
+    done = kafka_s3("check", str(path))
+    assert done.returncode == 1
+    first, last = done.stderr.splitlines()
+    assert re.search(r"WARNING request is tried again attempt=1 wait_s=\S+ reason=.*127\.0\.0\.1:9", first)
+    assert last.startswith("StorageUnavailable ")
 
 
 def test_help_names_every_command_and_the_version_is_told() -> None:

@@ -38,14 +38,22 @@ def test_a_wrong_configuration_is_reported_whole_and_nothing_is_read(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("places", "asked", "reason"),
+    ("program", "places", "steps", "reason"),
     [
-        ({"s3.bucket.name": "nowhere"}, "asking the bucket s3://nowhere", "s3.bucket.name"),
-        ({"kafka.bootstrap.servers": NOWHERE}, f"asking Kafka at {NOWHERE}", "kafka.bootstrap.servers"),
+        (["-m", "kafka_s3", "run"], {"s3.bucket.name": "nowhere"}, ["the bucket s3://nowhere"], "s3.bucket.name"),
+        (["-m", "kafka_s3", "run"], {}, ["the bucket s3://", f"Kafka at {NOWHERE}"], "kafka.bootstrap.servers"),
+        (["jobs/run_sink.py"], {}, ["the bucket s3://", f"Kafka at {NOWHERE}"], "kafka.bootstrap.servers"),
     ],
+    ids=["bucket", "brokers", "brokers, of the job"],
 )
 def test_what_does_not_answer_ends_the_start_before_spark(
-    s3: EmbeddedS3, bucket: str, tmp_path: Path, places: dict[str, str], asked: str, reason: str
+    s3: EmbeddedS3,
+    bucket: str,
+    tmp_path: Path,
+    program: list[str],
+    places: dict[str, str],
+    steps: list[str],
+    reason: str,
 ) -> None:
     """Each step is told before it is done; what was asked last is what failed."""
     config = {
@@ -54,13 +62,13 @@ def test_what_does_not_answer_ends_the_start_before_spark(
     }  # fmt: skip
     path = tmp_path / "sink.json"
     path.write_text(json.dumps(config))
-    words = ["-m", "kafka_s3", "run", str(path), "--log-format", "json"]
+    words = [*program, str(path), "--log-format", "json"]
     with SinkProcess(words, tmp_path / "run.log") as process:
         assert process.wait(240) == 1, process.output()
     lines = [json.loads(line) for line in process.output().splitlines()]
-    steps = [line["event"] for line in lines if line["level"] == "info"]
-    assert steps[-1].startswith(asked)
-    assert "starting Spark" not in steps
+    told = [line["event"] for line in lines if line["level"] == "info"]
+    assert len(told) == len(steps)
+    assert all(line.startswith(f"asking {step}") for line, step in zip(told, steps, strict=True))
     assert (lines[-1]["event"], lines[-1]["level"]) == ("failed", "critical")
     assert reason in lines[-1]["reason"]
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ from kafka_s3.ddl.statements import QueryEngine, statements
 from kafka_s3.ddl.table import ExternalTable
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.wiring.ddl import tables_of_sink
+from tests.support.duckdb_views import rows_by
 from tests.support.filled import HOUR_MS, HOURLY
 from tests.support.memory_world import ORDERS, START_MS, World
 
@@ -31,14 +30,7 @@ CONFIGS = {
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     },
 }
-RUN = """
-import duckdb, json, sys
-connection = duckdb.connect()
-for statement in json.load(sys.stdin):
-    connection.execute(statement)
-found = connection.sql('SELECT n, "where", hour FROM orders ORDER BY n')
-print(json.dumps([list(row) for row in found.fetchall()]))
-"""
+QUERY = 'SELECT n, "where", hour FROM orders ORDER BY n'
 ROWS = [[hour * 2 + n, {"city": "Rome"}, f"{10 + hour:02}"] for hour in range(3) for n in range(2)]
 
 
@@ -61,10 +53,7 @@ def table_in(folder: Path, config: dict[str, str]) -> ExternalTable:
 @pytest.mark.parametrize("form", CONFIGS)
 def test_duckdb_reads_values_and_directories_by_the_statement_as_it_is(form: str, tmp_path: Path) -> None:
     wanted = statements(QueryEngine.DUCKDB, table_in(tmp_path, CONFIGS[form]))
-    done = subprocess.run(
-        [sys.executable, "-c", RUN], input=json.dumps(wanted), text=True, capture_output=True, check=True
-    )
-    assert json.loads(done.stdout) == ROWS
+    assert rows_by([*wanted, QUERY]) == ROWS
 
 
 @pytest.mark.nightly

@@ -6,7 +6,7 @@ The records are large enough for parts: some are sent, the rest is in the state.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from kafka_s3.config.validate import resolved, validate
 from kafka_s3.driver.sink import Sink
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Round
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment, Verb, raising
 from kafka_s3.storage.options import store_options
@@ -26,21 +25,11 @@ from tests.services.faults.dying_driver import DriverDied
 from tests.services.faults.exactly_once import START_MS, assert_exactly_once, pending
 from tests.support.configurations import STATE
 from tests.support.kafka import Given, document, produce
-from tests.support.observers import Warnings
+from tests.support.observers import Told
 from tests.support.surroundings import Surroundings
 
 cloudpickle.register_pickle_by_value(dying_task)
 FIRST, SECOND = 6000, 12_000
-
-
-@dataclass
-class Told(Warnings):
-    """What the sink warned of, and how many records it read."""
-
-    read: list[int] = field(default_factory=list)
-
-    def round_done(self, done: Round) -> None:
-        self.read.append(done.read)
 
 
 @dataclass
@@ -72,7 +61,7 @@ class Opened:
         told = Told()
         self.here.drain(self.config, observer=told)
         assert not told.texts
-        assert sum(told.read) == read
+        assert told.read == read
         self.assert_all_is_well()
 
     def assert_all_is_well(self) -> None:

@@ -9,21 +9,23 @@ import json
 from fnmatch import fnmatchcase
 from typing import Any
 
+import boto3
 import pytest
 
 from kafka_s3.driver.sink import Sink
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
-from kafka_s3.local.s3 import REGION, EmbeddedS3
+from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from kafka_s3.model.errors import Fenced
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.iam import sink_policy
 from kafka_s3.wiring.pipeline import make_pipeline
 from kafka_s3.wiring.sink import build_sink
-from tests.support.configurations import TOLERANT
+from tests.support.configurations import TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 from tests.support.s3_proxy import COMPLETION, Proxy, Refuse, Request, Rule
 
+HOUR_MS = 3_600_000
 FORMATS = "io.confluent.connect.s3.format."
 CONFIGS = {
     "json with tags and an ACL": {
@@ -37,11 +39,17 @@ CONFIGS = {
     "open files that are kept": {
         "tail.state.enable": "true", "tail.read.records": "1", "tail.read.bytes": "1", "heartbeat.interval.ms": "60000",
     },
+    "followers": {
+        **TIME, "glue.database.name": "followed", "done.marker.name": "_SUCCESS", "notification.class": "sqs", "tail.state.enable": "false",
+    },
 }  # fmt: skip
 
 
 def action(request: Request) -> str:
-    """The permission that S3 wants for a request."""
+    """The permission that a request needs."""
+    if request.target:  # AWSGlue.GetTable, AmazonSQS.SendMessage
+        service, _, operation = request.target.partition(".")
+        return f"{service.removeprefix('AWS').removeprefix('Amazon').lower()}:{operation}"
     if not request.key:
         return "s3:ListBucketMultipartUploads" if "uploads" in request.query else "s3:ListBucket"
     match request.method:
@@ -54,6 +62,8 @@ def action(request: Request) -> str:
 
 
 def allowed(statement: dict[str, Any], request: Request) -> bool:
+    if request.target:
+        return action(request) in statement["Action"]
     place = f"arn:aws:s3:::{request.bucket}" + (f"/{request.key}" if request.key else "")
     prefixes = statement.get("Condition", {}).get("StringLike", {}).get("s3:prefix", ["*"])
     return (
@@ -67,7 +77,10 @@ class Recorded:
     """A sink whose every request goes by the proxy, those of delta-rs too."""
 
     def __init__(self, proxy: Proxy, bucket: str, config: dict[str, str]) -> None:
-        places = {"store.url": proxy.url, "s3.bucket.name": bucket, "s3.region": REGION, "s3.retry.backoff.ms": "1"}
+        places = {
+            "store.url": proxy.url, "s3.bucket.name": bucket, "s3.region": REGION, "s3.retry.backoff.ms": "1",
+            "aws.endpoint.url": proxy.url, "notification.target": f"{proxy.url}/123456789012/{bucket}",
+        }  # fmt: skip
         self.settings = settings_of({"flush.size": "4", **places, **config})
         self.now = START_MS
         self.store = S3Store(store_options(self.settings))
@@ -85,8 +98,16 @@ class Recorded:
             self.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, value))
 
 
+def client(s3: EmbeddedS3, service: str) -> Any:
+    keys = {"aws_access_key_id": ACCESS_KEY, "aws_secret_access_key": SECRET_KEY}
+    return boto3.client(service, endpoint_url=s3.endpoint_url, region_name=REGION, **keys)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_what_a_sink_asks_for_is_what_its_policy_allows(name: str, s3: EmbeddedS3, bucket: str) -> None:
+    client(s3, "sqs").create_queue(QueueName=bucket)
+    if "glue.database.name" in CONFIGS[name]:
+        client(s3, "glue").create_database(DatabaseInput={"Name": CONFIGS[name]["glue.database.name"]})
     with Proxy(s3.endpoint_url) as proxy:
         world = Recorded(proxy, bucket, CONFIGS[name])
         first = world.opened()
@@ -95,7 +116,8 @@ def test_what_a_sink_asks_for_is_what_its_policy_allows(name: str, s3: EmbeddedS
         if "errors.tolerance" in CONFIGS[name]:
             world.add(b"{broken")
         first.cycle()
-        world.add(*(json.dumps({"n": n}).encode() for n in range(20, 24)))
+        world.add(*(json.dumps({"n": n, "more": n}).encode() for n in range(20, 24)))
+        world.now += HOUR_MS
         first.cycle()
         other = world.opened()
         world.add(*(json.dumps({"n": n}).encode() for n in range(30, 34)))

@@ -8,17 +8,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from typer.testing import CliRunner
 
 from kafka_s3.cli.restore import restore
+from kafka_s3.kafka.transactions import LONGEST_S
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.errors import KafkaUnavailable
+from kafka_s3.model.offsets import TopicPartition as Place
+from kafka_s3.model.protocols import Message
+from kafka_s3.tools.restore.sink import RealTarget
 from tests.support.configurations import BASE
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce
-from tests.support.s3_proxy import First, Proxy, Rule, Which
+from tests.support.s3_proxy import First, LateAnswer, Proxy, Rule, Which
 from tests.support.sink_process import SinkProcess
 
 RECORDS = 6_000
@@ -30,17 +36,17 @@ KEPT = {
 
 
 def found(servers: str, name: str) -> list[tuple[bytes | None, bytes | None, Any]]:
-    """Key, value and own header of each record of a partition, in order."""
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "judge", "enable.auto.commit": False})
-    _, head = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=10)
+    """Key, value and own header of each record of a partition that counts, in order."""
+    consumer = Consumer({
+        "bootstrap.servers": servers, "group.id": "judge", "enable.auto.commit": False, "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    })  # fmt: skip
     consumer.assign([TopicPartition(name, 0, 0)])
     records = []
-    while len(records) < head:
-        message = consumer.poll(20)
-        assert message is not None
-        assert message.error() is None
+    while (message := consumer.poll(20)) is not None and message.error() is None:
         own = [value for header, value in message.headers() or () if header == "n"]
         records.append((message.key(), message.value(), own))
+    assert message is not None
     consumer.close()
     return records
 
@@ -60,10 +66,10 @@ def test_killed_twice_it_goes_on_and_nothing_is_doubled_or_lost(
     with Proxy(s3.endpoint_url) as proxy:
         path.write_text(json.dumps({**config, "store.url": proxy.url}))
         words = [str(path), "--to-topic", target, "--yes", "--output", "json"]
-        for number in (
-            2,
-            4,
-        ):  # killed as it asks for that file's values, with records of the file before still on their way
+        for number in (2, 4):
+            # killed as it asks for that file's values, within a transaction; the one before is committed: the file before came late
+            late = Rule(Which("GET", key=rf"\+{number * 1000 - 1000:010d}\.json"), LateAnswer(1.5 * LONGEST_S))
+            proxy.add(late)
             process = SinkProcess(["-m", "kafka_s3", "restore", *words], tmp_path / f"{number}.log")
             rule = Rule(
                 Which("GET", key=rf"\+{number * 1000:010d}\.json"),
@@ -82,3 +88,22 @@ def test_killed_twice_it_goes_on_and_nothing_is_doubled_or_lost(
     assert share["records"] == share["already_there"] + share["written"] == RECORDS
     assert 0 < share["already_there"] < RECORDS
     assert found(kafka.bootstrap_servers, target) == [(one.key, one.value, [one.headers[0][1]]) for one in given]
+
+
+@pytest.mark.nightly
+def test_behind_another_producers_open_transaction_it_does_not_guess(
+    kafka: EmbeddedKafka, topic: Callable[..., str]
+) -> None:
+    name = topic("busy")
+    other = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": "other"})
+    other.init_transactions()
+    other.begin_transaction()
+    other.produce(name, b"not committed", partition=0)
+    other.flush()
+    target = RealTarget(kafka.bootstrap_servers, properties={"default.api.timeout.ms": "5000"})
+    with pytest.raises(KafkaUnavailable, match=f"transaction is open in {name}-0"), target.sending(Place(name, 0)):
+        pytest.fail("it may send")
+    other.abort_transaction()
+    with target.sending(Place(name, 0)) as send:
+        send(name, Message(None, b"sent", (), None), partition=0)
+    assert [value for _, value, _ in found(kafka.bootstrap_servers, name)] == [b"sent"]

@@ -1,4 +1,4 @@
-"""Is the traffic of a real topic what `kafka-s3 simulate` samples?"""
+"""Is the traffic of a real topic what `kafka-s3 simulate` samples, and a real bucket's what it counts for a Delta table?"""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
 from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.tools.simulate.table_requests import table_requests
 from tests.support.configurations import BASE
+from tests.support.delta_world import TableWorld
 from tests.support.kafka import Given, document, produce
+from tests.support.s3_proxy import Proxy
+from tests.support.s3_servers import quick_engine
 
 
 @pytest.mark.nightly
@@ -31,3 +36,28 @@ def test_a_topics_own_records_and_pace(kafka: EmbeddedKafka, topic: Callable[...
     found = json.loads(done.stdout)
     assert (found["records"], found["files"], found["written"]) == (1800, 30, 1800)  # one a second on each partition
     assert "Sampled 202 records of 2 topic-partitions." in found["notes"]
+
+
+@pytest.mark.nightly
+def test_requests_of_a_delta_table_are_those_that_its_bucket_sees() -> None:
+    with EmbeddedS3(engine=quick_engine()) as s3, Proxy(s3.endpoint_url) as proxy:
+        s3.create_bucket("tables")
+        world = TableWorld(s3, "tables", **{"store.url": proxy.url, "tail.state.enable": "false"})
+        world.add(*({"n": n} for n in range(2)))
+        world.run()  # the first version reads what a new table lacks
+        before = list(proxy.requests)
+        for n in range(2, 14, 2):
+            world.add({"n": n}, {"n": n + 1})
+            assert world.sink.cycle()
+        later = proxy.requests[len(before) :]
+        entries = [entry for entry in world.log().entries() if entry.files]
+    seen = [one for one in later if "/_delta_log" in one.key + one.query.get("prefix", "")]
+    reads = sum(one.method in ("GET", "HEAD") and "list-type" not in one.query for one in seen)
+    first = table_requests(entries[:1])
+    writes_told, reads_told = (all_ - one for all_, one in zip(table_requests(entries), first, strict=True))
+    beside = (
+        len(entries) - 1
+    )  # the note of how far it has come, and an object's footer, which are not in the table's log
+    assert len(entries) == 7
+    assert writes_told - beside == pytest.approx(len(seen) - reads, rel=0.2)
+    assert reads_told - beside == pytest.approx(reads, rel=0.2)

@@ -23,9 +23,9 @@ KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100
 @pytest.mark.parametrize(
     ("changes", "max_lag", "line", "well"),
     [
-        ({}, None, "orders RUNNING: works. Lag: 100 records.", True),
-        ({}, 100, "orders RUNNING: works. Lag: 100 records.", True),
-        ({}, 99, "orders DEGRADED: works. Its lag is 100, more than 99. Lag: 100 records.", False),
+        ({}, None, "orders RUNNING: works. Lag: 100 records, 0 s ago.", True),
+        ({}, 100, "orders RUNNING: works. Lag: 100 records, 0 s ago.", True),
+        ({}, 99, "orders DEGRADED: works. Its lag is 100, more than 99. Lag: 100 records, 0 s ago.", False),
         ({"lag": {}, "looked_ms": None}, 10**9, "orders DEGRADED: works. Its lag is unknown. Lag: unknown.", False),
         (
             {"phase": Phase.STOPPED},
@@ -39,13 +39,14 @@ KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100
             "orders STOPPED: ended cleanly 0 s ago. Lag when it ended: 0 records.",
             True,
         ),
-        ({"phase": Phase.PAUSED}, None, "orders PAUSED: paused. Lag: 100 or more records.", True),
+        ({"phase": Phase.PAUSED}, None, "orders PAUSED: paused. Lag: 100 or more records, 0 s ago.", True),
         (
             {"phase": Phase.FAILED, "failure": "KafkaError: away"},
             None,
-            "orders FAILED: KafkaError: away Lag: 100 or more",
+            "orders FAILED: KafkaError: away. Lag: 100 or more",
             False,
         ),
+        ({"looked_ms": NOW - 29_000}, None, "orders RUNNING: works. Lag: 100 records, 29 s ago.", True),
         ({"lag_grew": GREW_OFTEN}, None, "orders DEGRADED: works. It falls behind", False),
         ({"beat_ms": 0}, None, "orders STALE: last heard of 16 min ago", False),
     ],

@@ -225,7 +225,7 @@ def test_a_driver_that_lost_the_sink_takes_its_uploads_with_it() -> None:
     assert world.store.uploads == {}
 
 
-@pytest.mark.parametrize("commits", [0, 1])
+@pytest.mark.parametrize("commits", [pytest.param(0, marks=pytest.mark.nightly), 1])
 def test_starts_alone_write_checkpoints_too(commits: int) -> None:
     world = World({"flush.size": "1"})
     for offset in range((CHECKPOINT_EVERY + 20) // (1 + commits)):

@@ -142,6 +142,8 @@ REFUSED: list[tuple[dict[str, str | None], list[str]]] = [
     ({"store.url": "s3://minio:9000"}, ["store.url"]),
     ({"store.url": "http://minio:99999"}, ["store.url"]),
     ({"store.url": "http://"}, ["store.url"]),
+    ({"store.url": "http//minio:9000"}, ["store.url"]),
+    ({"store.url": "https:/minio"}, ["store.url"]),
     ({"s3.proxy.url": "socks://proxy:1080"}, ["s3.proxy.url"]),
     ({"kafka.bootstrap.servers": "broker"}, ["kafka.bootstrap.servers"]),
     ({"kafka.bootstrap.servers": "a:9092,b"}, ["kafka.bootstrap.servers"]),
@@ -273,6 +275,8 @@ def test_a_key_of_another_spelling_is_named_as_such_and_never_corrected_to_itsel
         ("com.redpanda.kafka.connect.s3.S3SinkConnector", "Redpanda"),
         ("com.cloudera.dim.kafka.connect.s3.S3SinkConnector", "Cloudera"),
         ("io.confluent.connect.s3.source.S3SourceConnector", "S3 source"),
+        ("io.confluent.connect.jdbc.JdbcSinkConnector", "another product"),
+        ("org.apache.kafka.connect.file.FileStreamSinkConnector", "another product"),
     ],
 )
 def test_a_connector_of_another_product_is_one_problem_that_says_whose_it_is_and_what_to_change(
@@ -301,6 +305,20 @@ def test_a_misspelt_value_names_the_right_one() -> None:
     assert problem.remedy == "Did you mean RecordField?"
 
 
+@pytest.mark.parametrize(
+    ("key", "given", "near"),
+    [
+        ("format.class", "ParquetFormt", "Did you mean ParquetFormat?"),
+        ("format.class", "io.confluent.connect.s3.format.json.JsonFormt", "Did you mean JsonFormat?"),
+        ("format.class", "io.confluent.connect.s3.format.orc.OrcFormat", ""),
+        ("connector.class", "io.confluent.conect.s3.S3SinkConector", "Did you mean S3SinkConnector?"),
+    ],
+)
+def test_a_misspelt_class_names_the_right_one_and_another_one_none(key: str, given: str, near: str) -> None:
+    (problem,) = checked({key: given}).problems
+    assert (problem.rule.partition(".")[0], problem.remedy) == ("is not a known class", near)
+
+
 def test_pst_is_refused_with_the_zone_that_is_meant() -> None:
     (problem,) = checked({"timezone": "PST"}).problems
     assert problem.remedy == "Did you mean America/Los_Angeles?"
@@ -318,6 +336,9 @@ WARNED: list[tuple[dict[str, str | None], list[str]]] = [
     ({**TIME, "timezone": None, "locale": None}, ["partitioner.class"]),
     ({"partitioner.class": "hourly"}, ["partitioner.class"]),
     ({"s3.bucket.name": "My_Bucket"}, ["s3.bucket.name"]),
+    ({"s3.bucket.name": "my..bucket"}, ["s3.bucket.name"]),
+    ({"s3.bucket.name": "192.168.5.4"}, ["s3.bucket.name"]),
+    ({"s3.bucket.name": "192.168.5.4.eu"}, []),
     ({"store.url": "minio:9000"}, ["store.url"]),
     ({**TIME, "locale": "english"}, ["locale"]),
     ({"time.interval": "HOURLY"}, ["time.interval"]),

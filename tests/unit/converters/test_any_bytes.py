@@ -257,6 +257,7 @@ def test_an_envelope_of_unreasonable_numbers_is_a_failure_of_its_record(document
     check(decode(RecordConverter(JsonEnvelope()), [ENVELOPE, document, ENVELOPE], [None] * 3), 3, Stage.VALUE_CONVERTER)
 
 
+@pytest.mark.nightly
 def test_a_record_of_fifty_megabytes_needs_a_bounded_multiple_of_its_size() -> None:
     text = b"x" * 50_000_000
     begun, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -37,14 +37,17 @@ from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.control.status import SinkSnapshot
 from kafka_s3.control.tallies import Tally
 from kafka_s3.ddl.table import topics_of
+from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason, Role, Totals
 from kafka_s3.model.offsets import TopicPartition
 from reading.frames import Frames, LogPart, cut, data_files, frames_of, joined, part_of
+from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked
 from tests.support.memory_world import ORDERS, START_MS, World
 
 EVERYTHING = Window(0, 1 << 52)
+JSON_FORMAT = "io.confluent.connect.s3.format.json.JsonFormat"
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +86,35 @@ def test_totals_are_those_of_the_log_and_add_up(made: World, frames: Frames) -> 
         state.totals.dead_letters,
     )
     assert totals["read"] == totals["written"] + totals["dead_letters"] + totals["skipped"]
+
+
+def test_a_number_of_files_is_the_same_in_the_log_and_on_every_page() -> None:
+    """Beside the values lie keys and headers, a file of tombstones has keys alone, and a record became a dead letter."""
+    made = World({
+        **TOLERANT, "flush.size": "2", "store.kafka.keys": "true", "keys.format.class": JSON_FORMAT, "store.kafka.headers": "true",
+        "headers.format.class": JSON_FORMAT, "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "behavior.on.null.values": "write",
+    })  # fmt: skip
+    made.start()
+    for offset, value in enumerate([b'{"n":0}', b'{"n":1}', None, None, b"{broken", b'{"n":5}', None]):
+        made.kafka.add(ORDERS, MemoryRecord(offset, START_MS, b"key", value, (("h", b"x"),)))
+    made.sink.cycle()
+    log, frames = made.entries(), frames_of([part_of(made.entries(), first=0, last=len(made.entries()) - 1)])
+    roles = Counter(file.role for entry in log for file in entry.files)
+    assert roles == {Role.VALUE: 2, Role.KEY: 4, Role.HEADER: 4, Role.DEAD_LETTER: 1}
+
+    totals, window = made.log().load().totals, data.narrowed(frames, EVERYTHING, 0)
+    of_topic = replace(window, topics=("orders",))
+    told = [data.totals(frames, window), data.totals(data.selected(frames, of_topic), of_topic)]
+    assert [(one["files"], one["bytes"]) for one in told] == [(totals.files, totals.bytes)] * 2
+    assert totals.files == 4
+    for found in (
+        data.throughput(frames.files, window),
+        partitions.directories(frames.files),
+        partitions.by_kafka_partition(frames.files),
+        rotations.summary(frames.files, window).reasons,
+    ):
+        assert (found["files"].sum(), found["records"].sum()) == (totals.files, totals.written)
 
 
 def test_the_totals_of_the_topics_sum_up_to_those_of_all(frames: Frames) -> None:
@@ -349,7 +381,7 @@ def test_the_share_of_a_kafka_partition_is_that_of_its_topics_records() -> None:
     files = pd.DataFrame(
         {"topic": ["a", "a", "b", "a"], "partition": [0, 1, 0, 0], "records": [80, 10, 5, 10], "bytes": [1, 1, 1, 1]}
     )
-    found = partitions.by_kafka_partition(files.assign(role="value").astype({"topic": "category"}))
+    found = partitions.by_kafka_partition(files.assign(counted=True).astype({"topic": "category"}))
     assert found[["topic", "partition", "files", "records", "share"]].values.tolist() == [
         ["b", 0, 1, 5, 1.0], ["a", 0, 2, 90, 0.9], ["a", 1, 1, 10, 0.1],
     ]  # fmt: skip

@@ -27,6 +27,7 @@ from tests.support.configurations import STATE, TIME, TOLERANT
 from tests.support.deaths import Died
 from tests.support.examples import examples
 from tests.support.memory_world import World, rows, world_of
+from tests.support.observers import Told
 
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1))
 CONFIG = {
@@ -325,6 +326,27 @@ def test_an_entry_that_the_store_did_not_take_is_put_again_before_anything_else(
         sum(p.frontier for p in entry.progress.values()) for entry in world.entries() if entry.kind is EntryKind.DATA
     ] == [3, 6]
     assert sorted(world.numbers().values()) == [[0, 1, 2], [3, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [failure("put_new", n, matches=is_entry) for n in (3, 4, 5)],
+        [lost_answer("put_new", 3, matches=is_entry), failure("get", 1, matches=lambda key: key.endswith("2.json"))],
+        [failure("complete_upload", 1)],
+    ],
+    ids=["commit unknown", "answer unknown", "not published"],
+)
+def test_a_round_that_ends_at_a_later_try_is_told_once_with_what_it_wrote(faults: list[Fault]) -> None:
+    world, told = world_of(3), Told()
+    world.start(faults, told)
+    world.add(range(3))
+    assert not world.sink.cycle()
+    assert (len(told.rounds), len(told.texts)) == (0, 1)
+
+    assert world.sink.cycle()
+    (done,) = told.rounds
+    assert (done.version, done.read, done.totals.written, done.totals.files, sum(done.lag.values())) == (2, 3, 3, 1, 0)
 
 
 def test_an_undecided_entry_that_another_driver_has_overtaken_fences_this_one() -> None:

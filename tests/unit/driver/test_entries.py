@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_s3.commit.entry import CommitEntry
-from kafka_s3.driver.planner import FIRST_LIMIT, LEAST_LIMIT
+from kafka_s3.driver.behaviour import FIRST_LIMIT
+from kafka_s3.driver.partition_state import LEAST_LIMIT
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, failure, raising

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.driver.glue_tables import GlueTables, merged_table
+from kafka_s3.driver.glue_tables import PATIENCE_MS, GlueTables, merged_table
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import ConfigError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.storage.faults import FaultyStore
 from kafka_s3.wiring.ddl import table_in_bucket
+from kafka_s3.wiring.pipeline import state_paths
 from tests.support.configurations import FIELD, TIME
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 
@@ -63,7 +67,8 @@ def follower(world: World, catalog: MemoryCatalog, warned: list[str]) -> tuple[G
     log = world.log()
     log.load()
     settings, store = world.settings, world.store
-    return GlueTables(catalog, lambda o: table_in_bucket(settings, store, o, bucket="bucket"), warned.append), log
+    table_of = partial(table_in_bucket, settings, store, bucket="bucket")
+    return GlueTables(catalog, table_of, lambda: world.now, warned.append), log
 
 
 def columns(catalog: MemoryCatalog) -> dict[str, str]:
@@ -131,6 +136,7 @@ def test_a_table_of_other_objects_or_directories_is_not_touched() -> None:
         with pytest.raises(TableRefused, match=rule):
             one.catch_up(log)
     catalog.tables["orders"] = known
+    world.now += PATIENCE_MS
     one.catch_up(log)
     assert catalog.partitions.keys() == {("a",), ("b",)}
 
@@ -152,8 +158,45 @@ def test_a_refused_table_holds_up_no_other_topic_and_misses_nothing_once_it_is_m
         one.catch_up(log)
     assert catalog.partitions.keys() == {("p",)}
     del catalog.tables["orders"]
+    assert not one.due
+    world.now += PATIENCE_MS
+    assert one.due
     one.catch_up(log)
-    assert catalog.partitions.keys() == {("p",), ("a",)}
+    assert (catalog.partitions.keys(), one.due) == ({("p",), ("a",)}, False)
+
+
+def test_a_refused_table_reads_no_entry_again_before_it_is_mended() -> None:
+    world, catalog = World({"flush.size": "1", **FIELD}), MemoryCatalog()
+    other = {"Name": "orders", "PartitionKeys": [], "StorageDescriptor": {"Location": "s3://other/"}}
+    catalog.tables["orders"] = other
+    for n in range(10):
+        written(world, (START_MS, {"d": f"d{n}", "n": 1}))
+    store = FaultyStore(world.store)
+
+    def tried(one: GlueTables) -> int:
+        """How many entries of the log a try reads."""
+        del store.calls[:]
+        log = CommitLog(store, state_paths(world.settings), clock_ms=lambda: world.now)
+        log.load()
+        loaded = len(store.calls)
+        with suppress(TableRefused):
+            one.catch_up(log)
+        return sum(verb == "get" and "/commits/" in key for verb, key in store.calls[loaded:])
+
+    one, _ = follower(world, catalog, [])
+    assert tried(one) >= 10  # all of the log, once
+    assert tried(one) == 0
+    world.now += PATIENCE_MS
+    assert tried(one) == 0
+    one, _ = follower(world, catalog, [])
+    assert tried(one) > 0  # the next driver, once
+    world.now += PATIENCE_MS
+    assert tried(one) == 0
+    del catalog.tables["orders"]
+    world.now += PATIENCE_MS
+    assert tried(one) >= 10
+    assert len(catalog.partitions) == 10
+    assert tried(one) == 0
 
 
 def test_objects_that_are_gone_since_do_not_hold_up_the_others() -> None:

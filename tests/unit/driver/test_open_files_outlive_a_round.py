@@ -17,6 +17,7 @@ from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World
+from tests.support.observers import Told
 from tests.support.open_files import content
 
 OPEN = f"{STATE}orders/open/"
@@ -227,28 +228,12 @@ def test_each_record_is_read_once(name: str) -> None:
         "rotate.schedule.interval.ms": "3600000", "timezone": "UTC", "tail.read.records": "50", "object.name.template": name,
     })  # fmt: skip
     world.start()
-    read: list[int] = []
-    world.sink.observer = Reads(read)
+    told = Told()
+    world.sink.observer = told
     for minute in range(70):
         world.add(range(minute * 20, minute * 20 + 20), timestamp=world.now)
         world.now += 60_000
         world.sink.cycle()
     (key, *_) = world.numbers()
     assert world.numbers()[key] == list(range(59 * 20))  # those of the mark itself are the next file's first
-    assert sum(read) == 70 * 20
-
-
-class Reads:
-    """An observer that notes how many records each round read."""
-
-    def __init__(self, read: list[int]) -> None:
-        self._read = read
-
-    def started(self, start: Any) -> None:
-        """Nothing."""
-
-    def round_done(self, done: Any) -> None:
-        self._read.append(done.read)
-
-    def warned(self, text: str) -> None:
-        raise AssertionError(text)
+    assert (told.read, told.texts) == (70 * 20, [])

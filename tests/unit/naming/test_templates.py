@@ -37,7 +37,7 @@ def key(names: TemplateNames, file: tuple[str, int, str, int]) -> str:
     return names.key(TopicPartition(topic, partition), directory, offset=offset, extension=".json")
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(150))
 @given(
     NAMES,
     FOLDERS,

@@ -622,6 +622,23 @@ def test_records_that_a_position_set_back_brought_into_the_bucket_twice_are_coun
     assert document["partitions"][0]["twice"] == report.tallies[0].twice
 
 
+def test_records_are_twice_in_the_bucket_also_where_only_what_was_written_after_the_move_is_verified() -> None:
+    world = healthy()
+    world.now += 60_000
+    since = datetime.fromtimestamp(world.now / 1000, UTC)
+    set_back(world, 1)
+    report = audited(world, selection=SegmentSelection(since=since))
+    assert (report.findings, report.tallies[0].twice) == ((), audited(world).tallies[0].twice)
+    assert "in the bucket twice" in report.verdict()
+    world.store.delete(SECOND)
+    assert audited(world, selection=SegmentSelection(since=since)).tallies[0].twice < report.tallies[0].twice
+
+
+def test_where_nothing_is_selected_nothing_is_claimed() -> None:
+    later = SegmentSelection(since=datetime(2100, 1, 1, tzinfo=UTC))
+    assert audited(healthy(), selection=later).verdict().startswith("Nothing to verify")
+
+
 def test_copies_that_were_removed_after_a_position_set_back_are_not_missed() -> None:
     world = set_back(healthy(), 1)
     world.store.delete(SECOND)  # of before: all of its records are in later objects

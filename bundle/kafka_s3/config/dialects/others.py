@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Final
 
-from kafka_s3.config.classes import SELF_MANAGED
+from kafka_s3.config.classes import BLOCK_GZIP_PACKAGES, SELF_MANAGED
+from kafka_s3.config.references import has_reference
 from kafka_s3.model.errors import Problem
 
+MISSPELT: Final = 0.9
+"""Classes of one vendor are alike by their long package already: that much of the whole is less than a word."""
+_PACKAGE: Final = SELF_MANAGED.rpartition(".")[0]
 _CLASS: Final = f"connector.class={SELF_MANAGED}"
 _LENSES = (
     "Lenses", f"Set {_CLASS}, and say with s3.bucket.name, topics.dir, partitioner.class, format.class and flush.size what "
@@ -40,7 +45,17 @@ def another_products(texts: Mapping[str, str]) -> Problem | None:
     """What to say of a configuration of another product: one thing, for its other keys are not ours to judge."""
     connector = texts.get("connector.class", "").strip()
     found = next((other for prefix, other in OTHERS.items() if connector.startswith(prefix)), None)
-    if found is None:
+    if found is not None:
+        vendor, change = found
+        return Problem("connector.class", None, f"is a connector of another product: {vendor}.", change)
+    if _may_be_ours(connector):
         return None
-    vendor, change = found
-    return Problem("connector.class", None, f"is a connector of another product: {vendor}.", change)
+    change = f"Set {_CLASS}, and its keys in place of that connector's."
+    return Problem("connector.class", None, "is a connector of another product.", change)
+
+
+def _may_be_ours(connector: str) -> bool:
+    """Whether it is one whose place this product takes, perhaps misspelt, or a name without a package."""
+    if "." not in connector or has_reference(connector) or connector.startswith((_PACKAGE, *BLOCK_GZIP_PACKAGES)):
+        return True
+    return bool(difflib.get_close_matches(connector.lower(), [SELF_MANAGED.lower()], cutoff=MISSPELT))

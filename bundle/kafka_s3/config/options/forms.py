@@ -11,11 +11,11 @@ from kafka_s3.config.option import InvalidValue, Option, Type, Value
 
 TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 """Kafka's own rule for topic names."""
-BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+BUCKET: Final = re.compile(r"(?!.*\.\.|\d+(?:\.\d+){3}$)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 OLD_BUCKET: Final = re.compile(r"[A-Za-z0-9._-]{3,255}")
 """What S3 gave out in us-east-1 before March 2018."""
 _ARN: Final = re.compile(r"arn:[\w-]+:s3[\w-]*:[^/\s]*[:/]accesspoint[:/][\w./-]+")
-_BUCKET_ADDRESS: Final = re.compile(r"s3[an]?://([^/]+)/?.*")
+_WITH_FOLDER: Final = re.compile(r"(?:s3[an]?://)?[^/:]+/.*")
 _BROKER: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+_.-]*://)?(?:\[[0-9a-zA-Z:.%]+\]|[0-9a-zA-Z_.%-]+):([0-9]{1,5})")
 _REGION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 AWS_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
@@ -34,7 +34,7 @@ class BucketName:
         given = str(value)
         if not given or BUCKET.fullmatch(given) or OLD_BUCKET.fullmatch(given) or _ARN.fullmatch(given):
             return value
-        remedy = "The folder in it is topics.dir." if _BUCKET_ADDRESS.fullmatch(given) else ""
+        remedy = "The folder in it is topics.dir." if _WITH_FOLDER.fullmatch(given) else ""
         raise InvalidValue(
             f"is no name of a bucket: those have {self.text}.", f"Write the bucket alone. {remedy}".strip()
         )
@@ -120,6 +120,7 @@ def _is_broker(text: str) -> bool:
 def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        misspelt = parts.hostname in ("http", "https")  # `http//host` and `http:/host`
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and not misspelt and parts.port != 0
     except ValueError:
         return False

@@ -65,6 +65,10 @@ ROWS: Final = (
            "told as DEGRADED. 0 is off.", _GROUP, valid=Range(0)),
     Option("health.deadletter.max.ratio", _TEXT, "0.05", "Share of the records of the last hour that may become dead letters; with more "
            "the sink is told as DEGRADED, and goes on. 1 is off.", _GROUP, valid=Ratio()),
+    Option("metrics.prometheus.port", _INT, "0", "Port at which the sink's process serves its metrics to Prometheus, on all interfaces; 0 "
+           "is off. Needs the extra `metrics`.", _GROUP, valid=Range(0, 65535)),
+    Option("metrics.otlp.enable", _FLAG, "false", "Send the same metrics to an OpenTelemetry collector by OTLP over HTTP: address, headers "
+           "and interval are those of the variables `OTEL_*`. Needs the extra `otlp`.", _GROUP),
     Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
            _GROUP, valid=Range(0)),
     Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "

@@ -27,7 +27,10 @@ def _region_is_one_of_aws(settings: Settings) -> Iterator[Problem]:
 def _bucket_is_old(settings: Settings) -> Iterator[Problem]:
     given = settings.text("s3.bucket.name")
     if OLD_BUCKET.fullmatch(given) and not BUCKET.fullmatch(given):
-        rule = "is a name as S3 gave out before 2018 only: newer ones have 3 to 63 lower-case letters, digits, dots and hyphens."
+        rule = (
+            "is a name as S3 gave out before 2018 only: newer ones have 3 to 63 lower-case letters, digits, hyphens and single "
+            "dots, and are no IP address."
+        )
         yield problem("s3.bucket.name", rule, "Check it, unless the bucket is that old.")
 
 

@@ -12,8 +12,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.commit.places import read_places
 from kafka_s3.delta.driver.entries import EntryFiles, by_topic
-from kafka_s3.delta.driver.follower import read_places
 from kafka_s3.delta.driver.planner import TablePlanner
 from kafka_s3.delta.driver.states import TableState
 from kafka_s3.model.errors import TableError

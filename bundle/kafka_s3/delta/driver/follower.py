@@ -11,15 +11,14 @@ A table that cannot follow keeps the place that it has reached, is tried again l
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.commit.places import Places, note_places, read_places
 from kafka_s3.delta.driver.entries import EntryFiles, batches, by_topic
-from kafka_s3.model.errors import ObjectMissing, SinkError, TableError, TableRefused, TableUnavailable
+from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
 from kafka_s3.storage.store import ObjectStore
 
 PATIENCE_MS: Final = 60_000
@@ -36,18 +35,6 @@ class TableWriter(Protocol):
     def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
         """Takes the files of some entries of a topic into its table, all since entry `after`, each once. Raises TableError."""
         ...
-
-
-@dataclass(slots=True)
-class Places:
-    """Up to which entry the tables have come: `version`, but for topics that are `behind`."""
-
-    version: int = -1
-    behind: dict[str, int] = field(default_factory=dict)
-
-    def of(self, topic: str) -> int:
-        """The entry up to which a topic's table has come."""
-        return self.behind.get(topic, self.version)
 
 
 class DeltaTables:
@@ -102,7 +89,7 @@ class DeltaTables:
                     self._hold(topic, places, after=after, error=error, failures=failures)
             after = batch[-1].version
             places.version = after
-            self._note(places)
+            note_places(self._store, self._place, places)
 
     def _follow(self, topic: str, log: CommitLog, *, places: Places, head: int, failures: list[TableError]) -> None:
         """One table that is behind, up to the head."""
@@ -119,26 +106,12 @@ class DeltaTables:
             return
         if places.version >= head:
             del places.behind[topic]
-        self._note(places)
+        note_places(self._store, self._place, places)
 
     def _hold(self, topic: str, places: Places, *, after: int, error: TableError, failures: list[TableError]) -> None:
         places.behind[topic] = after
         self._waits[topic] = self._clock_ms() + (PATIENCE_MS if isinstance(error, TableRefused) else 0)
         failures.append(error)
-
-    # ------------------------------------------------------------ places
-
-    def _note(self, places: Places) -> None:
-        self._store.put(self._place, json.dumps({"version": places.version, "behind": places.behind}).encode())
-
-
-def read_places(store: ObjectStore, key: str) -> Places:
-    """The places that an object notes; the beginning where there is none. Raises StorageError."""
-    try:
-        found = json.loads(store.get(key))
-    except ObjectMissing:
-        return Places()
-    return Places(found["version"], dict(found["behind"]))
 
 
 def _fresh(log: CommitLog, after: int) -> Iterable[CommitEntry]:

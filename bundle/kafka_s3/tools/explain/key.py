@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind
 from kafka_s3.commit.reading import read_entries
@@ -22,6 +23,9 @@ _ROLES = {
     Role.INDEX: "the index of ",
     Role.POINTER: "the pointer to ",
 }
+
+
+DELTA_LOG: Final = "_delta_log"
 
 
 def bare_key(text: str, bucket: str) -> str:
@@ -45,7 +49,7 @@ def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: State
         accounts = [one if not _read_again(entry, one.files[0]) else replace(one, stands=False) for one in accounts]
         accounts += [_account(entry, file) for file in entry.files if file.key == key]
     if not accounts:
-        return _unclaimed(key, sorted(topics), store=store, paths=paths, layout=layout)
+        return _unclaimed(key, sorted(topics), settings=settings, store=store, paths=paths, layout=layout)
     last = accounts[-1]
     outcome, text = last.outcome, f"Commit entry {last.entry} of {last.committed_at}: {last.text}."
     if not last.stands:
@@ -78,8 +82,14 @@ def _read_again(entry: CommitEntry, file: DataFile) -> bool:
     return entry.kind is EntryKind.POSITION and progress is not None and progress.frontier <= file.last_offset
 
 
-def _unclaimed(key: str, topics: list[str], *, store: ObjectStore, paths: StatePaths, layout: ObjectLayout) -> Answer:
+def _unclaimed(
+    key: str, topics: list[str], *, settings: Settings, store: ObjectStore, paths: StatePaths, layout: ObjectLayout
+) -> Answer:
     there = store.head(key) is not None
+    if there and key.rpartition("/")[2] == settings.text("done.marker.name"):
+        return Answer(key, Fate.STATE, "It says that its directory is complete (done.marker.name); docs/followers.md.")
+    if there and settings.flag("delta.enable") and f"/{DELTA_LOG}/" in key:
+        return Answer(key, Fate.STATE, "It is of the log of the topic's Delta table (delta.enable); docs/delta.md.")
     if key.startswith(paths.root):
         text = (
             "It is the sink's own state." if there else "It would be the sink's own state, but there is no such object."

@@ -1,7 +1,7 @@
 """How far did an earlier run come? The target topic says it: each record that is written back carries where it was in the bucket.
 
-A target partition gets the records of one source partition in one order, from an idempotent producer that never leaves a hole. So what a
-killed run has written is the beginning of that order, and its last record says where to go on. Records of others in between do not matter.
+A target partition gets the records of one source partition in one order, in transactions. So what counts of a killed run is the beginning
+of that order, and its last record says where to go on. Records of others in between do not matter.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.kafka_records import KafkaRecords
 from kafka_s3.tools.restore.stored import StoredFile
@@ -67,9 +67,13 @@ class Origins:
 def last_position(kafka: KafkaRecords, target: TopicPartition, files: Sequence[StoredFile]) -> Position | None:
     """The last of these files' records that the target has; None: it has none of them.
 
-    Raises ConfigError where the target has some, but not from the first on: then it is not the work of this call that is to go on.
+    Raises ConfigError where the target has some, but not from the first on: then it is not the work of this call that is to go on;
+    KafkaUnavailable where no broker leads the target.
     """
-    origins, start, head = Origins(files), kafka.starts([target])[target], kafka.heads([target])[target]
+    starts, heads = kafka.starts([target]), kafka.heads([target])
+    if target not in starts or target not in heads:
+        raise KafkaUnavailable(f"No broker answers for {target} (no leader, or deleted). Call again when one does.")
+    origins, start, head = Origins(files), starts[target], heads[target]
     until, window, found = head, FIRST_WINDOW, None
     while found is None and until > start:
         since = max(start, until - window)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.formats.block_gzip.framing import Framing, Lines, Prefixed
-from kafka_s3.model.deflate import GZIP
+from kafka_s3.model.deflate import GZIP, GZIP_MAGIC
 from kafka_s3.model.errors import SinkError
 from kafka_s3.schemas.arrow import python_rows
 from kafka_s3.schemas.avro_anything import read_anything
@@ -27,12 +27,12 @@ from kafka_s3.schemas.connect import SchemaError
 from kafka_s3.schemas.json_form import to_json
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.restore.stored import StoredObject
+from kafka_s3.tools.verify.objects import DAMAGE
 
 PIECE: Final = 4 << 20
 """Bytes that are fetched, or unpacked, at a time."""
 ROWS: Final = 1024
 SYNC: Final = 16
-GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
 class ObjectUnreadable(SinkError):
@@ -43,17 +43,7 @@ def rows_of(store: ObjectStore, part: StoredObject, *, separator: bytes, framing
     """The rows of an object. Raises ObjectUnreadable, ObjectMissing, ObjectArchived, StorageError."""
     try:
         yield from _rows(store, part, separator=separator, framing=framing)
-    except (
-        ValueError,
-        EOFError,
-        OSError,
-        zlib.error,
-        IndexError,
-        KeyError,
-        TypeError,
-        SchemaError,
-        pa.ArrowException,
-    ) as error:
+    except (*DAMAGE, SchemaError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ObjectUnreadable(
             f"{part.key} cannot be read as {part.format} ({reason}). kafka-s3 verify says what is wrong."

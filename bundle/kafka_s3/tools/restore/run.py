@@ -19,7 +19,7 @@ from kafka_s3.tools.restore.values import RowReading
 
 
 class OrderedSend(Protocol):
-    """Hands a message to a producer that keeps the order and leaves no hole."""
+    """Hands a message to a producer of which only the first messages count, whatever ends it."""
 
     def __call__(self, topic: str, message: Message, *, partition: int = -1) -> None:
         """Sends one message. Raises KafkaUnavailable."""
@@ -27,14 +27,17 @@ class OrderedSend(Protocol):
 
 
 class TargetCluster(KafkaRecords, Protocol):
-    """The cluster that is written to."""
+    """The cluster that is written to. What is read of it is what counts: records of transactions that are committed."""
 
     def create_topic(self, name: str, *, partitions: int) -> None:
         """Creates a topic."""
         ...
 
-    def sending(self) -> AbstractContextManager[OrderedSend]:
-        """A way to send in order; leaving it waits until all is acknowledged. Raises KafkaUnavailable."""
+    def sending(self, target: TopicPartition) -> AbstractContextManager[OrderedSend]:
+        """A way to send to a topic-partition; leaving it waits until all is acknowledged. Raises KafkaUnavailable, SourceError.
+
+        It is the only one: what an earlier one has on its way never arrives from here on.
+        """
         ...
 
 
@@ -127,7 +130,7 @@ def restore(
 ) -> list[Share]:
     """Writes what is not there yet; `tell` hears of each share as it is done.
 
-    Raises KafkaUnavailable, ObjectUnreadable, StorageError: what is written stays, and the same call goes on behind it.
+    Raises SourceError, ObjectUnreadable, StorageError: what is written stays, and the same call goes on behind it.
     """
     names = {share.target.topic for share in planned}
     there = target.describe(sorted(names))
@@ -135,14 +138,20 @@ def restore(
         target.create_topic(name, partitions=1 + max(s.target.partition for s in planned if s.target.topic == name))
     done = []
     for share in planned:
-        count = 0
-        with target.sending() as send:
-            for message in _messages(share, store, reading):
-                send(share.target.topic, message, partition=share.target.partition)
-                count += 1
-        done.append(replace(share, written=count))
+        done.append(_restored(share, store, reading, target))
         tell(done[-1])
     return done
+
+
+def _restored(share: Share, store: ObjectStore, reading: RowReading, target: TargetCluster) -> Share:
+    count = 0
+    with target.sending(share.target) as send:
+        # looked up again: what an earlier run had on its way may have come since the plan was made, and nothing comes any more
+        share = replace(share, done=last_position(target, share.target, share.files))
+        for message in _messages(share, store, reading):
+            send(share.target.topic, message, partition=share.target.partition)
+            count += 1
+    return replace(share, written=count)
 
 
 def _messages(share: Share, store: ObjectStore, reading: RowReading) -> Iterator[Message]:

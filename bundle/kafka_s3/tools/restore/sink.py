@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_s3.commit.reading import read_entries
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.kafka.producing import sending_in_order
 from kafka_s3.kafka.reader.whole_records import WholeRecords
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.kafka.transactions import sending_in_transactions
+from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.restore.faithful import losses
@@ -22,24 +24,40 @@ from kafka_s3.tools.verify.layout import object_layout
 from kafka_s3.wiring.clients import consumer_properties
 from kafka_s3.wiring.pipeline import is_block_gzip, state_paths
 
-BROKERS_CHOICE = -1
+ISOLATION: Final = "isolation.level"
+LOOK_AGAIN_S: Final = 0.1
+BROKERS_CHOICE: Final = -1
 """The number of replicas that leaves it to the brokers (default.replication.factor)."""
 
 
 class RealTarget(WholeRecords):
-    """A real cluster that is written to."""
+    """A real cluster that is written to; only committed records of it are read, whatever the sink itself reads."""
 
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str]) -> None:
-        super().__init__(bootstrap_servers, properties=properties)
-        self._writer = KafkaBrokers(bootstrap_servers, properties=properties)
+        super().__init__(bootstrap_servers, properties={**properties, ISOLATION: "read_committed"})
+        self._writer = KafkaBrokers(bootstrap_servers, properties={**properties, ISOLATION: "read_uncommitted"})
 
     def create_topic(self, name: str, *, partitions: int) -> None:
         """Creates a topic with the brokers' own number of replicas."""
         self._writer.create_topic(name, partitions=partitions, replication=BROKERS_CHOICE)
 
-    def sending(self) -> AbstractContextManager[OrderedSend]:
-        """An idempotent producer that leaves no hole."""
-        return sending_in_order(self._writer.clients)
+    @contextmanager
+    def sending(self, target: TopicPartition) -> Iterator[OrderedSend]:
+        """Transactions under a name of the target's own. Raises KafkaUnavailable, also while others' records of it cannot be read yet."""
+        with sending_in_transactions(self._writer.clients, f"kafka-s3-restore-{target}") as send:
+            self._wait_for_others(target)
+            yield send
+
+    def _wait_for_others(self, target: TopicPartition) -> None:
+        """Behind another producer's open transaction nobody sees what is committed."""
+        end, deadline = self._writer.heads([target]).get(target, 0), time.monotonic() + self._writer.clients.seconds
+        while self.heads([target]).get(target, end) < end:
+            if time.monotonic() > deadline:
+                raise KafkaUnavailable(
+                    f"Another producer's transaction is open in {target}: what is behind it cannot be read. Call again when it has ended, "
+                    "or end it (kafka-transactions.sh abort)."
+                )
+            time.sleep(LOOK_AGAIN_S)
 
 
 @dataclass(frozen=True, slots=True)

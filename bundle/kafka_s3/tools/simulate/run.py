@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_s3.commit.log import CommitLog
+from kafka_s3.config.option import Value
 from kafka_s3.config.settings import Settings
 from kafka_s3.control.commands import LOOK_EVERY_MS
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.simulate.bucket import CountingStore
 from kafka_s3.tools.simulate.forecast import DAY_MS, Forecast, forecast_of
+from kafka_s3.tools.simulate.table_requests import table_requests
 from kafka_s3.tools.simulate.traffic import Stream, Traffic
+from kafka_s3.wiring.delta import written_by_spark
 from kafka_s3.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.wiring.sink import build_sink
 
@@ -20,6 +23,13 @@ MOST_RECORDS: Final = 3_000_000
 SHORTEST_MS: Final = 600_000
 MOST_POLLS: Final = 20_000
 """What one simulation does at most, unless its window is given: so many records, in no less than ten minutes, looked at so often."""
+OURSELVES: Final[dict[str, Value]] = {
+    "name": "simulated",
+    "delta.enable": False,
+    "glue.database.name": "",
+    "notification.class": "",
+}
+"""What a simulated sink is set to, whatever the configuration says."""
 
 
 @dataclass
@@ -48,9 +58,10 @@ def simulate(
 ) -> Forecast:
     """The forecast of one window of traffic from `begun_ms` (epoch ms) on. Raises what the sink raises: RecordError, RegistryError.
 
-    `tell` hears how many ms of the window are done. A Delta table is not kept, and its requests are not counted.
+    `tell` hears how many ms of the window are done. Nobody outside is told anything: Glue and notifications are left out. A Delta table is
+    not kept; its requests are counted, but for one that Spark writes.
     """
-    plain = replace(settings, values={**settings.values, "delta.enable": False, "name": "simulated"})
+    plain = replace(settings, values={**settings.values, **OURSELVES})
     store, clock = CountingStore(), _Clock(begun_ms)
     traffic = Traffic(streams, begun_ms, clock, make_pipeline(plain), store)
     sink = build_sink(plain, traffic, source=traffic, store=store, clock_ms=clock)
@@ -63,6 +74,9 @@ def simulate(
     writes, reads = store.writes, store.reads
     log = CommitLog(store, state_paths(plain), clock_ms=clock)
     heartbeats, looks = window_ms // plain.number("heartbeat.interval.ms"), window_ms // LOOK_EVERY_MS
+    if settings.flag("delta.enable") and not written_by_spark(settings):
+        of_tables = table_requests(log.entries())
+        writes, reads = writes + of_tables[0], reads + of_tables[1]
     return forecast_of(
         log.entries(),
         window_ms=window_ms,

@@ -77,18 +77,27 @@ class Report:
         """Whether nothing was found."""
         return not self.findings
 
+    @property
+    def empty(self) -> bool:
+        """Whether there was nothing to look at."""
+        return not any(tally.until > tally.start for tally in self.tallies)
+
+    @property
+    def twice(self) -> int:
+        """How many records are in the bucket twice, because the position was set back."""
+        return sum(tally.twice for tally in self.tallies)
+
     def verdict(self) -> str:
         """What the report says, in a sentence."""
         if self.findings:
             return f"{len(self.findings)} findings"
-        if not self.tallies:
-            return "Nothing to verify: the log has no topic-partition that was asked for."
-        twice = sum(tally.twice for tally in self.tallies)
-        if not twice:
+        if self.empty:
+            return "Nothing to verify: the log has no offset that was asked for."
+        if not self.twice:
             return "Nothing found: every record is accounted for exactly once."
         return (
-            f"Nothing is lost, but {twice:,} records are in the bucket twice: the position was set back, and what was written before is "
-            "still there."
+            f"Nothing is lost, but {self.twice:,} records are in the bucket twice: the position was set back, and what was written before "
+            "is still there."
         )
 
     def document(self) -> dict[str, Any]:

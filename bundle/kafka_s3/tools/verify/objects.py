@@ -18,11 +18,15 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_s3.model.deflate import GZIP_MAGIC
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.tools.verify.form import Digest, Form, digest, json_digest, parsed, pieces
 
 AVRO_MAGIC: Final = b"Obj\x01"
-GZIP_MAGIC: Final = b"\x1f\x8b"
+DAMAGE: Final = (
+    ValueError, EOFError, OSError, zlib.error, IndexError, KeyError, TypeError, RecursionError, pa.ArrowException,
+)  # fmt: skip
+"""What readers raise of bytes that are not what their format says."""
 
 
 class Unreadable(Exception):
@@ -45,17 +49,7 @@ def read_object(file: DataFile, content: bytes, form: Form) -> ObjectCount:
     """What a data object of a claim holds. Raises Unreadable."""
     try:
         return _read(file, content, form)
-    except (
-        ValueError,
-        EOFError,
-        OSError,
-        zlib.error,
-        IndexError,
-        KeyError,
-        TypeError,
-        RecursionError,
-        pa.ArrowException,
-    ) as error:
+    except DAMAGE as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
 
 
@@ -74,7 +68,7 @@ def read_letter_file(content: bytes) -> list[Letter]:
     try:
         lines = [json.loads(line) for line in gzip.decompress(content).split(b"\n") if line]
         return [Letter(line["topic"], line["partition"], line["offset"], _decoded(line["value"])) for line in lines]
-    except (ValueError, EOFError, OSError, zlib.error, KeyError, TypeError) as error:
+    except DAMAGE as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
 
 

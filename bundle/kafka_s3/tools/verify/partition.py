@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kafka_s3.model.cluster import Cluster
@@ -43,6 +43,7 @@ class PartitionAudit:
             return PartitionTally(self._tp, begin, begin)
         current = [segment for segment in segments if not segment.superseded and segment.resolved is None]
         twice = self._check_superseded([segment for segment in segments if segment.superseded])
+        twice += self._written_before(segments, current)
         tally = replace(self._opened(current or segments, begin), twice=twice)
         self._check_head(tally.until)
         for segment, evidence in with_evidence(
@@ -67,10 +68,7 @@ class PartitionAudit:
             )
             self._bucket.notes.append(f"{self._tp}: {text}.")
         claimed = self._claims.segments[self._tp]
-        current = (
-            (s.start, s.until - 1) for s in claimed if not s.superseded and s.resolved is None and s.until > s.start
-        )
-        again, twice = OffsetSet().plus(OffsetSet(tuple(current))), 0
+        again, twice = _offsets(s for s in claimed if not s.superseded and s.resolved is None), 0
         for segment in segments:
             copied = {file.key: _copied(file, again) if segment.read_again else 0 for file in segment.data}
             whole = [file for file in segment.files if copied.get(file.key) == file.records]
@@ -79,6 +77,14 @@ class PartitionAudit:
             self._bucket.objects(replace(segment, files=kept))
             twice += sum(copied.get(f.key, 0) for f in kept if self._claims.standing(f, segment.version))
         return twice
+
+    def _written_before(self, selected: Sequence[Segment], current: Sequence[Segment]) -> int:
+        """How many records of the current segments are in the bucket once more by older entries, which were not selected."""
+        again, versions = _offsets(current), {segment.version for segment in selected}
+        older = [s for s in self._claims.segments[self._tp] if s.read_again and s.version not in versions]
+        copies = [(file, segment.version) for segment in older for file in segment.data if _copied(file, again)]
+        there = [f for f, version in copies if self._claims.standing(f, version) and self._bucket.holds(f)]
+        return sum(_copied(file, again) for file in there)
 
     def _opened(self, span: Sequence[Segment], begin: int) -> PartitionTally:
         """The tally of a span of offsets before anything in it was looked at; the log's first segment counts from its `begin`."""
@@ -162,6 +168,10 @@ class PartitionAudit:
 
     def _found(self, kind: FindingKind, place: str, text: str) -> None:
         self._bucket.findings.append(Finding(kind, place, text))
+
+
+def _offsets(segments: Iterable[Segment]) -> OffsetSet:
+    return OffsetSet().plus(OffsetSet(tuple((s.start, s.until - 1) for s in segments if s.until > s.start)))
 
 
 def _copied(file: DataFile, again: OffsetSet) -> int:

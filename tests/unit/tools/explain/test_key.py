@@ -9,7 +9,7 @@ from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Role
 from kafka_s3.tools.explain.answer import Answer, Fate
 from kafka_s3.tools.explain.sink import explain
-from tests.support.configurations import STATE
+from tests.support.configurations import STATE, TIME
 from tests.support.memory_world import ORDERS, START_MS, World
 
 FIRST = "topics/orders/partition=0/orders+0+0000000000.json"
@@ -71,3 +71,12 @@ def test_what_no_entry_claims_is_unknown_with_what_its_name_says() -> None:
     assert "topic orders, partition 0 from offset 100 on" in answer.text
     assert "there is no such object" in asked(world, "topics/none").text
     assert asked(world, f"{STATE}orders/commits/{0:020d}.json").outcome is Fate.STATE
+
+
+def test_a_done_marker_is_the_sinks_own() -> None:
+    world = drained(**TIME, **{"done.marker.name": "_SUCCESS"})
+    world.now += 3_600_000
+    world.sink.cycle()
+    answer = asked(world, "topics/orders/h=10/_SUCCESS")
+    assert (answer.outcome, "its directory is complete" in answer.text) == (Fate.STATE, True)
+    assert asked(world, "topics/orders/h=11/_SUCCESS").outcome is Fate.UNKNOWN

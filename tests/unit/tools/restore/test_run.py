@@ -163,7 +163,7 @@ def test_records_of_others_in_the_target_do_not_matter() -> None:
     with pytest.raises(Died):
         restored(world, target)
     target.lives = None
-    with target.sending() as send:
+    with target.sending(TopicPartition("back", 0)) as send:
         for _ in range(2000):
             send("back", Message(None, b"stranger", (), None), partition=0)
     restored(world, target)

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from kafka_s3.control.commands import LOOK_EVERY_MS
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import counted
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.storage.faults import Verb
 from kafka_s3.tools.prices import Prices
 from kafka_s3.tools.simulate.bucket import CountingStore
 from kafka_s3.tools.simulate.forecast import DAY_MS, Forecast
 from kafka_s3.tools.simulate.run import simulate, window_of
 from kafka_s3.tools.simulate.sample import Load, made_load, sampled_load
+from kafka_s3.tools.simulate.table_requests import (
+    CHECKPOINT_EVERY,
+    READS,
+    READS_OF_CHECKPOINT,
+    READS_OF_LOG_FILE,
+    WRITES,
+    WRITES_OF_CHECKPOINT,
+    table_requests,
+)
 from kafka_s3.tools.simulate.traffic import Stream
 from tests.support.configurations import FIELD, TIME, TOLERANT
+from tests.support.entry_points import install
 from tests.support.memory_world import ORDERS, World, settings_of
 
 BEGUN_MS = 1_705_276_800_000  # 2024-01-15T00:00:00Z
@@ -65,6 +78,14 @@ def really(config: dict[str, Any], values: list[bytes]) -> World:
     return world
 
 
+def requests(world: World) -> tuple[int, int]:
+    """Writing and reading requests of the whole run, with the heartbeats and looks for commands that a process adds."""
+    free = {Verb.DELETE, Verb.ABORT_UPLOAD}
+    reads = sum(verb in {Verb.GET, Verb.GET_RANGE, Verb.HEAD} for verb, _ in world.calls)
+    writes = sum(verb not in free for verb, _ in world.calls) - reads
+    return writes + WINDOW_MS // world.settings.number("heartbeat.interval.ms"), reads + WINDOW_MS // LOOK_EVERY_MS
+
+
 def sample_of(world: World, values: list[bytes]) -> Load:
     world.kafka.records[ORDERS] = [
         MemoryRecord(n, BEGUN_MS + (n + 1) * 1000 // RATE, f"k{n}".encode(), value) for n, value in enumerate(values)
@@ -101,6 +122,7 @@ def test_counts_are_exact_and_sizes_within_a_fifth_of_a_real_run(config: dict[st
         assert found.dead_letters == sum(entry.totals.dead_letters for entry in entries)
         reasons = [str(file.reason) for file in files]
         assert found.reasons == {reason: reasons.count(reason) for reason in reasons}
+        assert (found.writes, found.reads) == requests(world)
     assert found.bytes == pytest.approx(sum(f.bytes for entry in entries for f in entry.files), rel=0.2)
     assert found.sizes[0] == pytest.approx(sorted(f.bytes for f in files)[(len(files) - 1) // 2], rel=0.2)
 
@@ -130,6 +152,32 @@ def test_requests_are_those_that_the_store_gets() -> None:
     store.delete("a")
     assert list(store.list("")) == []
     assert (store.writes, store.reads) == (2, 2)
+
+
+def test_nobody_is_told_of_what_is_only_simulated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "def made(settings):\n    raise AssertionError('a notifier was made')\n"
+    group = "kafka_s3.notifications"
+    install(tmp_path, monkeypatch, module="loud", source=source, group=group, entry="loud = loud:made")
+    catalog = {"glue.database.name": "lake", "aws.endpoint.url": "http://127.0.0.1:1"}
+    found = flat(1, **{"flush.size": "600", "notification.class": "loud", **catalog})
+    assert found.files == 6
+
+
+def test_the_requests_of_a_delta_table_grow_with_its_log_until_a_checkpoint() -> None:
+    config = {"flush.size": "1800", "tail.state.enable": "false", **PARQUET}
+    plain, kept = flat(1, **config), flat(1, **config, **{"delta.enable": "true"})
+    assert plain.entries == 2
+    assert kept.writes - plain.writes == 2 * (1 + WRITES)
+    assert kept.reads - plain.reads == 2 * (1 + READS) + READS_OF_LOG_FILE
+
+    world = World({"flush.size": "1"})
+    world.add([0])
+    world.start().cycle()
+    entry = world.entries()[-1]
+    long, longer = (table_requests([entry] * count) for count in (CHECKPOINT_EVERY - 1, CHECKPOINT_EVERY + 1))
+    checkpoint, fresh = READS_OF_LOG_FILE * (CHECKPOINT_EVERY - 1) * 2, READS_OF_CHECKPOINT
+    assert longer[0] - long[0] == 2 * (1 + WRITES) + WRITES_OF_CHECKPOINT
+    assert longer[1] - long[1] == 2 * (1 + READS) + checkpoint + fresh
 
 
 def test_very_many_records_shorten_the_window() -> None:

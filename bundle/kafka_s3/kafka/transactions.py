@@ -1,0 +1,89 @@
+"""How does a process take up what a killed one left in a topic, so that nothing of it comes late? By Kafka's transactions.
+
+A transaction's records appear together or never. Whoever begins under a name ends for good what was begun under it before: what a killed
+process still has on its way is refused by the brokers, whenever it arrives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_s3.kafka.clients import Clients
+from kafka_s3.kafka.producing import Send, Sending
+from kafka_s3.model.errors import SinkError, SourceError
+from kafka_s3.model.protocols import Message
+
+LONGEST_S: Final = 1.0
+"""A transaction takes messages for so long: that much a kill takes back, and readers wait."""
+REPLACED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
+
+
+@contextmanager
+def sending_in_transactions(
+    clients: Clients, name: str, *, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Send]:
+    """A function that sends messages in order; whatever ends it, those that count are the first ones, and none comes later.
+
+    Where the block ends by an error that is not Kafka's, what was sent so far counts. Raises KafkaUnavailable; SourceError where another
+    process has begun under this name meanwhile, or where transactions are not allowed.
+    """
+    transactions = _Transactions(Sending(clients, clients.transactional_producer(name)), name, clock)
+    transactions.take_over()
+    try:
+        yield transactions.send
+    except BaseException:
+        with suppress(SinkError):
+            transactions.commit()
+        raise
+    transactions.commit()
+
+
+class _Transactions:
+    """One after the other, each begun by the first message that is sent in it."""
+
+    def __init__(self, on_way: Sending, name: str, clock: Callable[[], float]) -> None:
+        self._on_way, self._name, self._clock = on_way, name, clock
+        self._begun_s: float | None = None
+
+    def take_over(self) -> None:
+        """Ends what was begun under the name. Raises KafkaUnavailable, SourceError."""
+        self._asked(lambda: self._on_way.producer.init_transactions(self._on_way.clients.seconds), "begin transactions")
+
+    def send(self, topic: str, message: Message, *, partition: int = -1) -> None:
+        """Sends a message within a transaction."""
+        if self._begun_s is not None and self._clock() - self._begun_s >= LONGEST_S:
+            self.commit()
+        if self._begun_s is None:
+            self._asked(self._on_way.producer.begin_transaction, "begin a transaction")
+            self._begun_s = self._clock()
+        self._on_way.send(topic, message, partition=partition)
+
+    def commit(self) -> None:
+        """Ends the transaction, so that its messages appear; where one of them was not taken, none does."""
+        if self._begun_s is None:
+            return
+        self._begun_s = None
+        try:
+            self._asked(self._on_way.producer.commit_transaction, "commit a transaction")
+        except SinkError:
+            with suppress(KafkaException):
+                self._on_way.producer.abort_transaction()
+            self._on_way.check()  # why, where it was a message
+            raise
+
+    def _asked(self, call: Callable[[], None], doing: str) -> None:
+        try:
+            call()
+        except KafkaException as error:
+            cause = error.args[0]
+            if cause.code() in REPLACED:
+                raise SourceError(
+                    f"Another process writes as {self._name} now; this one ends, and what it had not committed does not count. "
+                    "Run one at a time."
+                ) from error
+            raise self._on_way.clients.error(cause, doing) from error

@@ -1,0 +1,184 @@
+"""Do the README's commands run as they stand there, from an environment that holds nothing but the wheel and what it needs?
+
+Those between installation and proof, on one's own topic, are in tests/services/docs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from kafka_s3.cli.dashboard import port_of
+from tests.services.bundle.fresh_environment import copied_sources
+from tests.support.repository import ROOT
+from tests.support.waiting import eventually
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+TARGETS = re.findall(r"^(make \w+) +#", README, re.MULTILINE)
+NOISE = (" WARN ", "WARNING", "log4j", "Traceback")
+
+
+def block(kind: str) -> str:
+    """The first block of a kind."""
+    return README.partition(f"```{kind}\n")[2].partition("```")[0]
+
+
+def environment(python: Path) -> dict[str, str]:
+    """The variables of a terminal in which the environment is active; without a network for pip, which has all of it already."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PYSPARK_", "MAKE"))}
+    return own | {
+        "PATH": f"{python.parent}{os.pathsep}{own['PATH']}",
+        "COLUMNS": "200",
+        "PYTHONUNBUFFERED": "1",
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_BUILD_ISOLATION": "false",
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
+
+
+def ran(line: str, folder: Path, variables: Mapping[str, str]) -> str:
+    """What a line of a terminal prints."""
+    done = subprocess.run(["bash", "-ec", line], capture_output=True, text=True, env=variables, cwd=folder)
+    assert done.returncode == 0, line + done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def checkout(python: Path, tmp_path: Path) -> Path:
+    """A copy of the checkout whose `.venv` is made: by the wheel, since what `make` installs would come from the network."""
+    sources = copied_sources(tmp_path)
+    for name in ("Makefile", "requirements-dev.txt"):
+        shutil.copy(ROOT / name, sources)
+    (sources / ".venv").symlink_to(python.parent.parent)
+    (sources / ".venv" / ".ready").touch()
+    return sources
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    """The port that the dashboard would take first, taken."""
+    first = port_of(None, "127.0.0.1")
+    with socket.create_server(("127.0.0.1", first)):
+        yield first
+
+
+@pytest.mark.parametrize(
+    ("words", "called"),
+    [
+        ("demo", ".venv/bin/kafka-s3 demo"),
+        ("dashboard", ".venv/bin/kafka-s3 demo --dashboard"),
+        ("dashboard PORT=8600", ".venv/bin/kafka-s3 demo --dashboard --port 8600"),
+    ],
+)
+def test_the_make_targets_call_the_command_that_is_run_below(words: str, called: str) -> None:
+    assert TARGETS == ["make demo", "make dashboard"]
+    command = ["make", "--dry-run", "--assume-old=.venv/.ready", *words.split()]
+    told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    assert told.strip() == called
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd judges its own files")
+def test_systemd_takes_the_unit_as_it_stands_there(tmp_path: Path) -> None:
+    unit = tmp_path / "kafka-s3@orders.service"
+    unit.write_text(block("ini").replace("/opt/kafka-s3/bin/kafka-s3", shutil.which("true") or ""))
+    judged = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+    assert (judged.returncode, [line for line in judged.stderr.splitlines() if unit.name in line]) == (0, [])
+
+
+@pytest.mark.nightly  # every run installs the wheel, a little quicker
+def test_the_install_lines_give_the_command(python: Path, tmp_path: Path) -> None:
+    sources, variables = copied_sources(tmp_path), environment(python)
+    first, *lines = block("bash").splitlines()
+    assert first == "python3 -m venv .venv && . .venv/bin/activate"
+    for line in lines:
+        ran(line, sources, variables)
+    assert ran("kafka-s3 --version", sources, variables).startswith("kafka-s3 ")
+
+
+@pytest.mark.nightly
+def test_the_lines_of_the_image_install_the_sink_and_start_it(python: Path, wheel: Path, tmp_path: Path) -> None:
+    """Here, in place of a container: all but the system's package; the sink finds neither bucket nor broker, and says so."""
+    lines = [line.split(maxsplit=1) for line in block("dockerfile").splitlines()]
+    variables = environment(python)
+    (tmp_path / "wheels").mkdir()
+    shutil.copy(wheel, tmp_path / "wheels")
+    shutil.copy(ROOT / "examples" / "s3-sink.json", tmp_path)
+    for name, rest in lines:
+        if name == "RUN" and not rest.startswith("apt-get"):
+            ran(rest.replace("/wheels/", f"{tmp_path}/wheels/"), tmp_path, variables)
+    entry = re.sub(r"/etc/kafka-s3/", f"{tmp_path}/", next(rest for name, rest in lines if name == "ENTRYPOINT"))
+    variables |= {"AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+    words = shlex.split(entry.strip("[]").replace(",", " "))
+    done = subprocess.run(words, capture_output=True, text=True, env=variables, cwd=tmp_path, timeout=240)
+    assert done.returncode == 1, done.stderr
+    assert "asking the bucket s3://my-bucket" in done.stderr
+
+
+@pytest.mark.nightly
+def test_the_demo_runs_outside_of_the_repository_and_its_commands_run_as_they_are_printed(
+    python: Path, tmp_path: Path
+) -> None:
+    """From the wheel alone: the services stay, and somebody copies the commands into another terminal."""
+    log, variables = tmp_path / "demo.log", environment(python)
+    with log.open("wb") as output:
+        words = [python.parent / "kafka-s3", "demo", "--records", "3000", "--keep"]
+        demo = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=variables, cwd=tmp_path)
+    try:
+        eventually(lambda: "stay up until" in log.read_text() or demo.poll() is not None, what=log.read_text)
+        told = log.read_text()
+        ran(told.partition("\nNext\n")[2].partition("Kafka, S3 and registry stay up")[0], tmp_path, variables)
+    finally:
+        demo.terminate()
+        assert demo.wait(60) == 0
+    assert_made(told)
+
+
+@pytest.mark.nightly
+def test_make_demo_runs_and_so_do_the_commands_that_it_prints(python: Path, checkout: Path) -> None:
+    variables = environment(python)
+    told = ran(TARGETS[0], checkout, variables)
+    assert_made(told)
+    following = [line.strip() for line in told.partition("\nNext\n")[2].splitlines() if line.strip()]
+    assert [line.split()[1] for line in following] == ["validate", "demo", "demo"]
+    assert "is valid" in ran(following[0], checkout, variables)
+
+
+@pytest.mark.nightly
+def test_make_dashboard_shows_what_the_demo_made_on_the_next_port_that_is_free(
+    python: Path, checkout: Path, taken: int
+) -> None:
+    log = checkout.parent / "dashboard.log"
+    with log.open("wb") as output:
+        command = subprocess.Popen(
+            shlex.split(TARGETS[1]),
+            stdout=output, stderr=subprocess.STDOUT, env=environment(python), cwd=checkout, start_new_session=True,
+        )  # fmt: skip
+    try:
+        address = re.compile(r"http://127\.0\.0\.1:(\d+)\S*$", re.MULTILINE)
+        served = lambda: [match for match in address.finditer(log.read_text()) if int(match[1]) in range(8501, 8521)]  # noqa: E731
+        eventually(lambda: bool(served()) or command.poll() is not None, what=log.read_text)
+        (found,) = {match[0] for match in served()}
+        assert f":{taken}" not in found
+        with urllib.request.urlopen(found, timeout=60) as answer:
+            assert answer.status == 200
+    finally:
+        os.killpg(command.pid, signal.SIGTERM)
+        command.wait(60)
+    assert_made(log.read_text())
+
+
+def assert_made(told: str) -> None:
+    """Two sinks have worked, all is there, and nothing else was said."""
+    assert told.count("verify: Nothing found: every record is accounted for exactly once.") == 2
+    assert "records were broken on purpose" in told
+    assert not [noise for noise in NOISE if noise in told]
