@@ -20,7 +20,6 @@ from kafka_s3.records.values import JsonText, Longs, Nulls, Objects, Plain, Stru
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.task.rotation import Codes
 
-
 FEW: Final = 1 << 15
 """As many directories have numbers of 16 bits, which NumPy sorts twice as fast as others: by radix."""
 
