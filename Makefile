@@ -2,9 +2,12 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV ?= uv
+RESOLVE = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+  --custom-compile-command "make requirements" --quiet
 BIN := .venv/bin
 READY := .venv/.ready
-CLASSES := .venv/spark-classes.jsa
+TESTING := .venv/.ready-to-test
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 CONFORMANCE_DIR ?= ../shared/conformance
 CONFORMANCE_ARGS ?=
 PYTEST_ARGS ?=
@@ -20,20 +23,26 @@ PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loads
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## install everything into .venv
+setup: $(READY) ## install into .venv what runs sinks, the demo and the dashboard
 
-# requirements-dev.txt names everything, hence no dependencies to look up; compiling all of it would cost more than it saves.
-$(READY): requirements-dev.txt pyproject.toml
+# The files name everything, hence no dependencies to look up; compiling all of it would cost more than it saves.
+$(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or later is needed; name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up .venv (once; about two minutes with an empty pip cache)"
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(PIP) --no-compile --require-hashes -r requirements.txt
+	$(PIP) --editable .
 	@touch $(READY)
+
+$(TESTING): requirements-dev.txt $(READY)
+	@echo "Adding what tests and checks need to .venv (once)"
+	$(PIP) --no-compile --require-hashes -r requirements-dev.txt
+	@touch $(TESTING)
 
 jars: $(READY)
 	@$(BIN)/python -m kafka_s3.local.jars
+	@$(BIN)/python -m kafka_s3.spark.class_archive
 
 demo: $(READY) ## a real broker, an S3 and the sink on this machine
 	@$(BIN)/kafka-s3 demo
@@ -43,40 +52,36 @@ dashboard: $(READY) ## the demo, then the dashboard of its bucket until Ctrl-C; 
 
 # Files in their order, so that those that start services come before the many small ones.
 # The checks run beside the tests, which mostly wait for services; what they print comes in one piece.
-test: $(READY) ## everything that CI checks
+test: $(TESTING) ## everything that CI checks
 	@($(MAKE) --no-print-directory checks >.venv/checks.log 2>&1; failed=$$?; cat .venv/checks.log; exit $$failed) & checks=$$!; \
-	  $(MAKE) --no-print-directory $(CLASSES); \
+	  $(MAKE) --no-print-directory jars; \
 	  $(PYTEST) -m "not soak and not benchmark and not nightly" $(PYTEST_ARGS); tests=$$?; \
 	  wait $$checks || { echo "The checks failed: see .venv/checks.log" >&2; exit 1; }; exit $$tests
 
 checks: lint types contracts conformance ## all of `make test` that is no test
 	@$(BIN)/python -m tests.support.s3_servers
 
-nightly: $(READY) $(CLASSES) ## every test, every cell of a matrix, every example; takes an hour
+nightly: $(TESTING) jars ## every test, every cell of a matrix, every example; takes an hour
 	KAFKA_S3_NIGHTLY=1 $(PYTEST) -m "not benchmark" $(PYTEST_ARGS)
 
-$(CLASSES): $(READY) | jars
-	@echo "Writing down Spark's classes, which makes every Spark of the tests start faster (once)"
-	@$(BIN)/python -m tests.support.class_archive >$(CLASSES).log 2>&1 || echo "It could not be written, see $(CLASSES).log; tests do without it."
-
-unit: $(READY) ## the tests that start no process and no server
+unit: $(TESTING) ## the tests that start no process and no server
 	$(BIN)/python -m pytest tests/unit -m "not nightly" -n 2 --dist worksteal $(PYTEST_ARGS)
 
-lint: $(READY) ## ruff: rules and format
+lint: $(TESTING) ## ruff: rules and format
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-fmt: $(READY) ## let ruff mend what it can
+fmt: $(TESTING) ## let ruff mend what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-types: $(READY) ## mypy, strict
+types: $(TESTING) ## mypy, strict
 	$(BIN)/mypy
 
-contracts: $(READY) ## which module may import which
+contracts: $(TESTING) ## which module may import which
 	$(BIN)/python -m tests.support.contracts
 
-conformance: $(READY) ## the cases of the connectors that the sink replaces
+conformance: $(TESTING) ## the cases of the connectors that the sink replaces
 ifneq ($(wildcard $(CONFORMANCE_DIR)/judge.py),)
 	$(BIN)/python $(CONFORMANCE_DIR)/judge.py $(CONFORMANCE_DIR)/cases $(CONFORMANCE_DIR)/vectors $(CONFORMANCE_DIR)/transforms \
 	  --adapter tests/conformance/adapter.py $(CONFORMANCE_ARGS)
@@ -84,7 +89,7 @@ else
 	@echo "conformance: skipped, no cases in $(CONFORMANCE_DIR) (set CONFORMANCE_DIR to where they are)"
 endif
 
-bench: $(READY) ## what a record costs on every path, into build/benchmark.json; KAFKA_S3_BENCH_QUICK=1 takes minutes
+bench: $(TESTING) ## what a record costs on every path, into build/benchmark.json; KAFKA_S3_BENCH_QUICK=1 takes minutes
 	$(BIN)/python -m pytest -m benchmark -s $(BENCHMARKS) $(PYTEST_ARGS)
 
 docs: $(READY) ## write docs/configuration.md anew from the option table
@@ -97,16 +102,16 @@ wheel: ## build the wheel into dist/, and a copy for the dashboard (what the bun
 	mkdir -p dashboard/wheels
 	cp dist/*.whl dashboard/wheels/
 
-bundle-validate: $(READY) ## check the bundle: resources, references, targets; with the databricks command also by it
+bundle-validate: $(TESTING) ## check the bundle: resources, references, targets; with the databricks command also by it
 	$(BIN)/python -m tests.support.bundle.validate
 	$(BIN)/python -m pytest tests/unit/bundle/test_resources.py $(PYTEST_ARGS)
 
-bundle-run: $(READY) jars ## run the bundle's jobs and its app on this machine, from the wheel
+bundle-run: $(TESTING) jars ## run the bundle's jobs and its app on this machine, from the wheel
 	$(BIN)/python -m pytest tests/services/bundle/test_run.py $(PYTEST_ARGS)
 
-requirements: ## resolve requirements-dev.txt anew (needs uv)
-	$(UV) pip compile pyproject.toml --extra dev --constraint constraints.txt --universal --python-version 3.11 --upgrade \
-	  --generate-hashes --no-emit-index-url --custom-compile-command "make requirements" --quiet --output-file requirements-dev.txt
+requirements: ## resolve both files of requirements anew (needs uv)
+	$(RESOLVE) --extra dev --constraint constraints.txt --upgrade --output-file requirements-dev.txt
+	$(RESOLVE) $(foreach extra,dashboard delta local spark,--extra $(extra)) --constraint requirements-dev.txt --upgrade --output-file requirements.txt
 
 clean: ## remove what the other targets made in this folder
 	rm -rf .venv build dist dashboard/wheels .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse artifacts

@@ -9,7 +9,6 @@ import time
 import hypothesis
 import pytest
 
-from tests.support import class_archive
 from tests.support.examples import examples
 
 # Before anything starts a JVM or an AWS client: every process of the run sees the same time zone, and never the user's own AWS account.
@@ -26,7 +25,6 @@ os.environ |= {
 }
 for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
     os.environ.pop(name, None)
-class_archive.use()
 time.tzset()
 
 pytest_plugins = [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from kafka_s3.commit.entry import CommitEntry, read_entry
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectInfo, ObjectStore
 
@@ -26,7 +26,7 @@ def read_entries(
 
     start = paths.commit(after) if after >= 0 else ""
     found = store.list(f"{paths.root}commits/", start_after=start)
-    with ThreadPoolExecutor(READ_THREADS) as pool:
+    with ThreadPool(READ_THREADS) as pool:
         for window in _windows(found):
             yield from pool.map(read, window)
 

@@ -187,8 +187,8 @@ def _tested_spark() -> str:
     return minor
 
 
-def _pyspark_jars() -> Path:
-    """The folder of pyspark's jars, found without importing pyspark."""
+def pyspark_jars() -> Path:
+    """The folder of pyspark's jars, found without importing pyspark. Raises LocalServiceError where there is none."""
     spec = importlib.util.find_spec("pyspark")
     folder = Path(spec.origin).parent / "jars" if spec and spec.origin else None
     if folder is None or not folder.is_dir():
@@ -197,16 +197,16 @@ def _pyspark_jars() -> Path:
 
 
 def _ivy_jar() -> Path:
-    found = sorted(_pyspark_jars().glob("ivy-2.*.jar"))
+    found = sorted(pyspark_jars().glob("ivy-2.*.jar"))
     if not found:
         raise LocalServiceError(
-            f"{_pyspark_jars()} holds no Ivy; install pyspark again: pip install --force-reinstall pyspark"
+            f"{pyspark_jars()} holds no Ivy; install pyspark again: pip install --force-reinstall pyspark"
         )
     return found[-1]
 
 
 def _modules_of_pyspark() -> list[str]:
-    return sorted({module_name(jar.name) for jar in _pyspark_jars().glob("*.jar")})
+    return sorted({module_name(jar.name) for jar in pyspark_jars().glob("*.jar")})
 
 
 def module_name(jar: str) -> str:

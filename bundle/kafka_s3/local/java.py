@@ -14,6 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from kafka_s3.local.cache import cache_folder, new_folder
@@ -76,6 +77,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
         return
 
 
+@cache
 def _describe(executable: Path) -> tuple[int, Path]:
     """Major version and home as the Java itself reports them; version 0 where it does not run.
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 TOPICS = ("orders", "payments")
 PARTITIONS = 3
@@ -27,10 +27,10 @@ METHODS = ("card", "wallet", "transfer", "invoice")
 STATES = ("authorized", "captured", "refused", "refunded")
 LATE_SHARE = 0.004
 MALFORMED_SHARE = 0.0005
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
-@dataclass(frozen=True, slots=True)
-class DemoRecord:
+class DemoRecord(NamedTuple):
     """A record to send. `malformed` says that its value is broken on purpose."""
 
     topic: str
@@ -115,8 +115,8 @@ def _order_id(order: int) -> str:
 
 
 def _iso(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _json(value: object) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()

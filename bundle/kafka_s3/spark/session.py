@@ -26,6 +26,7 @@ LOCAL: Final = {
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "kafka_s3.spark.daemon",
     "spark.log.level": "ERROR",
+    "spark.scheduler.mode": "FAIR",
 }
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 DELTA: Final = {
@@ -62,14 +63,29 @@ def local_session(*, name: str, cores: str = "*") -> SparkSession:
     """A new local session; finds Java, fetches the connector once."""
     from kafka_s3.local.jars import spark_kafka_jars
 
-    return _started(name, cores, {}, spark_kafka_jars)
+    return _started(name, cores, {JAVA_OPTIONS: _archive()}, spark_kafka_jars)
 
 
 def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
     """A new local session that also reads and writes Delta tables, with its own tables in a folder: for tests, small and quick."""
     from kafka_s3.local.jars import spark_kafka_and_delta_jars
 
-    return _started(name, cores, {**DELTA, "spark.sql.warehouse.dir": str(warehouse)}, spark_kafka_and_delta_jars)
+    more = {**DELTA, "spark.sql.warehouse.dir": str(warehouse), JAVA_OPTIONS: f"{DELTA[JAVA_OPTIONS]} {_archive()}"}
+    return _started(name, cores, more, spark_kafka_and_delta_jars)
+
+
+def session_with(options: str) -> SparkSession:
+    """A new local session whose JVM gets these options, as the archive of classes is made (`class_archive`)."""
+    from kafka_s3.local.jars import spark_kafka_jars
+
+    return _started("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars)
+
+
+def _archive() -> str:
+    from kafka_s3.local.java import find_java
+    from kafka_s3.spark.class_archive import archive_options, joined
+
+    return joined(archive_options(find_java()))
 
 
 def _started(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> SparkSession:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,9 @@ from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import JsonText, Longs, Nulls, Objects, Plain, StructColumns, Values
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.task.rotation import Codes
+
+FEW: Final = 1 << 15
+"""As many directories have numbers of 16 bits, which NumPy sorts twice as fast as others: by radix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ class Interleaved:
         if start == stop:
             return
         some = self.codes[start:stop]
+        if len(self.names) <= FEW:
+            some = some.astype(np.int16)
         if (some == some[0]).all():
             yield self.names[some[0]], np.arange(start, stop)
             return

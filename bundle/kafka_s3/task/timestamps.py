@@ -93,7 +93,7 @@ class RecordField:
         """The field's times. Failures here kill the original's task (SEMANTICS A9.2)."""
         unusable = self._unusable(run.schema)
         if unusable is not None:
-            return self._stamped(run, [unusable] * len(run))
+            return _stamped(run.offsets, [unusable] * len(run))
         column = run.values.column(self._path)
         unit = TimeUnit.MS if self._is_timestamp(run.schema) else self._unit
         if isinstance(column, pa.Array) and pa.types.is_timestamp(column.type):
@@ -103,12 +103,23 @@ class RecordField:
             if found is not None:
                 return Stamped(found, np.ones(len(run), bool))
         if isinstance(column, pa.Array) and pa.types.is_string(column.type) and self._pattern is None:
-            times = instants_in_utc(column)
-            if times is not None:
-                return Stamped(times, np.ones(len(run), bool))
+            return self._of_texts(run.offsets, column, unit)
         if isinstance(column, pa.Array):
-            return self._stamped(run, self._distinct(column, unit))
-        return self._stamped(run, [self._time(item, unit) for item in column])
+            return _stamped(run.offsets, self._distinct(column, unit))
+        return _stamped(run.offsets, [self._time(item, unit) for item in column])
+
+    def _of_texts(self, offsets: Longs, column: pa.Array, unit: TimeUnit) -> Stamped:
+        """The times of texts; those that are no full instants in UTC, the common case, are read one by one."""
+        full = pc.fill_null(pc.match_substring_regex(column, FULL_INSTANT), False)
+        instants = instants_in_utc(column.filter(full))
+        if instants is None:
+            return _stamped(offsets, self._distinct(column, unit))
+        is_full = full.to_numpy(zero_copy_only=False)
+        rest = np.flatnonzero(~is_full)
+        others = _stamped(offsets[rest], self._distinct(column.take(pa.array(rest)), unit))
+        times, valid = np.zeros(len(offsets), np.int64), is_full.copy()
+        times[is_full], times[rest], valid[rest] = instants, others.times, others.valid
+        return Stamped(times, valid, others.failures)
 
     def _distinct(self, column: pa.Array, unit: TimeUnit) -> list[int | str]:
         if not pa.types.is_string(column.type):
@@ -117,14 +128,6 @@ class RecordField:
         times = [self._text(text) for text in encoded.dictionary.to_pylist()]
         missing: int | str = f"field '{'.'.join(self._path)}' is null or missing"
         return [missing if code is None else times[code] for code in encoded.indices.to_pylist()]
-
-    def _stamped(self, run: Run, items: list[int | str]) -> Stamped:
-        bad = [row for row, item in enumerate(items) if isinstance(item, str)]
-        valid = np.ones(len(run), bool)
-        valid[bad] = False
-        times = np.array([0 if isinstance(item, str) else item for item in items], np.int64)
-        failures = [_bad_field(int(run.offsets[row]), str(items[row])) for row in bad]
-        return Stamped(times, valid, failures)
 
     def _unusable(self, schema: ConnectSchema | None) -> str | None:
         """Why no value of the schema has a time there, None where it may have one."""
@@ -174,14 +177,21 @@ class RecordField:
 
 
 def instants_in_utc(texts: pa.Array) -> Longs | None:
-    """Epoch milliseconds where every text is a full instant in UTC with at most three decimals, the common case; None otherwise."""
-    if texts.null_count or not pc.all(pc.match_substring_regex(texts, FULL_INSTANT)).as_py():
-        return None
+    """Epoch milliseconds of texts that look like `FULL_INSTANT`; None where one of them is no instant."""
     try:
         times: Longs = texts.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:
         return None
     return times
+
+
+def _stamped(offsets: Longs, items: list[int | str]) -> Stamped:
+    """The times of the records at these offsets, or texts that say why there is none."""
+    bad = [row for row, item in enumerate(items) if isinstance(item, str)]
+    valid = np.ones(len(offsets), bool)
+    valid[bad] = False
+    times = np.array([0 if isinstance(item, str) else item for item in items], np.int64)
+    return Stamped(times, valid, [_bad_field(int(offsets[row]), str(items[row])) for row in bad])
 
 
 def _no_time(offset: int, reason: str) -> Failure:

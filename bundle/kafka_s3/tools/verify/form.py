@@ -23,6 +23,7 @@ _DECODER: Final = json.JSONDecoder(
     parse_int=lambda text: _number(int(text)),
     parse_constant=lambda text: {"const": text},
 )
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def _successor(settings: Settings, form: Form) -> Form:
 
 def json_digest(document: Any) -> Digest:
     """The digest of a parsed document; members in any order, numbers by value."""
-    return digest(json.dumps(document, sort_keys=True, separators=(",", ":")).encode())
+    return digest(_ENCODER.encode(document).encode())
 
 
 def parsed(text: str) -> Any:

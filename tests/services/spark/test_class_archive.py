@@ -1,0 +1,40 @@
+"""Does Spark's JVM start from the archive of its classes, and go on without it where there is none?"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from kafka_s3.local.cache import cache_folder
+from kafka_s3.local.java import find_java
+from kafka_s3.spark.class_archive import NAME, archive_options
+
+
+def test_a_local_session_has_the_archive(spark: SparkSession) -> None:
+    jvm = spark._jvm
+    assert jvm is not None
+    given = list(jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments())
+    assert set(archive_options(find_java())) <= set(given)
+
+
+def test_a_cache_that_cannot_be_written_to_means_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert archive_options(find_java()) == []
+
+
+@pytest.mark.nightly
+def test_the_first_session_on_a_machine_makes_the_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    own = cache_folder()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    shutil.copytree(own / "jars", cache_folder() / "jars")
+    told: list[str] = []
+    (option, silent) = archive_options(find_java(), told.append)
+    assert [NAME in option, len(told)] == [True, 1]
+    subprocess.run([find_java().executable, "-version", option, silent], check=True)
+    assert archive_options(find_java(), told.append) == [option, silent]
+    assert len(told) == 1
