@@ -1,6 +1,7 @@
-"""Which keys does a log claim, and does a listing show them as claimed? In 24 bytes a key, so that tens of millions fit.
+"""Which keys does a log claim, and does a listing show them as claimed? In 20 bytes a key, so that tens of millions fit.
 
-A key is its 64-bit digest, salted anew in each run: that two keys of ten million share one happens once in 300,000 runs.
+A key is its 64-bit digest, salted anew in each run: that two keys of ten million share one happens once in 300,000 runs. An ETag is 32 bits:
+one of four billion objects that were overwritten with as many bytes passes for the one that is claimed.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ import numpy as np
 from kafka_s3.storage.store import ObjectInfo
 
 NOT_LISTED: Final = -1
+MOST: Final = 2**31 - 1
+"""A log has no entry beyond it, but by the name of a stray object."""
+ETAG: Final = 2**32 - 1
 
 
 class ClaimedKeys:
@@ -23,16 +27,16 @@ class ClaimedKeys:
 
     def __init__(self) -> None:
         self._salt = secrets.token_bytes(16)
-        self._digests, self._versions = array("Q"), array("q")
+        self._digests, self._versions = array("Q"), array("i")
         self._sorted = np.array([], np.uint64)
         self._sizes = np.array([], np.int64)
-        self._etags = np.array([], np.uint64)
+        self._etags = np.array([], np.uint32)
         self.repeated: dict[int, tuple[int, ...]] = {}
 
     def add(self, key: str, version: int) -> None:
         """Entry `version` claims the key."""
         self._digests.append(self.digest(key))
-        self._versions.append(version)
+        self._versions.append(min(version, MOST))
 
     def close(self) -> None:
         """There are no more claims: finds the keys that are claimed more than once, `repeated` by digest with their entries in order."""
@@ -40,13 +44,13 @@ class ClaimedKeys:
         found.sort()
         twice = np.unique(found[1:][found[1:] == found[:-1]])
         if len(twice):
-            digests, versions = np.frombuffer(self._digests, np.uint64), np.frombuffer(self._versions, np.int64)
+            digests, versions = np.frombuffer(self._digests, np.uint64), np.frombuffer(self._versions, np.int32)
             for row in np.flatnonzero(np.isin(digests, twice)).tolist():
                 digest = int(digests[row])
                 self.repeated[digest] = (*self.repeated.get(digest, ()), int(versions[row]))
             found = np.unique(found)
         self._sorted = found
-        self._digests, self._versions = array("Q"), array("q")
+        self._digests, self._versions = array("Q"), array("i")
 
     def __contains__(self, key: str) -> bool:
         """Whether any entry claims the key."""
@@ -62,12 +66,12 @@ class ClaimedKeys:
             return list(infos)
         if not len(self._sizes):
             self._sizes = np.full(len(self._sorted), NOT_LISTED, np.int64)
-            self._etags = np.zeros(len(self._sorted), np.uint64)
+            self._etags = np.zeros(len(self._sorted), np.uint32)
         digests = np.array([self.digest(info.key) for info in infos], np.uint64)
         rows = np.minimum(self._sorted.searchsorted(digests), len(self._sorted) - 1)
         claimed = self._sorted[rows] == digests
         self._sizes[rows[claimed]] = np.array([info.size for info in infos], np.int64)[claimed]
-        self._etags[rows[claimed]] = np.array([self.digest(info.etag) for info in infos], np.uint64)[claimed]
+        self._etags[rows[claimed]] = np.array([self.digest(info.etag) & ETAG for info in infos], np.uint32)[claimed]
         return [info for info, known in zip(infos, claimed.tolist(), strict=True) if not known]
 
     def shown(self, key: str, size: int, *, etag: str | None) -> bool:
@@ -75,7 +79,7 @@ class ClaimedKeys:
         row = self._row(key)
         if row is None or not len(self._sizes) or self._sizes[row] != size:
             return False
-        return etag is None or int(self._etags[row]) == self.digest(etag)
+        return etag is None or int(self._etags[row]) == self.digest(etag) & ETAG
 
     def digest(self, text: str) -> int:
         """What stands for a text."""
