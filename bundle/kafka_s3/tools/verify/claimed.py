@@ -1,7 +1,7 @@
 """Which keys does a log claim, and does a listing show them as claimed? In 20 bytes a key, so that tens of millions fit.
 
-A key is its 64-bit digest, salted anew in each run: that two keys of ten million share one happens once in 300,000 runs. An ETag is 32 bits:
-one of four billion objects that were overwritten with as many bytes passes for the one that is claimed.
+A key is its 64-bit digest, salted anew in each run: that two keys of ten million share one happens once in 300,000 runs. An ETag is 32
+bits: one of four billion objects that were overwritten with as many bytes passes for the one that is claimed.
 """
 
 from __future__ import annotations
