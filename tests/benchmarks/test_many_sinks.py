@@ -1,4 +1,4 @@
-"""How quickly are 200 sinks of one bucket listed, watched and shown? Prints the figures of docs/control.md."""
+"""How quickly are 200 sinks of one bucket listed, watched and shown? Prints the seconds."""
 
 from __future__ import annotations
 

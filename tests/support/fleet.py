@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kafka_s3.control.heartbeat import Phase
 from kafka_s3.control.heartbeat_writer import HeartbeatWriter
 from kafka_s3.wiring.pipeline import state_paths
 from tests.support.memory_world import World
@@ -19,6 +20,7 @@ def fleet_objects(sinks: int, *, now_ms: int) -> Iterator[tuple[str, bytes]]:
     paths = state_paths(world.settings)
     writer = HeartbeatWriter(world.store, paths, interval_ms=3_600_000, clock_ms=lambda: world.now)
     sink = world.start(observer=writer)
+    writer.doing(Phase.RUNNING, "")
     for flush in range(FLUSHES):
         world.add(range(3 * flush, 3 * flush + 3), timestamp=world.now)
         world.now += 1000
