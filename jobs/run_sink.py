@@ -17,56 +17,37 @@ none. That log is all that a restart needs, so this process may be killed at any
 from __future__ import annotations
 
 from argparse import Namespace
-from threading import Event
 
 from kafka_s3.config.masking import masking
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
-from kafka_s3.spark.launch import sink_on_spark
-from kafka_s3.spark.session import end_session, spark_session
-from kafka_s3.spark.task_values import set_task_values
-from kafka_s3.tools.jobs import OK, job_parser, job_settings, leave, outcome
+from kafka_s3.spark.process import process_of
+from kafka_s3.spark.several import exit_code, run_side_by_side
+from kafka_s3.tools.jobs import OK, configurations, job_parser, job_settings, leave, outcome
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr, mask_logs
-from kafka_s3.tools.preflight import ask_bucket, ask_kafka
-from kafka_s3.wiring.metering import metering
-from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 
 def main(given: Namespace) -> int:
-    """Runs the sink until SIGTERM, or with --available-now until what is in Kafka now has been worked off."""
+    """Runs the sink until SIGTERM, or with --available-now until what is in Kafka now is worked off; of a folder, all side by side."""
     log_to_stderr(given.log_format, verbosity=given.verbose)
-    settings = job_settings(
-        given.config, given
-    )  # every problem of the configuration at once; secrets are looked up here
-    mask_logs(masking(settings))
-    stop, observer = Event(), LogObserver()
-    ask_bucket(settings, observer.preparing)  # what is refused or silent ends the run before Spark starts
-    # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
-    # SIGTERM ends the sink after its commit
-    with (
-        metering([settings]) as meters,  # its numbers for Prometheus or a collector, where the configuration names one
-        attended(settings, observer=observer, clock_ms=now_ms, meters=meters) as attendance,
-        stopping(stop),
-    ):
-        ask_kafka(settings, observer.preparing)
-        spark = spark_session(name=settings.name)  # the cluster's own; a local one where there is none
-        try:
-            sink = sink_on_spark(settings, spark, observer=attendance.heartbeat, store=attendance.store)
-            if given.available_now:
-                close = (
-                    Reason.FLUSH_NOW if given.flush else None
-                )  # without --flush records wait in Kafka until a file can close
-                run_until_drained(sink, settings, stop, close=close, channel=attendance.channel)
-            else:
-                run_until_stopped(sink, settings, stop, channel=attendance.channel)
-        finally:
-            set_task_values(spark, attendance.heartbeat.current)  # on Databricks, for the job's tasks behind this one
-            end_session(spark)  # on a platform that shares its session this leaves it alone
-    return OK
+    # every problem of a configuration at once; secrets are looked up here
+    sinks = [job_settings(path, given) for path in configurations(given.config)]
+    for one in sinks:
+        mask_logs(masking(one))
+    # without --flush records wait in Kafka until a file can close
+    close = Reason.FLUSH_NOW if given.flush else None
+    # the cluster's own session of Spark, a local one where there is none; SIGTERM ends each sink after its commit
+    with process_of(sinks, available_now=given.available_now, close=close) as process:
+        if len(sinks) == 1:
+            process.run(sinks[0], LogObserver())
+            return OK
+        # a thread and a driver for each; one that fails stops alone
+        return exit_code(run_side_by_side(sinks, lambda one: process.run(one, LogObserver())))
 
 
 if __name__ == "__main__":
-    parser = job_parser(__doc__, config="The sink's configuration: Connect JSON or .properties.")
+    parser = job_parser(
+        __doc__, config="The sink's configuration (Connect JSON or .properties), or a folder with several."
+    )
     parser.add_argument("--available-now", action="store_true", help="Work off what is in Kafka now, then end.")
     parser.add_argument("--flush", action="store_true", help="With --available-now: close the files still open.")
     parser.add_argument("--log-format", type=LogFormat, choices=list(LogFormat), default=LogFormat.TEXT)

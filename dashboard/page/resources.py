@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import streamlit as st
@@ -11,7 +10,6 @@ from kafka_s3.model.clock import now_ms
 from kafka_s3.naming.state_paths import StatePaths
 from page.kept import KeptResults
 from reading.answers import Answers
-from reading.cache_files import CacheFiles, default_folder
 from reading.decoding import LetterDecoder
 from reading.delta_versions import TableLogs
 from reading.history import History
@@ -38,12 +36,7 @@ def watch(variables: Variables) -> Watch:
 def history(variables: Variables, sink: str) -> History:
     """The reader of one sink's log."""
     at = place(variables)
-    folder = default_folder(os.environ)
-
-    def caches(identity: str) -> CacheFiles | None:
-        return CacheFiles(folder, *at.identity(), sink, identity) if folder else None
-
-    return History(at.reader, StatePaths(at.place.prefix, sink), clock_ms=now_ms, caches=caches)
+    return History(at.reader, StatePaths(at.place.prefix, sink), clock_ms=now_ms)
 
 
 @st.cache_resource(show_spinner=False, max_entries=4, on_release=TableLogs.close)

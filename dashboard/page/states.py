@@ -82,7 +82,13 @@ def banners(scene: Scene) -> None:
     snapshot = scene.snapshot
     if snapshot.damage:
         _damaged(scene)
-    if not snapshot.complete:
+    if snapshot.bounded:
+        st.info(
+            f"The newest {snapshot.read:,} of {snapshot.total:,} entries are shown, with {len(snapshot.frames.files):,} files. "
+            f"All of them are tables below {plain(scene.paths.log_tables())}, for any query engine.",
+            icon=":material/database:",
+        )
+    elif not snapshot.complete:
         share = (snapshot.read + len(snapshot.damage)) / max(snapshot.total, 1)
         text = f"Reading the history: {snapshot.read:,} of {snapshot.total:,} entries. Numbers grow until it is done."
         st.progress(min(share, 1.0), text=text)

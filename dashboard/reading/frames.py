@@ -13,14 +13,18 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_s3.commit.dead_letters import committed_ms
-from kafka_s3.commit.entry import CommitEntry, EntryKind
+from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.commit.tables import DEAD_LETTER_FILES, ENTRIES, FILES, Tables
 from kafka_s3.model.files import Role, counted
 from reading.groups import groups_by
 
 NO_TIME: Final = -1
 SKIPPED: Final = "skipped"
+NO_GAPS: Final = '"gaps":[]'
+"""How an entry says that nothing was lost."""
 _WORD: Final = pa.dictionary(pa.int32(), pa.string())
 _ABOUT: Final = [("version", pa.int32()), ("committed_ms", pa.int64())]
 _PLACE: Final = [("topic", _WORD), ("partition", pa.int32())]
@@ -72,6 +76,18 @@ def part_of(entries: Iterable[CommitEntry], *, first: int, last: int) -> LogPart
     for entry in entries:
         _add(entry, rows)
     return LogPart(first, last, {name: _table(SCHEMAS[name], found) for name, found in rows.items()})
+
+
+def part_of_tables(tables: Tables, *, first: int, last: int) -> LogPart:
+    """The same of a stretch that is there as tables: only entries that settle, skip or lose something are looked at one by one."""
+    about = tables[ENTRIES]
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
+    quiet = pc.and_(pc.equal(about["dead_letters"], 0), pc.equal(about["skipped"], 0))
+    quiet = pc.and_(quiet, pc.match_substring(about["document"], NO_GAPS))
+    for document in about.filter(pc.invert(quiet))["document"].to_pylist():
+        _add_counts(read_entry(document.encode(), key="of the tables"), rows)
+    made = {name: _table(SCHEMAS[name], rows[name]) for name in ("counts", "gaps")}
+    return LogPart(first, last, {"entries": _entry_rows(about), "files": _file_rows(tables), **made})
 
 
 def joined(parts: Sequence[LogPart]) -> list[LogPart]:
@@ -158,7 +174,7 @@ def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
     about, totals = (entry.version, committed_ms(entry)), entry.totals
     rows["entries"].append((
         *about, entry.epoch, str(entry.kind), entry.driver, totals.read, totals.written, totals.dead_letters, totals.skipped,
-        totals.files, totals.bytes, _note(entry),
+        totals.files, totals.bytes, _note(entry, had_files=bool(entry.files)),
     ))  # fmt: skip
     files_of_records = {file.key for file in counted(entry.files)}
     for file in entry.files:
@@ -168,19 +184,69 @@ def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
             _time(file.min_timestamp), _time(file.max_timestamp), file.encoded_partition, file.schema, file.format,
             str(file.reason), str(file.role), file.key in files_of_records, len(file.upload.parts), folder + slash, name,
         ))  # fmt: skip
+    _add_counts(entry, rows)
+
+
+def _add_counts(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
+    """What an entry counts beside its files: dead letters by stage, skipped records, gaps."""
+    about = (entry.version, committed_ms(entry))
     for tp, found in entry.dead_letters.items():
         rows["counts"].extend((*about, *tp, stage, count) for stage, count in found.stages.items())
     rows["counts"].extend((*about, *tp, SKIPPED, count) for tp, count in entry.skipped.items() if count)
     rows["gaps"].extend((*about, gap.topic, gap.partition, gap.first, gap.last, gap.cause) for gap in entry.gaps)
 
 
+def _entry_rows(about: pa.Table) -> pa.Table:
+    """The entries' own table, with notes."""
+    settling = pc.is_in(about["kind"], pa.array([str(EntryKind.POSITION), str(EntryKind.REPLAY)]))
+    notes = [""] * len(about)
+    for row in pc.indices_nonzero(settling).to_pylist():
+        entry = read_entry(about["document"][row].as_py().encode(), key="of the tables")
+        notes[row] = _note(entry, had_files=about["objects"][row].as_py() > 0)
+    columns = {name: about[name] for name in SCHEMAS["entries"].names if name in about.column_names}
+    times = {"committed_ms": about["committed_at"].cast(pa.int64())}
+    return _shaped({**columns, **times, "note": pa.array(notes, pa.string())}, "entries")
+
+
+def _file_rows(tables: Tables) -> pa.Table:
+    files, letters = tables[FILES], tables[DEAD_LETTER_FILES]
+    if len(letters):
+        letters = letters.append_column("counted", pa.repeat(False, len(letters)))
+        files = pa.concat_tables([files, letters.select(files.column_names)]).sort_by(
+            [("version", "ascending"), ("number", "ascending")]
+        )
+    times = {
+        "committed_ms": files["committed_at"].cast(pa.int64()),
+        "min_ms": pc.fill_null(files["min_timestamp"].cast(pa.int64()), NO_TIME),
+        "max_ms": pc.fill_null(files["max_timestamp"].cast(pa.int64()), NO_TIME),
+    }
+    names = {
+        "encoded": files["encoded_partition"],
+        "parts": pc.list_value_length(files["parts"]),
+        "folder": pc.replace_substring_regex(files["key"], "[^/]*$", ""),
+        "name": pc.replace_substring_regex(files["key"], "(?s)^.*/", ""),
+    }
+    columns = {name: files[name] for name in SCHEMAS["files"].names if name in files.column_names}
+    return _shaped({**columns, **times, **names}, "files")
+
+
+def _shaped(columns: Mapping[str, Any], name: str) -> pa.Table:
+    """The columns in the order and the types of a table."""
+    schema = SCHEMAS[name]
+    found = [
+        columns[field.name].dictionary_encode() if field.type == _WORD else columns[field.name].cast(field.type)
+        for field in schema
+    ]
+    return pa.table(found, schema=schema)
+
+
 def _time(ms: int | None) -> int:
     return NO_TIME if ms is None else ms
 
 
-def _note(entry: CommitEntry) -> str:
+def _note(entry: CommitEntry, *, had_files: bool) -> str:
     """What settles dead letters, as the log has it without its files; blank for the entries that do not."""
     if entry.kind not in (EntryKind.POSITION, EntryKind.REPLAY):
         return ""
     document = json.loads(entry.to_json())
-    return json.dumps({**document, "files": [], "had_files": bool(entry.files)}, separators=(",", ":"))
+    return json.dumps({**document, "files": [], "had_files": had_files}, separators=(",", ":"))

@@ -1,7 +1,7 @@
 """What does a sink's whole log say, at any moment, without waiting? A thread reads it bit by bit, newest first; pages take what is there.
 
 1. The state of the sink (`known_of`: newest checkpoint, the entries behind it, heartbeat) and its newest entries come first.
-2. Then what this machine keeps from earlier days, then the older entries of the bucket, block by block.
+2. Then the older ones: closed stretches as tables, what is in none entry by entry; until everything is there, or MOST_FILES files.
 3. Later looks, only while somebody watches, read the entries that are new.
 """
 
@@ -22,13 +22,15 @@ from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from reading.background import Background
-from reading.cache_files import BLOCK, CacheFiles
 from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, part_of, reach
 from reading.give_way import PAGES_FIRST
 from reading.read_ahead import THREADS, Damage, ReadAhead, entries_of, versions_listed
+from reading.stretches import Stretches
 
 RECENT: Final = 100
 STEP: Final = 250
+MOST_FILES: Final = 1_000_000
+"""Files that are held, with half a KiB each; of a longer log it is the newest ones."""
 LOOK_EVERY_S: Final = 2.0
 SHOW_EVERY_S: Final = 1.0
 TRIED_AGAIN: Final = 20
@@ -39,8 +41,8 @@ TRIED_AGAIN: Final = 20
 class Snapshot:
     """What is known at a moment. `read` of `total` entries are in the frames; `trouble` is why the last look failed, if it did.
 
-    `stored` is the configuration beside the log, None where there is none, `notes` the settings in effect since when, oldest first; a text
-    says why they cannot be read.
+    `bounded`: entries older than these are not read, for there are too many. `stored` is the configuration beside the log, None where there
+    is none, `notes` the settings in effect since when, oldest first; a text says why they cannot be read.
     """
 
     number: int = 0
@@ -48,6 +50,7 @@ class Snapshot:
     frames: Frames = field(default_factory=lambda: frames_of(()))
     read: int = 0
     total: int = 0
+    bounded: bool = False
     damage: tuple[Damage, ...] = ()
     reached: Reach = field(default_factory=dict)
     trouble: str = ""
@@ -62,20 +65,15 @@ class Snapshot:
 
 
 class History:
-    """One sink's log, read by a thread of its own; close it when done. `caches` gives the cache of a log by its identity."""
+    """One sink's log, read by a thread of its own; close it when done."""
 
     def __init__(
-        self,
-        store: ObjectStore,
-        paths: StatePaths,
-        *,
-        clock_ms: Callable[[], int],
-        caches: Callable[[str], CacheFiles | None],
+        self, store: ObjectStore, paths: StatePaths, *, clock_ms: Callable[[], int], most_files: int = MOST_FILES
     ) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {paths.sink}")
         self._ahead = ReadAhead(store, self._pool)
-        self._store, self._paths, self._clock_ms, self._caches = store, paths, clock_ms, caches
-        self._cache: CacheFiles | None = None
+        self._store, self._paths, self._clock_ms, self._most_files = store, paths, clock_ms, most_files
+        self._stretches = Stretches(store, paths, self._pool)
         self._identity: str | None = None
         self._parts: list[LogPart] = []
         self._damage: dict[int, Damage] = {}
@@ -153,32 +151,44 @@ class History:
 
     def _read_older(self) -> None:
         """What is missing below the newest entries; other looks come between the steps."""
-        if self._cache is not None and self._missing():
-            for kept in self._cache.read():
-                self._parts.extend(self._new_of(kept))
-            self._show()
-        while (span := self._missing()) and not self._background.closed:
-            self._take(span, first=PAGES_FIRST.wait)
+        while (end := self._missing()) and not self._background.closed:
+            self._take_below(end)
             if time.monotonic() - self._shown > SHOW_EVERY_S:
                 self._show()
             if self._background.asked and time.monotonic() - self._looked > LOOK_EVERY_S:
                 self._poll()
-        if self.snapshot.read < sum(map(len, self._parts)):
+        if self.snapshot.read < sum(map(len, self._parts)) or self._bounded != self.snapshot.bounded:
             self._show()
-        if self._cache is not None:
-            self._cache.write(self._parts)
 
-    def _missing(self) -> range:
-        """The next versions to read: the highest that are not there, at most a step of one block."""
+    @property
+    def _bounded(self) -> bool:
+        """Whether no more is read than what is there."""
+        return sum(len(part.tables["files"]) for part in self._parts) >= self._most_files
+
+    def _missing(self) -> int:
+        """Behind the highest version that is to be read next; 0 where nothing is."""
+        if self._bounded:
+            return 0
         end = self._top + 1
         for part in sorted(self._parts, key=lambda part: -part.first):
             end = self._above_damage(end)
             if part.last + 1 < end:
                 break
             end = part.first
-        end = self._above_damage(end)
-        below = max((part.last + 1 for part in self._parts if part.last < end), default=0)
-        return range(max(below, end - STEP, (end - 1) // BLOCK * BLOCK), end)
+        return self._above_damage(end)
+
+    def _take_below(self, end: int) -> None:
+        """Reads what comes before version `end`: of its stretch as far as it is not there, else a few entries."""
+        stretch = self._stretches.holding(end - 1)
+        known = max((part.last + 1 for part in self._parts if part.last < end), default=0)
+        if stretch is None:
+            below = max(known, end - STEP, self._stretches.end_below(end))
+            self._take(range(below, end), first=PAGES_FIRST.wait)
+            return
+        PAGES_FIRST.wait()
+        whole = self._stretches.take(stretch)
+        if whole is not None:
+            self._parts.append(cut(whole, first=max(known, stretch.first), last=end - 1))
 
     def _above_damage(self, end: int) -> int:
         while end - 1 in self._damage:
@@ -219,11 +229,11 @@ class History:
             if self._identity is not None:
                 self._forget()
             self._identity = identity
-            self._cache = self._caches(identity) if identity else None
 
     def _forget(self) -> None:
         self._ahead.forget()
         self._parts, self._damage, self._top, self._noted = [], {}, -1, None
+        self._stretches = Stretches(self._store, self._paths, self._pool)
         self.snapshot = Snapshot(number=self.snapshot.number)
 
     def _listed_top(self) -> int:
@@ -232,12 +242,6 @@ class History:
         return max(
             versions_listed(self._store.list(f"{self._paths.root}commits/", start_after=start)), default=self._top
         )
-
-    def _new_of(self, kept: LogPart) -> list[LogPart]:
-        """What of a part from the cache is not there yet: the newest entries were read from the bucket."""
-        end = min((part.first for part in self._parts if part.last >= kept.first), default=self._top + 1)
-        known_bad = any(kept.first <= version < end for version in self._damage)
-        return [] if known_bad or end <= kept.first else [cut(kept, first=kept.first, last=min(kept.last, end - 1))]
 
     def _show(self, *, known: SinkSnapshot | None = None, trouble: str = "") -> None:
         """Makes what is there the new snapshot."""
@@ -254,6 +258,7 @@ class History:
             reached=before.reached if frames is before.frames else reach(frames.files),
             read=read,
             total=self._top + 1,
+            bounded=self._bounded,
             damage=tuple(self._damage[version] for version in sorted(self._damage)),
             trouble=trouble,
             looked_ms=before.looked_ms if trouble else self._clock_ms(),

@@ -19,7 +19,6 @@ from kafka_s3.config.read import pairs
 from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.model.secret import MASK
-from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.wiring.sink_folder import SinkFolder, folder_of, named_folder
 from reading.reader import BucketReader, bounded
@@ -60,13 +59,6 @@ class Opened:
         pairs = (f"{key}={'...' if shown.get(key, MASK) == MASK else value}" for key, value in self.overrides)
         worker = ["--worker", self.worker] if self.worker else []
         return shlex.join([self.file, *worker, *(word for pair in pairs for word in ("--set", pair))])
-
-    def identity(self) -> tuple[str, str, str]:
-        """What tells this place from others: address, bucket, folder."""
-        return (self._options().endpoint_url or "", self.place.bucket, self.place.prefix)
-
-    def _options(self) -> StoreOptions:
-        return self.reader.options or StoreOptions(self.place.bucket)
 
 
 def surroundings() -> tuple[tuple[str, str], ...]:

@@ -83,6 +83,11 @@ class BucketReader:
                 return
             yield info
 
+    def names(self, prefix: str) -> Iterator[str]:
+        """The names directly below `prefix`, folders with a slash behind, in ascending order."""
+        with self._asking():
+            return iter(tuple(self._store.names(prefix)))
+
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{name}: the dashboard only reads.")
 

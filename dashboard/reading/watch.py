@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.control.sinks import known_of, sink_names
+from kafka_s3.control.sinks import READERS, glance_of, sink_names
 from kafka_s3.control.status import SinkSnapshot
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
@@ -62,12 +62,12 @@ class Watch:
             self._background.answered()  # a page can choose its sink already
         for name in self.sight.names:
             self._sinks.setdefault(name, ReadAhead(self._store, self._readers))
-        with ThreadPoolExecutor(8) as pool:
-            known = tuple(pool.map(self._known, self.sight.names))
+        with ThreadPoolExecutor(READERS) as pool:
+            known = tuple(one for one in pool.map(self._known, self.sight.names) if one is not None)
         self.sight = Sight(known, self.sight.names, self._clock_ms())
 
-    def _known(self, name: str) -> SinkSnapshot:
-        known = known_of(self._sinks[name], StatePaths(self._prefix, name), seen_ms=self._clock_ms())
-        if known.damage:
+    def _known(self, name: str) -> SinkSnapshot | None:
+        known = glance_of(self._sinks[name], StatePaths(self._prefix, name), seen_ms=self._clock_ms())
+        if known is not None and known.damage:
             self._sinks[name].forget()  # somebody may restore what is damaged
         return known

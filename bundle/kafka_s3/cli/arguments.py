@@ -34,6 +34,11 @@ SinkName = Annotated[
     str, typer.Argument(metavar="CONFIG|NAME", help="A sink's configuration file, or its name with --bucket.")
 ]
 
+SinkNames = Annotated[
+    list[str],
+    typer.Argument(metavar="CONFIG|NAME...", help="Sinks' configuration files, or their names with --bucket."),
+]
+
 
 class OutputFormat(StrEnum):
     """What a command prints."""

@@ -119,8 +119,8 @@ def dead_letter_store(settings: Settings) -> Iterator[DeadLetterStore]:
         )
 
 
-def check_paused(work: Replay, *, forced: bool) -> None:
-    """Raises DriverAtWork where the log was written in the last two minutes by a driver, unless that is forced."""
+def check_driver_stopped(work: Replay, *, forced: bool) -> None:
+    """Raises DriverAtWork where a driver is heard of, or wrote the log in the last two minutes, unless that is forced."""
     work.log.load()
     if not forced:
         check_idle(work.log, now_ms=now_ms(), within_ms=IDLE_MS)

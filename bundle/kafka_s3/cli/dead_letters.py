@@ -23,7 +23,7 @@ from kafka_s3.cli.dead_letter_selection import (
     Limit,
     Which,
     WhichOnly,
-    check_paused,
+    check_driver_stopped,
     dead_letter_store,
     print_line,
     selection,
@@ -156,7 +156,7 @@ def replay(
         if dry_run:
             outcome = work.dry_run(chosen, limit=limit)
         else:
-            check_paused(work, forced=force)
+            check_driver_stopped(work, forced=force)
             _ask(at, chosen, out, limit=limit, yes=yes)
             outcome, committed = work.run(chosen, limit=limit)
         at.missing.extend(outcome.missing)
@@ -190,7 +190,7 @@ def resolve(
             return
         show_table(out, table(groups))
         work = at.replay()
-        check_paused(work, forced=force)
+        check_driver_stopped(work, forced=force)
         count = sum(group.count for group in groups)
         confirm(None if yes else f"Mark {count:,} dead letters as resolved, never to be written?")
         committed = work.resolve(chosen, reason=reason)

@@ -11,7 +11,8 @@ from typing import Final
 from rich.console import Console
 from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 from rich.tree import Tree
 
 from kafka_s3.commit.state import LogState
@@ -31,6 +32,8 @@ def console(*, stderr: bool = False) -> Console:
 
 def show_table(out: Console, table: Table) -> None:
     """The table where no word of it has to be broken for the terminal, else a block of lines for each row."""
+    for column in table.columns:
+        column.no_wrap = _is_one_word(column)
     if Measurement.get(out, out.options.update(max_width=UNBOUND), table).minimum <= out.width:
         out.print(table)
         return
@@ -40,7 +43,14 @@ def show_table(out: Console, table: Table) -> None:
     wide = max(map(len, names))
     for row in zip(*(column.cells for column in table.columns), strict=True):
         for at, (name, cell) in enumerate(zip(names, row, strict=True)):
-            out.print(f"{'' if at == 0 else '  '}[dim]{name:<{wide}}[/]  {cell}", highlight=False, soft_wrap=True)
+            if name or cell:
+                out.print(f"{'' if at == 0 else '  '}[dim]{name:<{wide}}[/]  {cell}", highlight=False, soft_wrap=True)
+
+
+def _is_one_word(column: Column) -> bool:
+    """Whether each cell is, and no shorter than the header: others give way before such a word is broken."""
+    cells = [Text.from_markup(str(cell)).plain for cell in column.cells]
+    return not any(" " in cell for cell in cells) and max(map(len, cells), default=0) >= len(str(column.header))
 
 
 @dataclass

@@ -19,7 +19,7 @@ from kafka_s3.model.errors import ConfigError, SinkError
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
     for name, place, text in (
-        ("run", "run:run", "Run a sink until it is told to stop (SIGTERM or Ctrl-C ends it cleanly after the current commit)."),
+        ("run", "run:run", "Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."),
         ("validate", "validate:validate_command",
          "Report everything that is wrong with a configuration, and nothing else: no broker and no bucket is asked."),
         ("new", "new:new", "Write a checked configuration of the managed connector's kind: asks in a terminal what no flag answers."),

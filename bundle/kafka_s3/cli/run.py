@@ -1,34 +1,33 @@
-"""`kafka-s3 run CONFIG|NAME`: run a sink, continuously or until what is there now has been worked off."""
+"""`kafka-s3 run CONFIG|NAME...`: run sinks, continuously or until what is there now has been worked off."""
 
 from __future__ import annotations
 
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from threading import Event
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, unlogged
+from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath, unlogged
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
 from kafka_s3.cli.display import ProgressObserver
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
+from kafka_s3.spark.process import process_of
+from kafka_s3.spark.several import exit_code, run_side_by_side
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
-from kafka_s3.tools.preflight import ask_bucket, ask_kafka
-from kafka_s3.wiring.metering import metering
-from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
 
 
 @composed(where=Where)
 def run(
-    sink: SinkName,
+    sinks: SinkNames,
     where: Where,
     worker: WorkerPath = None,
     overrides: Overrides = None,
@@ -55,42 +54,37 @@ def run(
         str, typer.Option(help="Cores of a local Spark session, where none is given by the surroundings.")
     ] = "*",
 ) -> None:
-    """Run a sink until it is told to stop (SIGTERM or Ctrl-C ends it cleanly after the current commit)."""
+    """Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."""
+    log_to_stderr(log_format, verbosity=verbose)
     if flush and not available_now:
         raise ConfigError(
             [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
         )
-    log_to_stderr(log_format, verbosity=verbose)
-    settings = unlogged(resolved(sink_config(sink, where, worker, overrides).usable()))
-    with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
-        ask_bucket(settings, observer.preparing)
-        _run(settings, cores, observer, available_now=available_now, flush=flush)
+    known = _settings(sinks, where, worker, overrides)
+    close = Reason.FLUSH_NOW if flush else None
+    with process_of(known, available_now=available_now, close=close, cores=cores) as process:
+        if len(known) == 1:
+            with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
+                process.run(known[0], observer)
+            return
+        code = exit_code(run_side_by_side(known, lambda one: process.run(one, LogObserver())))
+    raise typer.Exit(code)
 
 
 def _observer(progress: bool) -> AbstractContextManager[Observer]:
     return ProgressObserver(Console(stderr=True)) if progress else nullcontext(LogObserver())
 
 
-def _run(settings: Settings, cores: str, observer: Observer, *, available_now: bool, flush: bool) -> None:
-    from kafka_s3.spark.launch import sink_on_spark
-    from kafka_s3.spark.session import end_session, spark_session
-
-    stop = Event()
-    with (
-        metering([settings]) as meters,
-        attended(settings, observer=observer, clock_ms=now_ms, meters=meters) as attendance,
-        stopping(stop),
-    ):
-        ask_kafka(settings, observer.preparing)
-        observer.preparing("starting Spark")
-        spark = spark_session(name=settings.name, cores=cores)
+def _settings(sinks: list[str], where: Where, worker: Path | None, overrides: list[str] | None) -> list[Settings]:
+    """The settings of all sinks. Raises ConfigError with every problem of each, before anything is begun."""
+    known, problems = list[Settings](), list[Problem]()
+    for sink in sinks:
         try:
-            sink = sink_on_spark(settings, spark, observer=attendance.heartbeat, store=attendance.store)
-            channel = attendance.channel
-            if available_now:
-                close = Reason.FLUSH_NOW if flush else None
-                run_until_drained(sink, settings, stop, close=close, channel=channel)
-            else:
-                run_until_stopped(sink, settings, stop, channel=channel)
-        finally:
-            end_session(spark)
+            known.append(unlogged(resolved(sink_config(sink, where, worker, overrides).usable())))
+        except ConfigError as error:
+            if len(sinks) == 1:
+                raise
+            problems += [replace(one, key=f"{sink}: {one.key}") for one in error.problems]
+    if problems:
+        raise ConfigError(problems)
+    return known

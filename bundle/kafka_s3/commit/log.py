@@ -26,7 +26,6 @@ import logging
 import socket
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -48,6 +47,7 @@ from kafka_s3.model.errors import (
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
@@ -113,8 +113,10 @@ class CommitLog:
         return self.state
 
     def entries(self, *, after: int = -1) -> Iterator[CommitEntry]:
-        """The entries with a version above `after`, in order."""
-        for _, entry in read_entries(self._store, self._paths, after=after):
+        """The entries with a version above `after`, in order; those of closed stretches without the ids of their uploads."""
+        from kafka_s3.commit.history import read_history  # loads pyarrow
+
+        for _, entry in read_history(self._store, self._paths, after=after):
             yield entry
 
     def claim(self, *, cluster_id: str, publish: Publish) -> LogState:
@@ -179,7 +181,7 @@ class CommitLog:
         entry = self.last if self.last is not None and self.last.commit_id == entry.commit_id else entry
         pointers = [file for file in entry.files if file.role is Role.POINTER]  # after what they point to
         others = [file for file in entry.files if file.role is not Role.POINTER]
-        with ThreadPoolExecutor(max_workers=PUBLISH_THREADS) as pool:
+        with ThreadPool(PUBLISH_THREADS) as pool:
             gone = [file for wave in (others, pointers) for file in pool.map(self._complete, wave) if file is not None]
         if not gone:
             return []

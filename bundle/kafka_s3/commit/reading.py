@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
 from kafka_s3.commit.entry import CommitEntry, read_entry
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectInfo, ObjectStore
 
@@ -16,15 +16,17 @@ AHEAD_BYTES: Final = 8 << 20
 """What is fetched before it is asked for: so many entries at most, and so much JSON but for a single entry that is larger."""
 
 
-def read_entries(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Iterator[tuple[str, CommitEntry]]:
-    """The entries with a version above `after` and their keys, in order. Raises LogDamaged, StorageError."""
+def read_entries(
+    store: ObjectStore, paths: StatePaths, *, after: int = -1
+) -> Generator[tuple[str, CommitEntry], None, None]:
+    """The entries with a version above `after` and their keys, in order, each as it lies in the bucket. Raises LogDamaged, StorageError."""
 
     def read(info: ObjectInfo) -> tuple[str, CommitEntry]:
         return info.key, read_entry(store.get(info.key), key=info.key)
 
     start = paths.commit(after) if after >= 0 else ""
     found = store.list(f"{paths.root}commits/", start_after=start)
-    with ThreadPoolExecutor(READ_THREADS) as pool:
+    with ThreadPool(READ_THREADS) as pool:
         for window in _windows(found):
             yield from pool.map(read, window)
 

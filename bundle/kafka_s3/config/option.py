@@ -193,7 +193,8 @@ class KnownClass:
         if given in self.others:
             raise InvalidValue("is a class that this sink does not have.", self.others[given])
         known = list(dict.fromkeys((*self.names, *ours)))
-        near = did_you_mean(given.rpartition(".")[2], [*simple, *ours])
+        bare = given.rpartition(".")[2]
+        near = f"Did you mean {bare}?" if bare in simple else did_you_mean(bare, [*simple, *ours])
         raise InvalidValue(f"is not a known class. Known: {', '.join(known)}.", near)
 
 

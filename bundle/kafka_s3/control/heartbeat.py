@@ -14,6 +14,7 @@ from typing import Any, Final
 from kafka_s3.control.limits import DEFAULT, Limits
 from kafka_s3.control.tallies import NOTHING, Delay, Tally
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
+from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
@@ -42,6 +43,7 @@ class Heartbeat:
     `run` names the process's run, `driver` and `epoch` what it is in the commit log (empty and 0 until it has claimed it), `version` the
     last entry it knows. `request` and `flushed` are the requests that it has acted on. `troubled`: something fails and is tried again.
     `looked_ms`: when lag was measured, None where the sink has not looked yet, or is older than the field.
+    `totals` are those of the whole log up to that entry, None where they are not known.
     `open_states` and `open_state_bytes`: states of open files written since the start, and their size.
     `lag_grew`: at how many heartbeats in a row that followed a commit the lag was higher than at the one before.
     `standing` is what is wrong as long as it lasts, such as a topic that does not exist. `recent` is what this run did within the last
@@ -60,6 +62,7 @@ class Heartbeat:
     driver: str = ""
     epoch: int = 0
     version: int = -1
+    totals: Totals | None = None
     last_round_ms: int | None = None
     lag: Mapping[TopicPartition, int] = field(default_factory=dict)
     looked_ms: int | None = None
@@ -126,6 +129,7 @@ def _heartbeat(document: dict[str, Any]) -> Heartbeat:
 def _parts(known: Mapping[str, Any]) -> dict[str, Any]:
     """The members that are more than a number or a text, as far as they are there: earlier versions did not write them."""
     made: dict[str, Callable[[Any], Any]] = {
+        "totals": lambda one: None if one is None else Totals(**one),
         "standing": tuple,
         "recent": lambda one: Tally(**one),
         "hours": lambda many: tuple(Tally(**one) for one in many),

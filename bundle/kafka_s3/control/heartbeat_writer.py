@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import Event, Lock, Thread
+from threading import Event, Lock
 from typing import Any, Final
 
 from kafka_s3 import __version__
@@ -24,6 +24,7 @@ from kafka_s3.control.tallies import Tally, added, delay, since
 from kafka_s3.model.errors import Fenced, LogDamaged, SinkError
 from kafka_s3.model.observer import Observer, Round, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.threads import beside
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
@@ -76,7 +77,7 @@ class HeartbeatWriter:
     def started(self, start: Start) -> None:
         """The log is claimed."""
         about = {"lag": dict(start.lag), "looked_ms": start.looked_ms, "standing": start.standing}
-        self._say(epoch=start.epoch, version=start.version, **about)
+        self._say(epoch=start.epoch, version=start.version, totals=start.totals, **about)
         self._inner.started(start)
 
     def preparing(self, step: str) -> None:
@@ -99,7 +100,8 @@ class HeartbeatWriter:
         """A round was committed; regular heartbeats carry it."""
         with self._lock:
             self._rounds += 1
-            self._now = replace(self._now, version=done.version, last_round_ms=done.ended_ms)
+            totals = None if self._now.totals is None else self._now.totals.plus(done.totals)
+            self._now = replace(self._now, version=done.version, totals=totals, last_round_ms=done.ended_ms)
             self._now = replace(self._now, lag=dict(done.lag), looked_ms=done.looked_ms)
             self._now = replace(self._now, open_states=done.open_states, open_state_bytes=done.open_state_bytes)
             self._count(done)
@@ -256,8 +258,7 @@ def beating(heartbeat_writer: HeartbeatWriter) -> Iterator[HeartbeatWriter]:
                 heartbeat_writer.wait()
 
     heartbeat_writer.remember()
-    thread = Thread(target=beat_until_over, name="heartbeat", daemon=True)
-    thread.start()
+    thread = beside(beat_until_over, "heartbeat")
     ended: BaseException | None = None
     try:
         yield heartbeat_writer

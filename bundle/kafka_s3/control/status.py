@@ -48,11 +48,16 @@ class Lag:
     looked_ms: int | None = None
     exact: bool = False
 
+    @property
+    def told(self) -> int | None:
+        """The number, None where it is unknown: that it is 0 or more says nothing."""
+        return self.records if self.exact or self.records else None
+
     def __str__(self) -> str:
-        """The number, `... or more`, or `unknown`: that it is 0 or more says nothing."""
-        if self.records is None or not (self.exact or self.records):
+        """The number, `... or more`, or `unknown`."""
+        if self.told is None:
             return "unknown"
-        return f"{self.records:,}" if self.exact else f"{self.records:,} or more"
+        return f"{self.told:,}" if self.exact else f"{self.told:,} or more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +154,33 @@ def _lag_sentence(known: SinkSnapshot) -> str:
     lag, heartbeat = known.lag, known.heartbeat
     if lag.records is not None and heartbeat is not None and heartbeat.phase is Phase.STOPPED:
         return f"Lag when it ended: {lag.records:,} records."
-    if lag.looked_ms is None or not (lag.exact or lag.records):
+    if lag.told is None:
         return "Lag: unknown."
-    return f"Lag: {lag} records, {age(known.seen_ms - lag.looked_ms)} ago."
+    looked = "" if lag.looked_ms is None else f", {age(known.seen_ms - lag.looked_ms)} ago"
+    return f"Lag: {lag} records{looked}."
 
 
 def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:
     """What is wrong although the process does what it should."""
     if known.damage:
         yield known.damage.rstrip(".")
-    lag, heartbeat = known.lag, known.heartbeat
-    if limits.lag is not None and (lag.records is None or lag.records > limits.lag):
-        yield f"its lag is {lag}, more than {limits.lag:,}" if lag.records is not None else "its lag is unknown"
+    heartbeat = known.heartbeat
+    yield from filter(None, [_lag_text(known, limits.lag)])
     if heartbeat is None:
         return
     yield from heartbeat.standing
     if heartbeat.lag_grew >= GREW_OFTEN and not heartbeat.ended:
         yield f"it falls behind: after each of the last {heartbeat.lag_grew} looks that followed a commit its lag was higher"
     yield from filter(None, [dead_letters_text(heartbeat.recent, limits), delay_text(heartbeat.delay, limits)])
+
+
+def _lag_text(known: SinkSnapshot, most: int | None) -> str:
+    """Says that a sink is too far behind, or that nobody knows; of one that has ended counts what it was then. Blank where it is well."""
+    lag, heartbeat = known.lag, known.heartbeat
+    found = lag.records if heartbeat is not None and heartbeat.phase is Phase.STOPPED else lag.told
+    if most is None or (found is not None and found <= most):
+        return ""
+    return "its lag is unknown" if found is None else f"its lag is {lag}, more than {most:,}"
 
 
 def _sentence(text: str) -> str:

@@ -44,11 +44,15 @@ class OpenDirectory:
 
 @dataclass
 class Seen:
-    """What is known up to entry `version`. `reached` is the latest record time in objects, per topic-partition as text."""
+    """What is known up to entry `version`. `reached` is the latest record time in objects, per topic-partition as text.
+
+    `size` is what the open directories take, in bytes.
+    """
 
     version: int = -1
     open: dict[str, OpenDirectory] = field(default_factory=dict)
     reached: dict[str, int] = field(default_factory=dict)
+    size: int = 0
 
     def take(self, entry: CommitEntry, end_of: Callable[[int], int]) -> None:
         """Takes the next entry in."""
@@ -64,19 +68,29 @@ class Seen:
         found = self.open.get(folder)
         if found is None:
             found = self.open[folder] = OpenDirectory(file.topic, end_of(latest_ms))
+            self.size += size_of(folder)
         found.files, found.records, found.entry = found.files + 1, found.records + file.records, version
+
+    def close(self, folder: str) -> OpenDirectory:
+        """Takes a directory out."""
+        self.size -= size_of(folder)
+        return self.open.pop(folder)
 
     def beyond(self, most: int) -> list[str]:
         """The directories to give up where all take more than `most` bytes, so that the others take nine tenths of it."""
-        sizes = {folder: len(folder.encode()) + DIRECTORY_BYTES for folder in self.open}
-        left = sum(sizes.values())
         found: list[str] = []
-        for folder in sorted(sizes, key=lambda one: self.open[one].end_ms) if left > most else ():
+        left = self.size
+        for folder in sorted(self.open, key=lambda one: self.open[one].end_ms) if left > most else ():
             if left <= most * 9 // 10:
                 break
             found.append(folder)
-            left -= sizes[folder]
+            left -= size_of(folder)
         return found
+
+
+def size_of(folder: str) -> int:
+    """What an open directory takes, in bytes."""
+    return len(folder.encode()) + DIRECTORY_BYTES
 
 
 @dataclass(slots=True)
@@ -122,14 +136,14 @@ class DoneMarkers:
             # where a topic is quiet, nothing else would say that another driver has taken over
             log.check_owner(log.state.version)
         for folder in complete:
-            done = asdict(seen.open.pop(folder))
+            done = asdict(seen.close(folder))
             log.store.put(f"{folder}/{self.marker}", json.dumps(done, separators=(",", ":")).encode())
         return bool(complete)
 
     def _give_up(self, seen: Seen) -> None:
         folders = seen.beyond(self.most_bytes)
         for folder in folders:
-            del seen.open[folder]
+            seen.close(folder)
         if folders:
             self.warn(
                 f"{self.name}: {len(folders):,} directories get no marker, {folders[0]} the first: more than {self.most_bytes:,} bytes of "
@@ -157,7 +171,8 @@ class DoneMarkers:
         key = log.paths.follower(NAME)
         try:
             found: dict[str, Any] = json.loads(log.store.get(key))
-            return Seen(found["version"], {k: OpenDirectory(**v) for k, v in found["open"].items()}, found["reached"])
+            known = {folder: OpenDirectory(**one) for folder, one in found["open"].items()}
+            return Seen(found["version"], known, found["reached"], sum(map(size_of, known)))
         except ObjectMissing:
             return Seen()
         except (ValueError, KeyError, TypeError) as error:

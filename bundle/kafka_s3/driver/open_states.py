@@ -8,7 +8,6 @@ dropped with one line that says why, and the tail is read again from the frontie
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -20,6 +19,7 @@ from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailabl
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.open_state import drop_state, drop_unused_state, state_uploads
@@ -98,7 +98,7 @@ class OpenStates:
         self._noted = now
         try:
             note_open_files(self._to_note(partitions, log.state), self.store, self.paths)
-            with ThreadPoolExecutor(max_workers=THREADS) as pool:
+            with ThreadPool(THREADS) as pool:
                 list(pool.map(self._remove, overtaken))
         except StorageError as error:  # only a hint is lost; `sweep` finds what is left
             self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +11,7 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.follower import FollowerPosition
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.storage.store import ObjectStore
 
 THREADS: Final = 8
@@ -28,7 +28,7 @@ class Tagging:
     def tag(self, files: Iterable[DataFile], store: ObjectStore) -> list[StorageError]:
         """Tags the value objects that are there, and gives the errors; the objects are complete all the same."""
         values = [file for file in files if file.role is Role.VALUE]
-        with ThreadPoolExecutor(max_workers=THREADS) as pool:
+        with ThreadPool(THREADS) as pool:
             return [error for error in pool.map(lambda file: self._tag(file, store), values) if error is not None]
 
     def _tag(self, file: DataFile, store: ObjectStore) -> StorageError | None:

@@ -29,11 +29,13 @@ from kafka_s3.metrics.instruments import (
     Instrument,
     Sample,
 )
+from kafka_s3.model.failures import Stage
 from kafka_s3.model.files import counted
 from kafka_s3.model.observer import Observer, Round, Start, Waiting
 from kafka_s3.model.requests import Durations, Requests, took
 
 Labels = tuple[str, ...]
+WRITTEN, DEAD, SKIPPED = RESULTS = ("written", "dead_letter", "skipped")
 
 
 class SinkMetrics:
@@ -80,6 +82,8 @@ class SinkMetrics:
         """What waits now."""
         now = waiting()
         with self._lock:
+            for topic in now.keys() - self._waiting.keys():
+                self._begin(topic)
             self._waiting = now
         self._inner.looked(waiting)
 
@@ -114,18 +118,25 @@ class SinkMetrics:
 
     # ------------------------------------------------------------ counting, under the lock
 
+    def _begin(self, topic: str) -> None:
+        """Counters begin at 0, for Prometheus does not see how a number grew that it had not seen before."""
+        for result in RESULTS:
+            self._add(RECORDS, 0, topic, result)
+        for stage in Stage:
+            self._add(DEAD_LETTERS, 0, topic, str(stage))
+
     def _count_round(self, done: Round) -> None:
         self._add(RECORDS_READ, done.read)
         for file in counted(done.files):
             self._add(FILES, 1, file.topic, str(file.reason))
             self._add(BYTES, file.bytes, file.topic)
-            self._add(RECORDS, file.records, file.topic, "written")
+            self._add(RECORDS, file.records, file.topic, WRITTEN)
         for tp, dead in done.dead_letters.items():
-            self._add(RECORDS, dead.count, tp.topic, "dead_letter")
+            self._add(RECORDS, dead.count, tp.topic, DEAD)
             for stage, count in dead.stages.items():
                 self._add(DEAD_LETTERS, count, tp.topic, stage)
         for tp, count in done.skipped.items():
-            self._add(RECORDS, count, tp.topic, "skipped")
+            self._add(RECORDS, count, tp.topic, SKIPPED)
         for phase, seconds in done.phases.items():
             self._observe(ROUND, took(seconds), str(phase))
         self._counts[STATES, (self._sink,)] = done.open_states

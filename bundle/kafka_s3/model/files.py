@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from kafka_s3.model.offsets import TopicPartition
 
@@ -34,6 +35,11 @@ class Reason(StrEnum):
     MAX_OPEN_FILES = "partitioner.max.open.files"
     FLUSH_NOW = "flush.now"
     DEAD_LETTER = "dead_letter"
+
+
+ROLES: Final[Mapping[str, Role]] = {role.value: role for role in Role}
+REASONS: Final[Mapping[str, Reason]] = {reason.value: reason for reason in Reason}
+"""By their texts: a long log has millions of them, and calling the enumeration takes longer than all else of a file."""
 
 
 @dataclass(frozen=True, slots=True)

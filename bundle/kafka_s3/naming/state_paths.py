@@ -44,6 +44,18 @@ class StatePaths:
         """The key of the object that says how far a follower of the log has come."""
         return f"{self.root}followers/{name}.json"
 
+    def log_tables(self) -> str:
+        """The folder in which closed stretches of the log are as tables, with a trailing slash."""
+        return f"{self.root}log/"
+
+    def log_table(self, name: str, first: int, *, last: int) -> str:
+        """The key of the rows that one of these tables has of the entries from version `first` to `last`."""
+        return f"{self.log_tables()}{name}/{first:020d}-{last:020d}.parquet"
+
+    def log_manifest(self) -> str:
+        """The key of the object that says which stretches there are."""
+        return f"{self.log_tables()}manifest.json"
+
     def heartbeat(self) -> str:
         """The key of the object in which the running sink says how it is."""
         return f"{self.root}heartbeat.json"

@@ -6,14 +6,16 @@ Connect it tells by itself, every two seconds (`spark.connect.progress.reportInt
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from threading import Event, Thread
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.threads import beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,13 +62,16 @@ def _watched(spark: SparkSession, told: Told) -> AbstractContextManager[None]:
     """Calls `told` with the stages now and then while the body runs."""
     context = getattr(spark, "_sc", None)
     if context is not None:
-        tracker = context.statusTracker()
-        return _beside(lambda: told(_active(tracker)))
+        tracker, group = context.statusTracker(), uuid.uuid4().hex
+        context.setJobGroup(group, "kafka-s3 reads")  # several sinks may share the session
+        return _beside(lambda: told(_active(tracker, group)))
     return _told_by_connect(spark, told) if hasattr(spark, "registerProgressHandler") else nullcontext()
 
 
-def _active(tracker: Any) -> list[TaskCount]:
-    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds()]
+def _active(tracker: Any, group: str) -> list[TaskCount]:
+    jobs = [job for number in tracker.getJobIdsForGroup(group) if (job := tracker.getJobInfo(number)) is not None]
+    own = {stage for job in jobs for stage in job.stageIds}
+    stages = [tracker.getStageInfo(number) for number in tracker.getActiveStageIds() if number in own]
     return [TaskCount(stage.numTasks, stage.numCompletedTasks) for stage in stages if stage is not None]
 
 
@@ -97,8 +102,7 @@ def _beside(look: Callable[[], None]) -> Iterator[None]:
             except Exception:
                 return
 
-    thread = Thread(target=look_until_over, name="progress", daemon=True)
-    thread.start()
+    thread = beside(look_until_over, "progress")
     try:
         yield
     finally:

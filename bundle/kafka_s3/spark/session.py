@@ -26,6 +26,7 @@ LOCAL: Final = {
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "kafka_s3.spark.daemon",
     "spark.log.level": "ERROR",
+    "spark.scheduler.mode": "FAIR",
 }
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 DELTA: Final = {

@@ -27,6 +27,8 @@ from kafka_s3.wiring.conversion import names_schemas, reads_envelopes
 from kafka_s3.wiring.pipeline import has_reporter, make_pipeline
 
 READ_AGAIN = "read_again"
+SINKS = 32
+"""For so many configurations a worker keeps what it has made; those not used for the longest go first."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class _Key:
         return hash(self._identity)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=SINKS)
 def _cached_tools(key: _Key) -> tuple[Pipeline, S3Store]:
     tools = make_pipeline(key.settings), S3Store(store_options(key.settings))
     gc.freeze()  # Spark's worker collects garbage after every task: not over all modules each time, a tenth of a second

@@ -118,6 +118,10 @@ class FaultyStore:
         """As `store.ObjectStore`; a fault strikes at the call, not while iterating."""
         return self._run(Verb.LIST, prefix, effect=lambda: self._inner.list(prefix, start_after=start_after))
 
+    def names(self, prefix: str) -> Iterator[str]:
+        """As `store.ObjectStore`; a fault strikes at the call, not while iterating."""
+        return self._run(Verb.LIST, prefix, effect=lambda: self._inner.names(prefix))
+
     def delete(self, key: str) -> None:
         """As `store.ObjectStore`."""
         self._run(Verb.DELETE, key, effect=lambda: self._inner.delete(key))

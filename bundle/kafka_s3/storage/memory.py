@@ -93,6 +93,11 @@ class MemoryStore:
         after = start_after.encode()
         yield from (info for info in sorted(infos, key=_utf8_key) if _utf8_key(info) > after)
 
+    def names(self, prefix: str) -> Iterator[str]:
+        """The names directly below `prefix`, folders with a slash behind, in ascending order."""
+        parts = (info.key.removeprefix(prefix).partition("/") for info in self.list(prefix))
+        yield from dict.fromkeys(name + slash for name, slash, _ in parts)
+
     def delete(self, key: str) -> None:
         """Removes an object; no error where there is none."""
         with self._lock:

@@ -57,6 +57,10 @@ class ObjectStore(Protocol):
         """Objects below `prefix` in ascending key order, beginning after `start_after`."""
         ...
 
+    def names(self, prefix: str) -> Iterator[str]:
+        """The names directly below a `prefix` that ends with a slash, in order: of objects, and of folders with a slash behind."""
+        ...
+
     def delete(self, key: str) -> None:
         """Removes an object; no error where there is none."""
         ...

@@ -7,10 +7,10 @@ the driver that replaced it. Where nobody does, the sweep ends it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from kafka_s3.model.files import DataFile
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.storage.store import ObjectStore
 
 THREADS: Final = 8
@@ -20,5 +20,5 @@ def abort_uploads(store: ObjectStore, files: Iterable[DataFile]) -> None:
     """Ends the uploads of files that were not inherited; those that are gone already are no error. Raises StorageError."""
     uploads = [file.upload for file in files if not file.upload.inherited]
     if uploads:
-        with ThreadPoolExecutor(min(THREADS, len(uploads))) as pool:
+        with ThreadPool(min(THREADS, len(uploads))) as pool:
             list(pool.map(lambda upload: store.abort_upload(upload.key, upload.id), uploads))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kafka_s3.commit.dead_letters import LetterSelection, letters, read_ledger
 from kafka_s3.commit.entry import CommitEntry
-from kafka_s3.commit.reading import read_entries
+from kafka_s3.commit.history import read_history
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.naming.state_paths import StatePaths
@@ -58,7 +58,7 @@ class SinkRun:
 
 def result_of(store: ObjectStore, paths: StatePaths) -> SinkRun:
     """What is in a bucket with one sink. Raises LogDamaged, StorageError."""
-    entries = tuple(entry for _, entry in read_entries(store, paths))
+    entries = tuple(entry for _, entry in read_history(store, paths))
     filed = letters(read_ledger(store, paths), store, selection=LetterSelection(), missing=lambda _: None)
     bucket = {info.key: store.get(info.key) for info in store.list("") if not info.key.startswith(paths.root)}
     files = [file for entry in entries for file in entry.files if file.role is Role.VALUE]

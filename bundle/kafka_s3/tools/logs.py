@@ -10,6 +10,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Final
@@ -22,6 +23,7 @@ from kafka_s3.model.seldom import Seldom
 product: Final = logging.getLogger("kafka_s3")
 logger: Final = logging.getLogger("kafka_s3.progress")
 PROGRESS_S: Final = 5
+_sink: Final[ContextVar[str]] = ContextVar("sink", default="")
 LEVELS: Final = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
@@ -39,13 +41,15 @@ class _Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        facts: dict[str, Any] = getattr(record, "facts", {})
+        whose = {"sink": name} if (name := _sink.get()) else {}
+        facts: dict[str, Any] = {**whose, **getattr(record, "facts", {})}
         if self.form is LogFormat.JSON:
             about = {"at": at, "level": record.levelname.lower(), "logger": record.name, "event": record.getMessage()}
             trace = {"trace": self.formatException(record.exc_info)} if record.exc_info else {}
             return json.dumps({**about, **facts, **trace}, default=str)
         told = (f"{name}={printable(str(value))}" for name, value in facts.items())  # reasons may quote a record
-        return " ".join([at, record.levelname, record.getMessage(), *told])
+        line = " ".join([at, record.levelname, record.getMessage(), *told])
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 
 class Masked(logging.Filter):
@@ -83,6 +87,11 @@ def log_to_stderr(form: LogFormat, *, verbosity: int = 0) -> None:
     product.setLevel(LEVELS[min(verbosity, len(LEVELS) - 1)])
     product.propagate = False
     logger.setLevel(logging.INFO)
+
+
+def name_in_logs(sink: str) -> None:
+    """Lets each line of this thread, and of those that it begins, name a sink."""
+    _sink.set(sink)
 
 
 def mask_logs(mask: Callable[[str], str]) -> None:

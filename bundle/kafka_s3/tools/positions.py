@@ -21,6 +21,7 @@ from kafka_s3.control.heartbeat import read_heartbeat
 from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer
 from kafka_s3.driver.recovery import beyond_recovery, files_text
+from kafka_s3.model.clock import age
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import Gap, TopicPartition
@@ -174,7 +175,8 @@ def moves_to(state: LogState, positions: Mapping[TopicPartition, int]) -> list[M
 
 
 def check_idle(log: CommitLog, *, now_ms: int, within_ms: int) -> None:
-    """Raises DriverAtWork where one may be. The log must be loaded. Raises StorageError, LogDamaged."""
+    """Raises DriverAtWork where one is, by its heartbeat, or may be. The log must be loaded. Raises StorageError, LogDamaged."""
+    _check_not_heard(log, now_ms)
     last, age_ms = log.last, written_ago(log, now_ms=now_ms, within_ms=within_ms)
     if last is None or age_ms is None:
         return
@@ -182,6 +184,18 @@ def check_idle(log: CommitLog, *, now_ms: int, within_ms: int) -> None:
         f"Sink {last.sink}: driver {last.driver or 'unknown'} wrote entry {last.version} {age_ms // 1000} s ago and may be "
         "running. Stop it first, then repeat with --force: that takes the log over, and a driver still at work is fenced and stops at "
         "its next commit. (An idle driver writes nothing; a quiet log is no proof that none is running.)"
+    )
+
+
+def _check_not_heard(log: CommitLog, now_ms: int) -> None:
+    """Raises DriverAtWork where a run that nobody has overtaken says that it lives, however long ago it wrote an entry."""
+    heartbeat = read_heartbeat(log.store, log.paths)
+    if heartbeat is None or not heartbeat.alive(now_ms) or 0 < heartbeat.epoch < log.state.epoch:
+        return
+    raise DriverAtWork(
+        f"Sink {heartbeat.sink} is running: pid {heartbeat.pid} on {heartbeat.host}, heard of {age(now_ms - heartbeat.beat_ms)} ago "
+        f"({heartbeat.phase}). Stop it first, then repeat. (--force takes the log over all the same: that driver is fenced and stops at "
+        "its next commit.)"
     )
 
 

@@ -13,6 +13,7 @@ from kafka_s3.driver.block_gzip_resume import position_in_bucket
 from kafka_s3.driver.dead_letters.reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.group_offsets import GroupOffsets
+from kafka_s3.driver.log_tables import LogTables
 from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.sink import Sink
 from kafka_s3.driver.tagging import ObjectTags, Tagging
@@ -140,6 +141,7 @@ def _followers(
         from kafka_s3.wiring.delta import delta_tables  # loads delta-rs
 
         followers.append(delta_tables(settings, store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables))
+    followers.append(LogTables(warn))
     return followers
 
 

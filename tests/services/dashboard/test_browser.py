@@ -76,7 +76,7 @@ def browser(
     file = folder / "sink.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in config.items()))
     with (
-        served([str(file)], {"KAFKA_S3_DASHBOARD_CACHE": str(folder / "cache")}, folder / "server.log") as url,
+        served([str(file)], {}, folder / "server.log") as url,
         chromium(url, folder) as made,
     ):
         yield made

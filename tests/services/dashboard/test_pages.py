@@ -83,7 +83,6 @@ def visit(s3: EmbeddedS3, filled: Callable[[MemoryStore], str], monkeypatch: pyt
     """Opens the dashboard on a bucket with these objects, at a page, with an address."""
     monkeypatch.setenv("KAFKA_S3_STORE_URL", s3.endpoint_url)
     monkeypatch.setenv("KAFKA_S3_REGION", "us-east-1")
-    monkeypatch.setenv("KAFKA_S3_DASHBOARD_CACHE", "")
     # Streamlit's runner looks through every installed package at each run, which takes longer than the page; a server does it once.
     monkeypatch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
 

@@ -36,6 +36,8 @@ def test_a_passing_failure_is_tried_again(s3: S3Store, relay, status: int, code:
 
     assert s3.get("a") == b"body"
     assert [seen.method for seen in relay.seen] == ["PUT", "PUT", "PUT", "GET"]
+    assert s3.head("b") is None
+    assert s3.requests.taken().failed == {"put_object": 2}, "that there is nothing is an answer"
 
 
 def test_waits_double_and_attempts_end(open_store, bucket: str, relay) -> None:
@@ -50,6 +52,8 @@ def test_waits_double_and_attempts_end(open_store, bucket: str, relay) -> None:
         store.put("a", b"")
     assert waits == [0.2, 0.4, 0.8]
     assert len(relay.seen) == 4
+    counted = store.requests.taken()
+    assert (counted.durations["put_object"].count, counted.failed, counted.again) == (4, {"put_object": 4}, 3)
 
 
 def test_waits_are_a_random_share_of_at_most_twenty_seconds() -> None:

@@ -119,6 +119,14 @@ def test_lists_in_key_order_below_the_prefix(store: ObjectStore) -> None:
     assert list(store.list("nothing/")) == []
 
 
+def test_names_are_those_directly_below_a_folder(store: ObjectStore) -> None:
+    for key in ("p/b/1", "p/b/2", "p/a", "p/a-b/1", "p/😀/1", "q/1"):
+        store.put(key, b"x")
+
+    assert list(store.names("p/")) == ["a", "a-b/", "b/", "😀/"]
+    assert list(store.names("nothing/")) == []
+
+
 def test_lists_from_after_a_key(store: ObjectStore) -> None:
     for number in range(5):
         store.put(f"log/{number:020d}.json", b"{}")

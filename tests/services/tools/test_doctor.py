@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from kafka_s3.cli.doctor import document
 from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.tools.doctor.finding import CheckStatus
@@ -25,3 +27,16 @@ def test_a_registry_that_answers_is_ok_and_one_that_does_not_know_us_names_the_c
     assert bad(unknown) == {f"value.converter at {registry.url}": CheckStatus.FAILED}
     assert "basic.auth.user.info" in str(of(unknown, "value.converter"))
     assert "wr0ng" not in document(unknown)
+
+
+def test_a_registered_field_that_a_directory_hides_is_told() -> None:
+    schema = {
+        "type": "record",
+        "name": "Order",
+        "fields": [{"name": one, "type": "long"} for one in ("n", "Partition")],
+    }
+    with EmbeddedRegistry() as registry:
+        registry.register("orders-value", json.dumps(schema))
+        found = diagnosed(avro(registry.url))
+    assert bad(found) == {"schema of orders": CheckStatus.WARNING}
+    assert "has the field Partition, and objects lie in directories partition=" in str(of(found, "schema of orders"))

@@ -66,7 +66,7 @@ def test_a_sink_is_given_by_its_file_or_by_its_name_and_bucket(name: str) -> Non
         assert {"--bucket", "--store-url", "--region", "--state-prefix", "--worker", "--set"} <= options
     if name not in FILES_ONLY | WITHOUT_A_SINK:
         (argument, *_) = (one for one in LEAVES[name].params if one.param_type_name == "argument")
-        assert argument.metavar == "CONFIG|NAME"
+        assert (argument.metavar or "").removesuffix("...") == "CONFIG|NAME"
 
 
 @pytest.mark.parametrize("name", LEAVES)
@@ -108,6 +108,17 @@ def test_a_table_that_is_too_wide_for_the_terminal_becomes_a_block_for_each_row(
         "  a long name of a column  1,234",
         "  another one of them",
     ]
+
+
+def test_words_give_way_at_their_blanks_before_one_is_broken() -> None:
+    table = Table()
+    for name in ("Name", "Lag", "Last commit"):
+        table.add_column(name, overflow="fold")
+    table.add_row("orders", "1,000 or more", "2026-11-22T12:35:58.729Z")
+    narrow = printed(table, 46)
+    assert "│ 2026-11-22T12:35:58.729Z │" in narrow
+    assert "1,000 or more" not in narrow
+    assert "│" not in printed(table, 40)
 
 
 def test_validate_prints_json_and_makes_unknown_keys_errors_where_that_is_asked(tmp_path: Path) -> None:

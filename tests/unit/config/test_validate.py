@@ -312,6 +312,7 @@ def test_a_misspelt_value_names_the_right_one() -> None:
         ("format.class", "io.confluent.connect.s3.format.json.JsonFormt", "Did you mean JsonFormat?"),
         ("format.class", "io.confluent.connect.s3.format.orc.OrcFormat", ""),
         ("connector.class", "io.confluent.conect.s3.S3SinkConector", "Did you mean S3SinkConnector?"),
+        ("connector.class", "io.confluent.kafka.connect.s3.S3SinkConnector", "Did you mean S3SinkConnector?"),
     ],
 )
 def test_a_misspelt_class_names_the_right_one_and_another_one_none(key: str, given: str, near: str) -> None:

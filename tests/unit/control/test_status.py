@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_s3.cli.control_text import row_document
 from kafka_s3.commit.entry import Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.state import LogState
 from kafka_s3.control.commands import CommandRequest, Control, ask_pause
 from kafka_s3.control.heartbeat import Heartbeat, Phase
+from kafka_s3.control.heartbeat_writer import HeartbeatWriter
 from kafka_s3.control.limits import Limits
 from kafka_s3.control.sinks import all_known, known_of, sink_names
 from kafka_s3.control.status import (
@@ -30,6 +32,7 @@ from kafka_s3.model.files import Totals
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.storage.faults import FaultyStore
 from kafka_s3.storage.memory import MemoryStore
 from tests.support.memory_world import ORDERS, World
 
@@ -127,8 +130,10 @@ def test_an_id_is_short_and_stays() -> None:
         (beat(standing=("no broker answers for orders-2",)), "7 or more"),
     ],
 )
-def test_lag_is_a_number_only_where_somebody_looks(known: SinkSnapshot, text: str) -> None:
+def test_lag_is_a_number_only_where_somebody_looks_for_programs_too(known: SinkSnapshot, text: str) -> None:
     assert str(known.lag) == text
+    row = row_document(known, "lake")
+    assert row["lag"] == (None if text == "unknown" else int(text.split()[0].replace(",", "")))
 
 
 @pytest.mark.parametrize("limit", [0, 6, 7, 10**9])
@@ -213,3 +218,37 @@ def test_a_damaged_sink_does_not_hide_the_others() -> None:
     broken, _ = all_known(world.store, "_kafka_s3", seen_ms=NOW)
     assert (health(broken).state, str(broken.lag)) == (SinkState.DEGRADED, "7")
     assert CommitLog(world.store, StatePaths("_kafka_s3", "orders"), clock_ms=lambda: 0).load().epoch == 1
+
+
+def test_a_glance_says_of_a_sink_what_the_whole_log_says_at_the_price_of_a_few_requests() -> None:
+    world = World({"flush.size": "3"})
+    paths = StatePaths("_kafka_s3", "orders")
+    writer = HeartbeatWriter(world.store, paths, interval_ms=10_000, clock_ms=lambda: world.now)
+    sink = world.start(observer=writer)
+    for turn in range(60):
+        world.add(range(3 * turn, 3 * turn + 3))
+        assert sink.cycle()
+        if turn == 55:
+            writer.beat()
+    asked = FaultyStore(world.store)
+    (seen,) = all_known(asked, "_kafka_s3", seen_ms=world.now)
+    assert len(asked.calls) == 4 + len(world.entries()) - 57, (
+        "the folder, its names, the heartbeat, a listing; entries since"
+    )
+    whole = known_of(world.store, paths, seen_ms=world.now)
+    assert seen.log is not None
+    assert whole.log is not None
+    assert (seen.log.version, seen.log.epoch, seen.log.totals) == (
+        whole.log.version, whole.log.epoch, whole.log.totals,
+    )  # fmt: skip
+    assert (seen.last_commit, health(seen)) == (whole.last_commit, health(whole))
+
+
+def test_a_heartbeat_of_another_log_is_not_taken_for_this_ones() -> None:
+    world = World({"flush.size": "3"})
+    world.add(range(3))
+    paths = StatePaths("_kafka_s3", "orders")
+    world.start().cycle()
+    world.store.put(paths.heartbeat(), replace(BEAT, version=500, totals=Totals(read=7)).to_json())
+    (seen,) = all_known(world.store, "_kafka_s3", seen_ms=world.now)
+    assert seen.log == world.log().load()

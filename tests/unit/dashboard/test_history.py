@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from kafka_s3.commit.log import CommitLog
+from kafka_s3.driver.log_tables import LogTables
 from kafka_s3.model.errors import StorageError
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.faults import Fault, FaultyStore, Verb
 from kafka_s3.storage.memory import MemoryStore
-from reading.cache_files import CacheFiles, default_folder
 from reading.history import History, Snapshot
 from reading.watch import Watch
 from tests.support.big_log import big_log
@@ -29,10 +30,8 @@ def reader() -> Iterator[Reader]:
     """Histories that end with the test."""
     made: list[History] = []
 
-    def start(store: object, paths: StatePaths = PATHS, *, cache: Path | None = None) -> History:
-        history = History(
-            store, paths, clock_ms=lambda: START_MS, caches=lambda one: CacheFiles(cache, one) if cache else None
-        )  # type: ignore[arg-type]
+    def start(store: object, paths: StatePaths = PATHS, **more: int) -> History:
+        history = History(store, paths, clock_ms=lambda: START_MS, **more)  # type: ignore[arg-type]
         made.append(history)
         return history
 
@@ -53,10 +52,6 @@ def done(snapshot: Snapshot) -> bool:
     return snapshot.number > 0 and snapshot.complete
 
 
-def reads(calls: list[tuple[str, str]]) -> int:
-    return sum(verb == "get" and "/commits/" in key for verb, key in calls)
-
-
 @pytest.fixture(scope="module")
 def store() -> MemoryStore:
     return big_log(1230, 2, until_ms=START_MS)
@@ -72,35 +67,47 @@ def test_the_newest_entries_come_first_and_then_all_others(store: MemoryStore, r
     assert whole.frames.files["records"].sum() == whole.known.log.totals.written + 123  # type: ignore[union-attr]
 
 
-def test_a_second_start_reads_from_the_cache_what_the_first_has_read(
-    store: MemoryStore, reader: Reader, tmp_path: Path
+@pytest.fixture
+def compacted() -> MemoryStore:
+    """A log of 330 entries, of which 300 are in three stretches."""
+    found = big_log(330, 2, until_ms=START_MS)
+    log = CommitLog(found, PATHS, clock_ms=lambda: START_MS)
+    log.load()
+    follower = LogTables(print, most_entries=100)
+    for _ in range(4):
+        follower.catch_up(log)
+    return found
+
+
+def test_closed_stretches_are_read_as_tables(compacted: MemoryStore, reader: Reader) -> None:
+    plain = MemoryStore(lambda: START_MS)
+    for key, content in compacted.objects.items():
+        if "/log/" not in key:
+            plain.put(key, content)
+    wanted, watched = until(reader(plain), done), FaultyStore(compacted, [])
+    found = until(reader(watched), done)
+    for name in ("entries", "files", "counts", "gaps"):
+        pd.testing.assert_frame_equal(
+            getattr(found.frames, name), getattr(wanted.frames, name), check_categorical=False
+        )
+    assert len({key for verb, key in watched.calls if verb.startswith("get") and "/commits/" in key}) < 130
+
+
+def test_a_stretch_that_is_damaged_is_read_entry_by_entry(
+    compacted: MemoryStore, reader: Reader, caplog: pytest.LogCaptureFixture
 ) -> None:
-    before = until(reader(store, cache=tmp_path), done)
-    deadline = time.monotonic() + 200
-    while len(list(tmp_path.rglob("*.arrow"))) < 3:  # a block of 1000 and two of 100
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    watched = FaultyStore(store, [])
-    after = until(reader(watched, cache=tmp_path), done)
-    assert list(after.frames.files["name"]) == list(before.frames.files["name"])
-    assert reads(watched.calls) < 250
+    compacted.put(PATHS.log_table("files", 100, last=199), b"no Parquet")
+    assert list(until(reader(compacted), done).frames.entries["version"]) == list(range(330))
+    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
+        "Commit entries 100 to 199 are read one by one"
+    ]
 
 
-def test_a_damaged_cache_file_is_read_from_the_bucket_again(store: MemoryStore, reader: Reader, tmp_path: Path) -> None:
-    until(reader(store, cache=tmp_path), done)
-    deadline = time.monotonic() + 200
-    while len(list(tmp_path.rglob("*.arrow"))) < 3:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    for path in tmp_path.rglob("*.arrow"):
-        path.write_bytes(path.read_bytes()[:100])
-    assert list(until(reader(store, cache=tmp_path), done).frames.entries["version"]) == list(range(1230))
-
-
-def test_the_folder_of_the_cache_is_the_users_own_and_can_be_switched_off(tmp_path: Path) -> None:
-    assert default_folder({"KAFKA_S3_DASHBOARD_CACHE": ""}) is None
-    assert default_folder({"KAFKA_S3_DASHBOARD_CACHE": str(tmp_path)}) == tmp_path
-    assert default_folder({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "kafka-s3/dashboard"
+def test_of_a_log_with_too_many_files_the_newest_are_held(compacted: MemoryStore, reader: Reader) -> None:
+    found = until(reader(compacted, most_files=250), lambda now: now.bounded)
+    assert not found.complete
+    assert list(found.frames.entries["version"]) == list(range(200, 330))
+    assert len(found.frames.files) >= 260
 
 
 def test_a_log_that_grows_is_followed(reader: Reader) -> None:

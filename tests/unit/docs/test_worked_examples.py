@@ -153,7 +153,7 @@ def test_payloads_that_the_example_refuses_are_refused(columns: AvroColumns) -> 
 
 def test_the_audit_accounts_for_offsets_as_the_example_says() -> None:
     world = healthy()
-    segments = read_claims(world.store, state_paths(world.settings)).segments[ORDERS]
+    segments = list(read_claims(world.store, state_paths(world.settings)).segments.of(ORDERS))
     assert [
         [
             str(s.version),

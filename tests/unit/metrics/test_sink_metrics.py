@@ -68,6 +68,7 @@ def test_lag_is_what_no_task_has_read_and_what_is_open_has_an_age_of_its_own() -
     world.sink.poll()
     world.now += 5_000
     found = read(metrics)
+    assert found["kafka_s3_dead_letters_total{VALUE_CONVERTER,orders}"] == 0, "there before the first one"
     assert found["kafka_s3_lag_records{orders}"] == 3
     assert found["kafka_s3_lag_seconds{orders}"] == 5
     assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 0

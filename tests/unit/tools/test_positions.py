@@ -180,6 +180,44 @@ def test_a_driver_is_believed_that_it_has_ended(phase: Phase, epoch: int, idle: 
         check_idle(log, now_ms=world.now, within_ms=600_000)
 
 
+@pytest.mark.parametrize(
+    ("phase", "epoch", "heard_ago_ms", "idle"),
+    [
+        (Phase.RUNNING, 1, 29_000, False),
+        (Phase.PAUSED, 1, 0, False),
+        (Phase.STARTING, 0, 0, False),  # it claims the log in a moment
+        (Phase.RUNNING, 1, 31_000, True),
+        (Phase.STOPPED, 1, 0, True),
+    ],
+)
+def test_a_driver_that_is_heard_of_is_at_work_however_quiet_its_log_is(
+    phase: Phase, epoch: int, heard_ago_ms: int, idle: bool
+) -> None:
+    world = world_at_work()
+    log, now = world.log(), world.now + 3_600_000
+    log.load()
+    beat = Heartbeat(
+        "orders", "run", "host", 7, "0.1.0", 0, 10_000, phase=phase, beat_ms=now - heard_ago_ms, epoch=epoch
+    )
+    world.store.put(log.paths.heartbeat(), beat.to_json())
+    with (
+        nullcontext()
+        if idle
+        else pytest.raises(DriverAtWork, match=r"running: pid 7 on host, heard of .*Stop it first")
+    ):
+        check_idle(log, now_ms=now, within_ms=600_000)
+
+
+def test_a_driver_that_was_overtaken_holds_nobody_up_while_it_still_beats() -> None:
+    world = world_at_work()
+    log = world.log()
+    log.load()
+    beat = Heartbeat("orders", "run", "host", 7, "0.1.0", 0, 10_000, phase=Phase.RUNNING, beat_ms=world.now, epoch=1)
+    world.store.put(log.paths.heartbeat(), beat.to_json())
+    write_positions(log, world.kafka, {ORDERS: 3})
+    check_idle(log, now_ms=world.now, within_ms=600_000)
+
+
 @pytest.mark.parametrize(("text", "offset"), [("earliest", 3), ("latest", 9), ("3", 3), ("9", 9)])
 def test_offsets_have_names(text: str, offset: int) -> None:
     assert offset_named(text, PartitionPosition(ORDERS, None, 3, 9, None)) == offset

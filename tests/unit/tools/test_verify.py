@@ -639,6 +639,18 @@ def test_where_nothing_is_selected_nothing_is_claimed() -> None:
     assert audited(healthy(), selection=later).verdict().startswith("Nothing to verify")
 
 
+def test_dead_letters_beyond_the_frontier_are_something_to_verify() -> None:
+    world = World({**TOLERANT, "flush.size": "9"})
+    world.start()
+    world.kafka.add(ORDERS, MemoryRecord(0, START_MS, None, b'{"n":0}'))
+    world.kafka.add(ORDERS, MemoryRecord(1, START_MS, None, b"{broken"))
+    world.sink.poll()
+    world.sink.drain()
+    report = audited(world)
+    assert (report.tallies[0].until, report.tallies[0].objects) == (0, 1)
+    assert report.verdict().startswith("Nothing found")
+
+
 def test_copies_that_were_removed_after_a_position_set_back_are_not_missed() -> None:
     world = set_back(healthy(), 1)
     world.store.delete(SECOND)  # of before: all of its records are in later objects

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka_s3.config.rules.rule import Rule, is_time_partitioner, problem
@@ -18,6 +18,7 @@ _STANDARD: Final = {
     "hourly": ("year", "month", "day", "hour"),
     "default": ("partition",),
 }
+RENAME: Final = "Rename the directory in path.format, or the field by a transform."
 _KEYS: Final = {"time": "path.format", "field": "partition.field.name"}
 
 
@@ -39,18 +40,26 @@ def _directories_have_names_of_their_own(settings: Settings) -> Iterator[Problem
             yield problem(_key(settings), rule, "Give each level a name of its own.")
 
 
-def _columns_are_no_directories(settings: Settings) -> Iterator[Problem]:
-    """Of the columns that the configuration itself names; those of the registry or the objects are told by kafka-s3 ddl.
+def hidden_columns(settings: Settings, columns: Iterable[str]) -> list[tuple[str, str]]:
+    """The columns that a directory has the name of, each with the directory's.
 
     A field partitioner's directories have the names of columns on purpose, and the same values.
     """
     if not (is_time_partitioner(settings) or settings.text("partitioner.class") == "default"):
-        return
+        return []
     names = {name.lower(): name for name in directory_names(settings)}
-    for column in _columns(settings):
-        if column.lower() in names:
-            rule = f"has the field {column}, and objects lie in directories {names[column.lower()]}=: a query engine shows one of the two."
-            yield problem("value.schema", rule, "Rename the directory in path.format, or the field by a transform.")
+    return [(column, names[column.lower()]) for column in columns if column.lower() in names]
+
+
+def hidden(column: str, directory: str) -> str:
+    """The rule that such a pair breaks."""
+    return f"has the field {column}, and objects lie in directories {directory}=: a query engine shows one of the two."
+
+
+def _columns_are_no_directories(settings: Settings) -> Iterator[Problem]:
+    """Of the columns that the configuration itself names; `doctor` asks the registry for its own, `ddl` looks into objects."""
+    for pair in hidden_columns(settings, _columns(settings)):
+        yield problem("value.schema", hidden(*pair), RENAME)
 
 
 def _columns(settings: Settings) -> list[str]:

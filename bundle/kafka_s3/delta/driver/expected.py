@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 from kafka_s3.delta.columns import Mode, TableColumns
 from kafka_s3.delta.driver.states import TableState
 from kafka_s3.delta.fitting import fit
 from kafka_s3.model.errors import StorageUnavailable, TableError, TableUnavailable
+from kafka_s3.model.threads import ThreadPool
 
 THREADS: Final = 8
 
@@ -40,7 +40,7 @@ class ExpectedColumns:
 
     def poll(self, topics: Sequence[str]) -> None:
         """Reads the columns of the topics' tables, which others may have changed. Raises StorageUnavailable where the mode needs them."""
-        with ThreadPoolExecutor(THREADS) as pool:
+        with ThreadPool(THREADS) as pool:
             for topic, columns in zip(topics, pool.map(self._read, topics), strict=True):
                 merged = self._with_pending(topic, columns)
                 if merged is not None:

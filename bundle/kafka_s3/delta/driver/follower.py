@@ -52,6 +52,12 @@ class DeltaTables:
         self._places: Places | None = None
         self._waits: dict[str, int] = {}
 
+    @property
+    def due(self) -> bool:
+        """Whether a table that is behind may be tried again. Asks nobody."""
+        places, now = self._places, self._clock_ms()
+        return places is not None and any(self._waits.get(topic, 0) <= now for topic in places.behind)
+
     def catch_up(self, log: CommitLog) -> None:
         """Brings every table up to the log's last entry. Raises TableError that names all tables that could not follow."""
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from kafka_s3.delta.driver.states import TableFile, TableState
 from kafka_s3.delta.fitting import fit
 from kafka_s3.model.errors import ObjectMissing, TableRefused
 from kafka_s3.model.files import DataFile
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.storage.store import ObjectStore
 
 THREADS: Final = 8
@@ -75,7 +75,7 @@ class TablePlanner:
         return TablePlan(TableColumns({**columns.fields, **TableColumns.of(types).fields}), tuple(types))
 
     def _footers(self, files: Sequence[DataFile]) -> Iterator[tuple[DataFile, Footer | None]]:
-        with ThreadPoolExecutor(THREADS) as pool:
+        with ThreadPool(THREADS) as pool:
             yield from zip(files, pool.map(self._footer, files), strict=True)
 
     def _footer(self, file: DataFile) -> Footer | None:

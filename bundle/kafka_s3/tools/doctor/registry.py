@@ -1,4 +1,7 @@
-"""Does the schema registry answer, and does it let us in? Asked for a schema that cannot exist: "unknown" is the good answer."""
+"""Does the schema registry answer, and does it let us in? Asked for a schema that cannot exist: "unknown" is the good answer.
+
+Where it does, the fields of the topics' newest schemas are compared with the names of the directories.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from kafka_s3.config.classes import GLUE_CONVERTERS, REGISTRY_CONVERTERS
+from kafka_s3.config.rules.columns import RENAME, hidden, hidden_columns
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
-from kafka_s3.tools.doctor.finding import Area, CheckResult
-from kafka_s3.wiring.conversion import reads_envelopes
+from kafka_s3.schemas.connect import SchemaError
+from kafka_s3.tools.doctor.finding import Area, CheckResult, CheckStatus
+from kafka_s3.wiring.conversion import latest_value_schema, reads_envelopes
 from kafka_s3.wiring.pipeline import is_block_gzip
 from kafka_s3.wiring.registries import registry_of
 
@@ -21,9 +26,23 @@ NO_SUCH_GUID: Final = "ffffffff-ffff-4fff-bfff-ffffffffffff"
 
 
 def check_registry(settings: Settings) -> Iterator[CheckResult]:
-    """One finding for each converter that asks a registry."""
+    """One finding for each converter that asks a registry, and one for each field that a directory hides."""
     for converter in _converters(settings):
-        yield _answers(settings, converter)
+        found = _answers(settings, converter)
+        yield found
+        if converter == "value.converter" and found.status is CheckStatus.OK and not settings.names("transforms"):
+            yield from _hidden(settings)
+
+
+def _hidden(settings: Settings) -> Iterator[CheckResult]:
+    for topic in settings.names("topics"):
+        try:
+            schema = latest_value_schema(settings, topic)
+        except (RegistryError, SchemaError):  # none is registered under the topic's name
+            continue
+        columns = [] if schema is None else [field.name for field in schema.fields]
+        for pair in hidden_columns(settings, columns):
+            yield AREA.warning(f"schema of {topic}", hidden(*pair), RENAME)
 
 
 def _converters(settings: Settings) -> Iterator[str]:

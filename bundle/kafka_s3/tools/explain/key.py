@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind
-from kafka_s3.commit.reading import read_entries
+from kafka_s3.commit.history import read_history
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, Role
@@ -44,7 +44,7 @@ def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: State
     """The explanation of a key. Raises StorageError, LogDamaged."""
     accounts: list[Account] = []
     topics: set[str] = set()
-    for _, entry in read_entries(store, paths):
+    for _, entry in read_history(store, paths):
         topics.update(tp.topic for tp in entry.progress)
         accounts = [one if not _read_again(entry, one.files[0]) else replace(one, stands=False) for one in accounts]
         accounts += [_account(entry, file) for file in entry.files if file.key == key]

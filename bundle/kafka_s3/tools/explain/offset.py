@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from kafka_s3.commit.dead_letters import FiledLetter, LetterFile, LetterSelection, LetterState, letters
-from kafka_s3.commit.reading import read_entries
+from kafka_s3.commit.history import read_history
 from kafka_s3.config.settings import Settings
 from kafka_s3.control.open_files import noted_open_files
 from kafka_s3.model.errors import ConfigError, Problem
@@ -40,7 +40,7 @@ class OffsetInquiry:
 
     def answer(self, topic_partition: TopicPartition, offset: int) -> Answer:
         """The explanation of an offset. Raises ConfigError for a topic-partition that neither log nor Kafka knows."""
-        entries = (entry for _, entry in read_entries(self.store, self.paths))
+        entries = (entry for _, entry in read_history(self.store, self.paths))
         accounts = accounts_of(entries, topic_partition, offset)
         place = self._in_kafka(topic_partition, accounts)
         notes: list[str] = [] if place is not None else [NOT_ASKED]

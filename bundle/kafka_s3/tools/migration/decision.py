@@ -133,10 +133,12 @@ def _uncommitted(evidence: PartitionSurvey, split: Split) -> TakeoverDecision:
     if end is not None:
         why = f"No {split.committed} (never committed, or expired): behind the last record in objects."
         return TakeoverDecision(evidence, TakeoverVerdict.BEHIND_OBJECTS, end, why)
-    if not split.clock and len(evidence.objects) == evidence.total and evidence.kafka_start <= first:
+    other = split.clock or _other_flush_size(evidence, split)
+    if not other and len(evidence.objects) == evidence.total and evidence.kafka_start <= first:
         why = f"No {split.committed}: from the first object on, whose files come out the same and are overwritten."
         return TakeoverDecision(evidence, TakeoverVerdict.OVERWRITE, first, why)
-    return _undecided(evidence, f"No {split.committed}, and the objects do not say where the last record is.")
+    anew = f"; from the first one on they would not come out the same ({other})" if other else ""
+    return _undecided(evidence, f"No {split.committed}, and the objects do not say where the last record is{anew}.")
 
 
 def _committed(evidence: PartitionSurvey, committed: int, split: Split) -> TakeoverDecision:

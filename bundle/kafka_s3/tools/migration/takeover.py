@@ -70,8 +70,8 @@ def check_decided(plan: Takeover) -> None:
     """Raises MigrationRefused where a topic-partition has no decision, or nothing at all was found."""
     if plan.undecided:
         raise MigrationRefused(
-            "Not decided: "
-            + "; ".join(f"{d.evidence.topic_partition}: {d.why}" for d in plan.undecided)
+            "Not decided. "
+            + " ".join(f"{d.evidence.topic_partition}: {d.why}" for d in plan.undecided)
             + " Nothing was written."
         )
     if not plan.positions:

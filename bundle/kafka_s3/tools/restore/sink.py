@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.commit.reading import read_entries
+from kafka_s3.commit.history import read_history
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.whole_records import WholeRecords
@@ -86,7 +86,7 @@ def plan_of(
     found = (
         _by_name(settings, store, selection)
         if by_name
-        else logged_files(e for _, e in read_entries(store, state_paths(settings)))
+        else logged_files(e for _, e in read_history(store, state_paths(settings)))
     )
     if not found:
         remedy = "Name topics that it has." if by_name else "For objects of another writer take --by-name."
@@ -121,7 +121,7 @@ def _by_name(
 
 def _open_letters(settings: Settings, store: ObjectStore, chosen: Collection[TopicPartition]) -> list[str]:
     counts: dict[TopicPartition, int] = {}
-    for _, entry in read_entries(store, state_paths(settings)):
+    for _, entry in read_history(store, state_paths(settings)):
         for tp, count in entry.dead_letters.items():
             counts[tp] = counts.get(tp, 0) + count.count
     way = "are in no object and do not come back; kafka-s3 dead-letters replay writes them to objects"

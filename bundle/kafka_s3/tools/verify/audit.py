@@ -1,13 +1,14 @@
 """How is a sink verified? Log, listing, dead letters, then each topic-partition's segments against Kafka and their objects.
 
 The log is read before the bucket is listed, and its newest entries once more after that: a sink at work does not disturb the audit, and
-what it writes meanwhile is no orphan. Memory holds the log's claims and the records of one segment, as digests.
+what it writes meanwhile is no orphan. Memory holds 24 bytes of each claimed key and the records of one segment, as digests; what else the
+log says lies on local disk where it is long.
 By example: docs/worked-examples.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_s3.model.cluster import Cluster
@@ -21,7 +22,7 @@ from kafka_s3.tools.verify.findings import Report
 from kafka_s3.tools.verify.form import Form
 from kafka_s3.tools.verify.layout import ObjectLayout
 from kafka_s3.tools.verify.partition import PartitionAudit
-from kafka_s3.tools.verify.segments import Segment, SegmentSelection
+from kafka_s3.tools.verify.segments import SegmentSelection
 
 
 @dataclass
@@ -42,23 +43,15 @@ class Audit:
         claims = read_claims(self.store, self.paths)
         bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.tell)
         bucket.findings += claims.findings
-        chosen = claims.selected(self.selection)
-        bucket.choose(chosen, self.sample)
-        bucket.ask({tp.topic for tp in chosen})
-        for tp, segments in chosen.items():
-            bucket.read_dead_letters(tp, segments)
-        bounds = self._bounds(chosen, bucket)
-        tallies = [
-            PartitionAudit(tp, bucket, kafka=self.kafka, bounds=bounds.get(tp)).tally(segments)
-            for tp, segments in chosen.items()
-        ]
+        bucket.choose(self.sample)
+        bucket.ask({tp.topic for tp in bucket.spans})
+        audits = [PartitionAudit(tp, bucket, self.kafka) for tp in bucket.spans]
+        bounds = self._bounds([audit.topic_partition for audit in audits if audit.span.count], bucket)
+        tallies = [audit.tally(bounds.get(audit.topic_partition)) for audit in audits]
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
 
-    def _bounds(
-        self, chosen: Mapping[TopicPartition, list[Segment]], bucket: Bucket
-    ) -> Mapping[TopicPartition, Bounds]:
+    def _bounds(self, partitions: Sequence[TopicPartition], bucket: Bucket) -> Mapping[TopicPartition, Bounds]:
         """Kafka's bounds of the topic-partitions that have something to verify."""
-        partitions = [tp for tp, segments in chosen.items() if segments]
         if self.kafka is None or not partitions:
             return {}
         bounds, notes = bounds_of(self.kafka, partitions, claims=bucket.claims, sink=self.paths.sink)

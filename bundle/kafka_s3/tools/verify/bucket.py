@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.store import ObjectInfo, ObjectStore
-from kafka_s3.tools.verify.check import AGAIN, check_info, check_letters, check_reading
-from kafka_s3.tools.verify.claims import Claims, read_claims
+from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.verify.check import AGAIN, check_info, check_letters, check_reading, expected_etag
+from kafka_s3.tools.verify.claims import Claims, claimed_twice, read_claims
 from kafka_s3.tools.verify.findings import Finding, FindingKind
 from kafka_s3.tools.verify.form import Digest, Form
 from kafka_s3.tools.verify.layout import DeadLetters, ObjectLayout
 from kafka_s3.tools.verify.objects import ObjectCount, Unreadable, read_letter_file, read_object
-from kafka_s3.tools.verify.segments import Segment, SegmentSelection
+from kafka_s3.tools.verify.segments import Overlaps, Segment, SegmentSelection, Span
 
 THREADS: Final = 8
+LISTED: Final = 1000
+"""Objects of a listing that are compared with the claims at a time."""
 NOT_READ: Final = frozenset({Role.DEAD_LETTER, Role.POINTER})
 Tell = Callable[[str, int, int], None]
 """Told of progress: what, how many of them are done, of how many."""
@@ -49,19 +52,36 @@ class Bucket:
     notes: list[str] = field(default_factory=list)
     dead: dict[TopicPartition, dict[int, bytes | None]] = field(default_factory=dict)
     unread: dict[TopicPartition, list[DataFile]] = field(default_factory=dict)
-    _listing: dict[str, ObjectInfo] = field(default_factory=dict)
-    _chosen: frozenset[str] = frozenset()
+    spans: dict[TopicPartition, Span] = field(default_factory=dict)
+    _chosen: frozenset[str] | None = None
+    _wanted: int = 0
     _done: int = 0
 
-    def choose(self, chosen: Mapping[TopicPartition, list[Segment]], sample: int | None) -> None:
-        """The objects to be read: all, or an even spread over the log."""
-        keys = [f.key for segments in chosen.values() for s in segments for f in s.files if f.role not in NOT_READ]
-        if sample is not None and sample < len(keys):
-            self.notes.append(
-                f"{sample} of {len(keys)} objects were read; of the others existence, size and ETag were checked."
-            )
-            keys = [keys[number * len(keys) // sample] for number in range(sample)]
-        self._chosen = frozenset(keys)
+    def choose(self, sample: int | None) -> None:
+        """Looks at every claim once: what is selected, and what contradicts itself. Says which objects are read: all, or an even spread."""
+        self.findings += claimed_twice(self.claims)
+        self.spans = {tp: self._look_over(tp) for tp in self.claims.segments if self.selection.has(tp)}
+        wanted = self._wanted = sum(span.readable for span in self.spans.values())
+        if sample is None or sample >= wanted:
+            return
+        self.notes.append(
+            f"{sample} of {wanted} objects were read; of the others existence, size and ETag were checked."
+        )
+        numbers = {number * wanted // sample for number in range(sample)}
+        segments = (one for tp in self.spans for one in self.claims.selected(tp, self.selection)) if sample else ()
+        keys = (file.key for segment in segments for file in segment.files if file.role not in NOT_READ)
+        self._chosen, self._wanted = frozenset(key for number, key in enumerate(keys) if number in numbers), sample
+
+    def _look_over(self, tp: TopicPartition) -> Span:
+        overlaps, span = Overlaps(), Span(tp)
+        for segment in self.claims.segments.of(tp):
+            self.findings += overlaps.within(segment)
+            span.letter_files += sum(file.role is Role.DEAD_LETTER for file in segment.files)
+            if self.selection.takes(segment):
+                span.add(segment, sum(file.role not in NOT_READ for file in segment.files))
+            else:
+                span.older += segment.read_again
+        return span
 
     def ask(self, topics: set[str]) -> None:
         """Notes all objects below the topics' prefixes; those that no entry claims are orphans."""
@@ -69,15 +89,15 @@ class Bucket:
         layouts: tuple[ObjectLayout, ...] = (self.layout, DeadLetters(self.paths))
         for layout in layouts:
             for prefix, mine in _by_prefix(layout, topics).items():
-                for info in self.store.list(prefix):
-                    self._listing[info.key] = info
-                    if info.key not in self.claims.files:
+                infos = self.store.list(prefix)
+                while some := list(islice(infos, LISTED)):
+                    for info in self.claims.keys.listed(some):
                         owner = next((topic for topic in mine if not layout.foreign(info.key, topic)), None)
                         unclaimed += [(info.key, owner, layout)] if owner is not None else []
         later = read_claims(self.store, self.paths, after=self.claims.last_version) if unclaimed else Claims()
         earlier = 0
         for key, topic, layout in unclaimed:
-            if key in later.files or key.startswith(self.paths.root) != isinstance(layout, DeadLetters):
+            if key in later.keys or key.startswith(self.paths.root) != isinstance(layout, DeadLetters):
                 continue
             finding = self._orphan(key, topic, layout)
             if finding is None:
@@ -103,32 +123,39 @@ class Bucket:
         )
         return Finding(FindingKind.ORPHAN, key, text)
 
-    def _info(self, file: DataFile) -> ObjectInfo | None:
-        return self._listing.get(file.key) or self.store.head(file.key)
+    def _as_claimed(self, file: DataFile) -> bool:
+        """Whether the listing shows the object as the log claims it."""
+        return self.claims.keys.shown(
+            file.key, file.bytes, etag=None if self.form.opaque_etags else expected_etag(file)
+        )
 
     def holds(self, file: DataFile) -> bool:
         """Whether the object of a claim is there, of whatever size."""
-        return self._info(file) is not None
+        return self._as_claimed(file) or self.store.head(file.key) is not None
 
     def _exists(self, file: DataFile, version: int) -> bool:
         """Checks existence, size and ETag of a claim; whether there is something to read."""
-        info = self._info(file)
+        if self._as_claimed(file):
+            return True
+        info = self.store.head(file.key)
         last = version == self.claims.last_version
         pending = info is None and last and self.store.upload_exists(file.upload.key, file.upload.id)
         self.findings += check_info(file, info, pending=pending, opaque=self.form.opaque_etags)
         return info is not None
 
-    def read_dead_letters(self, tp: TopicPartition, selected: Sequence[Segment]) -> None:
+    def read_dead_letters(self, span: Span) -> None:
         """All dead letters that may lie in the selected segments: one is recorded where it is read, perhaps before its segment."""
-        if not selected:
-            return
-        start, until = min(s.start for s in selected), max(s.until for s in selected)
-        mine = {segment.version for segment in selected}
-        for segment in self.claims.segments[tp]:
+        for segment in self.claims.segments.of(span.topic_partition) if span.letter_files else ():
             for file in segment.files:
-                near = segment.version in mine or (file.last_offset >= start and file.first_offset < until)
-                if file.role is Role.DEAD_LETTER and near and self.claims.standing(file, segment.version):
+                if file.role is not Role.DEAD_LETTER or not self.claims.keys.standing(file.key, segment.version):
+                    continue
+                if self.selection.takes(segment) or (file.last_offset >= span.low and file.first_offset < span.high):
                     self._read_letters(file, segment)
+
+    def forget_dead_letters(self, tp: TopicPartition) -> None:
+        """A topic-partition is done: its dead letters leave the memory."""
+        self.dead.pop(tp, None)
+        self.unread.pop(tp, None)
 
     def _read_letters(self, file: DataFile, segment: Segment) -> None:
         tp = file.topic_partition
@@ -154,15 +181,17 @@ class Bucket:
         """Checks a segment's objects; gives the digests of those that were read well, and how many were read."""
         wanted = []
         for file in segment.files:
-            if file.role is Role.DEAD_LETTER or not self.claims.standing(file, segment.version):
+            if file.role is Role.DEAD_LETTER or not self.claims.keys.standing(file.key, segment.version):
                 continue  # read before; or a later claim stands for the key
-            if self._exists(file, segment.version) and file.key in self._chosen:
+            if self._exists(file, segment.version) and (self._chosen is None or file.key in self._chosen):
                 wanted.append(file)
         contents: dict[str, Counter[Digest]] = {}
+        if not wanted:
+            return contents, 0
         with ThreadPoolExecutor(THREADS) as pool:
             for file, reading in zip(wanted, pool.map(self._read, wanted), strict=True):
                 self._done += 1
-                self.tell("objects", self._done, len(self._chosen))
+                self.tell("objects", self._done, self._wanted)
                 if isinstance(reading, Finding):
                     self.findings.append(reading)
                     continue

@@ -58,7 +58,7 @@ def check_info(
                 f"It has {info.size} bytes, the log claims {file.bytes}: it was overwritten. {AGAIN}",
             )
         ]
-    expected = _etag(file)
+    expected = expected_etag(file)
     if expected is None or opaque or info.etag == expected:
         return []
     what = f"Its ETag is {info.etag}, its uploaded parts make {expected}"
@@ -186,10 +186,11 @@ def _doubled(
         yield Finding(FindingKind.TWICE, segment.place, text)
 
 
-def _etag(file: DataFile) -> str | None:
+def expected_etag(file: DataFile) -> str | None:
+    """The ETag that an object's uploaded parts make; None where the store issues ETags of its own."""
     try:
         return etag_of(file.upload.parts)
-    except ValueError:  # a store that issues part ETags of its own
+    except ValueError:
         return None
 
 

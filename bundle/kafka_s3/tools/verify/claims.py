@@ -6,75 +6,109 @@ hole, but for gaps that entries of kind `position` declare. Damaged and missing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.commit.history import closed_stretches
+from kafka_s3.commit.tables import entries_of
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import DataFile, Role, counted
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.verify.claimed import ClaimedKeys
 from kafka_s3.tools.verify.findings import Finding, FindingKind
-from kafka_s3.tools.verify.segments import REPORT_IT, Reset, Segment, SegmentSelection, misplaced, overlaps
+from kafka_s3.tools.verify.segments import REPORT_IT, Reset, Segment, SegmentSelection, misplaced
+from kafka_s3.tools.verify.spool import SegmentSpool
 
 RESTORE = "Restore it from a bucket version or a backup; until then its offsets cannot be verified."
 
 
 @dataclass(slots=True)
 class Claims:
-    """Everything the log claims. `files` has the last claim on each key; `dead_letter_files` all of them, in the log's order."""
+    """Everything the log claims."""
 
     entries: int = 0
     last_version: int = -1
     cluster_id: str = ""
     begins: dict[TopicPartition, int] = field(default_factory=dict)
     frontier: dict[TopicPartition, int] = field(default_factory=dict)
-    segments: dict[TopicPartition, list[Segment]] = field(default_factory=dict)
+    segments: SegmentSpool = field(default_factory=SegmentSpool)
     gaps: list[Gap] = field(default_factory=list)
     resets: list[Reset] = field(default_factory=list)
-    files: dict[str, tuple[int, DataFile]] = field(default_factory=dict)
+    keys: ClaimedKeys = field(default_factory=ClaimedKeys)
     topic_ids: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
-    def selected(self, selection: SegmentSelection) -> dict[TopicPartition, list[Segment]]:
-        """The selected segments; topic-partitions without any have an empty list."""
-        return {
-            tp: [segment for segment in segments if selection.takes(segment)]
-            for tp, segments in sorted(self.segments.items())
-            if selection.has(tp)
-        }
+    def selected(self, topic_partition: TopicPartition, selection: SegmentSelection) -> Iterator[Segment]:
+        """The selected segments of a topic-partition, in order."""
+        return (segment for segment in self.segments.of(topic_partition) if selection.takes(segment))
 
     def read_again(self, topic_partition: TopicPartition, version: int) -> Sequence[Reset]:
         """The positions set after an entry, behind which its dead letters no longer count."""
         return [reset for reset in self.resets if reset.topic_partition == topic_partition and reset.version > version]
 
-    def standing(self, file: DataFile, version: int) -> bool:
-        """Whether this claim on a key is the last one."""
-        return self.files[file.key][0] == version
-
 
 def read_claims(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Claims:
     """The claims of all entries with a version above `after`; what is wrong with the log itself is in `findings`."""
     walk = _Walk(Claims(last_version=after))
+    for stretch, tables in closed_stretches(store, paths, after=after):
+        if tables is None:
+            _read_entries(store, paths, walk, until=stretch.last)
+        else:
+            for entry in entries_of(tables):
+                if entry.version > walk.claims.last_version:
+                    walk.step(entry.version, entry)
+    _read_entries(store, paths, walk)
+    walk.claims.keys.close()
+    return walk.claims
+
+
+def _read_entries(store: ObjectStore, paths: StatePaths, walk: _Walk, *, until: int | None = None) -> None:
+    """Takes in the entries behind the last one, each as it lies in the bucket."""
+    after = walk.claims.last_version
     for info in store.list(f"{paths.root}commits/", start_after=paths.commit(after) if after >= 0 else ""):
+        version = _version_of(info.key, walk.claims.last_version)
+        if until is not None and version > until:
+            return
         entry: CommitEntry | None
         try:
             entry = read_entry(store.get(info.key), key=info.key)
         except LogDamaged as error:
             walk.damaged(Finding(FindingKind.DAMAGED_ENTRY, info.key, f"{error} {RESTORE}"))
             entry = None
-        walk.step(_version_of(info.key, after), entry)
-    claims = walk.claims
-    for segments in claims.segments.values():
-        claims.findings += overlaps(segments)
-    return claims
+        walk.step(version, entry)
 
 
 def _version_of(key: str, otherwise: int) -> int:
     name = key.rpartition("/")[2].removesuffix(".json")
     return int(name) if name.isdigit() else otherwise
+
+
+def claimed_twice(claims: Claims) -> Iterator[Finding]:
+    """Keys that an entry claims although an earlier one does, whose offsets stood when it was written."""
+    versions = {version for repeated in claims.keys.repeated.values() for version in repeated}
+    claimed: dict[str, list[tuple[int, DataFile]]] = {}
+    places: dict[tuple[TopicPartition, int], list[tuple[int, int]]] = {}
+    for tp in claims.segments if versions else ():
+        for number, segment in enumerate(claims.segments.of(tp)):
+            if segment.version in versions:
+                places.setdefault((tp, segment.version), []).append((number, segment.until))
+                for file in segment.files:
+                    if claims.keys.digest(file.key) in claims.keys.repeated:
+                        claimed.setdefault(file.key, []).append((segment.version, file))
+    for key, several in claimed.items():
+        for (earlier, _), (later, file) in pairwise(sorted(several, key=lambda one: one[0])):
+            stood = (
+                not claims.segments.was_superseded(file.topic_partition, number, until, by=later)
+                for number, until in places.get((file.topic_partition, earlier), ())
+            )
+            if file.role is not Role.POINTER and any(stood):
+                text = f"Commit entries {earlier} and {later} both claim this object; the later has overwritten the earlier. {REPORT_IT}"
+                yield Finding(FindingKind.TWICE, key, text)
 
 
 class _Walk:
@@ -107,16 +141,21 @@ class _Walk:
         ]
         self._epoch = entry.epoch
         self._topics(entry)
+        files: dict[TopicPartition, list[DataFile]] = {}
+        for file in entry.files:
+            files.setdefault(file.topic_partition, []).append(file)
+            claims.keys.add(file.key, version)
         for tp, progress in entry.progress.items():
-            (self._data if entry.kind is EntryKind.DATA else self._position)(entry, tp, progress.frontier)
+            if entry.kind is EntryKind.DATA:
+                self._data(entry, tp, progress.frontier, files=tuple(files.get(tp, ())))
+            else:
+                self._position(entry, tp, progress.frontier)
             if entry.kind is not EntryKind.DATA:
                 claims.resets.append(Reset(tp, version, progress.frontier, progress.recorded))
             claims.frontier[tp], self._eras[tp] = progress.frontier, self._era
         claims.gaps += entry.gaps
         for tp, offsets in entry.resolved.items():
-            self._replay(entry, tp, offsets)
-        for file in entry.files:
-            self._file(version, file)
+            self._replay(entry, tp, offsets, files=tuple(files.get(tp, ())))
 
     def _wrong(self, version: int, entry: CommitEntry) -> Iterable[str]:
         yield from sums(entry)
@@ -137,12 +176,11 @@ class _Walk:
                 continue
             if self.claims.topic_ids.get(topic, new) != new:
                 for tp in [tp for tp in self.claims.segments if tp.topic == topic]:
-                    self._supersede(tp, -1, read_again=False)
+                    self.claims.segments.supersede(tp, -1, by=entry.version, read_again=False)
                     self.claims.resets.append(Reset(tp, entry.version, 0, OffsetSet()))
             self.claims.topic_ids[topic] = new
 
-    def _data(self, entry: CommitEntry, tp: TopicPartition, until: int) -> None:
-        files = tuple(file for file in entry.files if file.topic_partition == tp)
+    def _data(self, entry: CommitEntry, tp: TopicPartition, until: int, *, files: tuple[DataFile, ...]) -> None:
         before = self.claims.frontier.get(tp)
         sure = before is not None and self._eras[tp] == self._era
         if before is None and not self._era:
@@ -161,10 +199,11 @@ class _Walk:
         )  # fmt: skip
         for text in misplaced(segment):
             self._complain(entry, text)
-        self.claims.segments.setdefault(tp, []).append(segment)
+        self.claims.segments.add(segment)
 
-    def _replay(self, entry: CommitEntry, tp: TopicPartition, offsets: OffsetSet) -> None:
-        files = tuple(file for file in entry.files if file.topic_partition == tp)
+    def _replay(
+        self, entry: CommitEntry, tp: TopicPartition, offsets: OffsetSet, *, files: tuple[DataFile, ...]
+    ) -> None:
         first, until = (
             min((a for a, _ in offsets.ranges), default=0),
             max((b + 1 for _, b in offsets.ranges), default=0),
@@ -182,37 +221,18 @@ class _Walk:
         )
         for text in texts:
             self._complain(entry, text)
-        self.claims.segments.setdefault(tp, []).append(segment)
+        self.claims.segments.add(segment)
 
     def _position(self, entry: CommitEntry, tp: TopicPartition, until: int) -> None:
         before = self.claims.frontier.get(tp)
-        self.claims.segments.setdefault(tp, [])
+        self.claims.segments.know(tp)
         self.claims.begins[tp] = min(self.claims.begins.get(tp, until), until)
         if before is None or until == before:
             return
         if until < before:
-            self._supersede(tp, until, read_again=True)
+            self.claims.segments.supersede(tp, until, by=entry.version, read_again=True)
         elif not any((gap.topic, gap.partition) == tp for gap in entry.gaps):
             self.claims.gaps.append(Gap(*tp, before, until - 1, "position"))
-
-    def _supersede(self, tp: TopicPartition, since: int, *, read_again: bool) -> None:
-        segments = self.claims.segments[tp]
-        segments[:] = [
-            replace(s, superseded=True, read_again=read_again and (s.read_again or not s.superseded))
-            if s.until > since
-            else s
-            for s in segments
-        ]
-
-    def _file(self, version: int, file: DataFile) -> None:
-        earlier = self.claims.files.get(file.key)
-        self.claims.files[file.key] = version, file
-        if earlier is None or file.role is Role.POINTER:
-            return
-        current = [s for s in self.claims.segments.get(file.topic_partition, ()) if s.version == earlier[0]]
-        if any(not segment.superseded for segment in current):
-            text = f"Commit entries {earlier[0]} and {version} both claim this object; the later has overwritten the earlier. {REPORT_IT}"
-            self.claims.findings.append(Finding(FindingKind.TWICE, file.key, text))
 
     def _complain(self, entry: CommitEntry, text: str) -> None:
         self.claims.findings.append(Finding(FindingKind.LOG, f"commit entry {entry.version}", f"{text} {REPORT_IT}"))

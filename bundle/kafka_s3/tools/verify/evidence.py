@@ -5,27 +5,28 @@ Memory holds the records of one segment, as digests.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from kafka_s3.model.cluster import Cluster, Record
 from kafka_s3.tools.verify.bounds import Bounds
 from kafka_s3.tools.verify.bucket import Tell
 from kafka_s3.tools.verify.check import Row, SegmentRecords
 from kafka_s3.tools.verify.form import Form
-from kafka_s3.tools.verify.segments import Segment
+from kafka_s3.tools.verify.segments import Segment, Span
 
 
 def with_evidence(
-    segments: Sequence[Segment], kafka: Cluster | None, *, bounds: Bounds | None, form: Form, tell: Tell
+    segments: Iterable[Segment], span: Span, *, kafka: Cluster | None, bounds: Bounds | None, form: Form, tell: Tell
 ) -> Iterator[tuple[Segment, SegmentRecords | None]]:
     """Each of a topic-partition's segments with Kafka's records of its offsets; None where Kafka has none of them any more.
 
     Without `kafka` or `bounds` none has any. Raises what `Cluster.records` raises.
     """
-    if kafka is None or bounds is None or not segments or bounds.start >= segments[-1].until:
+    tp, end = span.topic_partition, span.end
+    if kafka is None or bounds is None or not span.current or bounds.start >= end:
         yield from ((segment, None) for segment in segments)
         return
-    tp, start, end = segments[0].topic_partition, max(bounds.start, segments[0].start), segments[-1].until
+    start = max(bounds.start, span.begin)
     cursor = _Cursor(kafka.records(tp, start, until=end) if bounds.head > start else iter(()))
     try:
         for segment in segments:

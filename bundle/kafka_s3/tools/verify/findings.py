@@ -79,8 +79,8 @@ class Report:
 
     @property
     def empty(self) -> bool:
-        """Whether there was nothing to look at."""
-        return not any(tally.until > tally.start for tally in self.tallies)
+        """Whether there was nothing to look at: no offset, and no dead letter beyond the frontier."""
+        return not any(tally.until > tally.start or tally.objects for tally in self.tallies)
 
     @property
     def twice(self) -> int:
@@ -92,7 +92,7 @@ class Report:
         if self.findings:
             return f"{len(self.findings)} findings"
         if self.empty:
-            return "Nothing to verify: the log has no offset that was asked for."
+            return "Nothing to verify: the log has nothing of what was asked for."
         if not self.twice:
             return "Nothing found: every record is accounted for exactly once."
         return (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kafka_s3.model.cluster import Cluster
@@ -24,72 +24,82 @@ from kafka_s3.tools.verify.segments import Segment, gaps_within
 
 
 class PartitionAudit:
-    """The audit of one topic-partition, whose dead letters `bucket` has read; what it finds goes to the bucket's findings and notes."""
+    """The audit of one topic-partition, whose dead letters `bucket` reads; what it finds goes to the bucket's findings and notes."""
 
-    def __init__(
-        self, topic_partition: TopicPartition, bucket: Bucket, *, kafka: Cluster | None, bounds: Bounds | None
-    ) -> None:
-        self._tp = topic_partition
+    def __init__(self, topic_partition: TopicPartition, bucket: Bucket, kafka: Cluster | None) -> None:
+        self.topic_partition = self._tp = topic_partition
         self._bucket, self._claims, self._form = bucket, bucket.claims, bucket.form
-        self._kafka, self._bounds = kafka, bounds
-        self._dead = sorted(bucket.dead.get(topic_partition, {}))
-        self._unread = bucket.unread.get(topic_partition, ())
+        self._kafka = kafka
+        self.span = bucket.spans[topic_partition]
+        self._bounds: Bounds | None = None
+        self._dead: Sequence[int] = ()
         self._resolved: set[int] = set()
 
-    def tally(self, segments: Sequence[Segment]) -> PartitionTally:
+    def tally(self, bounds: Bounds | None) -> PartitionTally:
         """Checks the selected segments. Raises StorageError and SourceError where bucket or brokers cannot be asked."""
-        begin = self._claims.begins.get(self._tp, 0)
-        if not segments:
+        begin, span = self._claims.begins.get(self._tp, 0), self.span
+        if not span.count:
             return PartitionTally(self._tp, begin, begin)
-        current = [segment for segment in segments if not segment.superseded and segment.resolved is None]
-        twice = self._check_superseded([segment for segment in segments if segment.superseded])
-        twice += self._written_before(segments, current)
-        tally = replace(self._opened(current or segments, begin), twice=twice)
+        self._bounds = bounds
+        self._bucket.read_dead_letters(span)
+        self._dead = sorted(self._bucket.dead.get(self._tp, {}))
+        twice = self._check_superseded() if span.superseded else 0
+        twice += self._written_before() if span.older else 0
+        tally = replace(self._opened(begin), twice=twice)
         self._check_head(tally.until)
         for segment, evidence in with_evidence(
-            current, self._kafka, bounds=self._bounds, form=self._form, tell=self._bucket.tell
+            (one for one in self._selected() if one.is_current),
+            span,
+            kafka=self._kafka,
+            bounds=bounds,
+            form=self._form,
+            tell=self._bucket.tell,
         ):
             tally = self._segment(tally, segment, evidence)
-        for segment in segments:
+        for segment in self._selected() if span.replayed else ():
             if segment.resolved is not None and not segment.superseded:
                 tally = self._replay(tally, segment, segment.resolved)
+        self._bucket.forget_dead_letters(self._tp)
         return tally
+
+    def _selected(self) -> Iterator[Segment]:
+        return self._claims.selected(self._tp, self._bucket.selection)
 
     # ------------------------------------------------------------ the topic-partition
 
-    def _check_superseded(self, segments: Sequence[Segment]) -> int:
+    def _check_superseded(self) -> int:
         """What Kafka has at their offsets now comes with other segments: their objects alone are checked.
 
         Gives how many of their records are in the bucket once more. Who removed such objects since has removed nothing but copies.
         """
-        if segments:
-            text = (
-                "the log went back, or its topic was recreated. What was written before is checked by its objects alone"
-            )
-            self._bucket.notes.append(f"{self._tp}: {text}.")
-        claimed = self._claims.segments[self._tp]
-        again, twice = _offsets(s for s in claimed if not s.superseded and s.resolved is None), 0
-        for segment in segments:
+        text = "the log went back, or its topic was recreated. What was written before is checked by its objects alone"
+        self._bucket.notes.append(f"{self._tp}: {text}.")
+        again, twice = _offsets(one for one in self._claims.segments.of(self._tp) if one.is_current), 0
+        for segment in (segment for segment in self._selected() if segment.superseded):
             copied = {file.key: _copied(file, again) if segment.read_again else 0 for file in segment.data}
             whole = [file for file in segment.files if copied.get(file.key) == file.records]
             gone = {file.key for file in whole if not self._bucket.holds(file)}
             kept = tuple(file for file in segment.files if file.key not in gone)
             self._bucket.objects(replace(segment, files=kept))
-            twice += sum(copied.get(f.key, 0) for f in kept if self._claims.standing(f, segment.version))
+            twice += sum(copied.get(f.key, 0) for f in kept if self._claims.keys.standing(f.key, segment.version))
         return twice
 
-    def _written_before(self, selected: Sequence[Segment], current: Sequence[Segment]) -> int:
+    def _written_before(self) -> int:
         """How many records of the current segments are in the bucket once more by older entries, which were not selected."""
-        again, versions = _offsets(current), {segment.version for segment in selected}
-        older = [s for s in self._claims.segments[self._tp] if s.read_again and s.version not in versions]
-        copies = [(file, segment.version) for segment in older for file in segment.data if _copied(file, again)]
-        there = [f for f, version in copies if self._claims.standing(f, version) and self._bucket.holds(f)]
-        return sum(_copied(file, again) for file in there)
+        again, twice = _offsets(one for one in self._selected() if one.is_current), 0
+        for segment in self._claims.segments.of(self._tp):
+            if segment.read_again and not self._bucket.selection.takes(segment):
+                copies = [file for file in segment.data if _copied(file, again)]
+                there = [
+                    f for f in copies if self._claims.keys.standing(f.key, segment.version) and self._bucket.holds(f)
+                ]
+                twice += sum(_copied(file, again) for file in there)
+        return twice
 
-    def _opened(self, span: Sequence[Segment], begin: int) -> PartitionTally:
-        """The tally of a span of offsets before anything in it was looked at; the log's first segment counts from its `begin`."""
-        start, until = min(s.start for s in span), max(s.until for s in span)
-        start = min(begin, start) if span[0] == self._claims.segments[self._tp][0] else start
+    def _opened(self, begin: int) -> PartitionTally:
+        """The tally of the span's offsets before anything in it was looked at; the log's first segment counts from its `begin`."""
+        start, until = self.span.start, self.span.until
+        start = min(begin, start) if self.span.first == next(self._claims.segments.of(self._tp)).identity else start
         return PartitionTally(self._tp, start, until, gaps=gaps_within(self._claims.gaps, self._tp, start, until=until))
 
     def _check_head(self, until: int) -> None:
@@ -107,8 +117,8 @@ class PartitionAudit:
         compared = 0
         if not self._letters_unread(segment):
             compared = self._compare(segment, evidence, dead=dead, contents=contents)
-        tally = _in_kafka(_in_bucket(tally, segment, read), segment, evidence, bounds=self._bounds)
-        return replace(tally, dead_letters=tally.dead_letters + len(dead), compared=tally.compared + compared)
+        tally = _in_bucket(tally, segment, read, dead_letters=len(dead), compared=compared)
+        return _in_kafka(tally, segment, evidence, bounds=self._bounds)
 
     def _compare(
         self,
@@ -138,7 +148,7 @@ class PartitionAudit:
         if not self._letters_unread(segment):
             self._compare_letters(segment, offsets, contents)
         self._check_once(segment, offsets)
-        return replace(_in_bucket(tally, segment, read), dead_letters=tally.dead_letters - len(offsets))
+        return _in_bucket(tally, segment, read, dead_letters=-len(offsets))
 
     def _compare_letters(
         self, segment: Segment, offsets: Sequence[int], contents: Mapping[str, Counter[Digest]]
@@ -164,14 +174,23 @@ class PartitionAudit:
 
     def _letters_unread(self, segment: Segment) -> bool:
         """Whether a dead letter file could not be read: which records are dead letters is not known, and the file is the finding."""
-        return any(_meets(file, segment) for file in self._unread)
+        return any(_meets(file, segment) for file in self._bucket.unread.get(self._tp, ()))
 
     def _found(self, kind: FindingKind, place: str, text: str) -> None:
         self._bucket.findings.append(Finding(kind, place, text))
 
 
 def _offsets(segments: Iterable[Segment]) -> OffsetSet:
-    return OffsetSet().plus(OffsetSet(tuple((s.start, s.until - 1) for s in segments if s.until > s.start)))
+    """The offsets of segments, most of which follow one another."""
+    ranges: list[tuple[int, int]] = []
+    for segment in segments:
+        if segment.until <= segment.start:
+            continue
+        if ranges and ranges[-1][1] + 1 == segment.start:
+            ranges[-1] = ranges[-1][0], segment.until - 1
+        else:
+            ranges.append((segment.start, segment.until - 1))
+    return OffsetSet().plus(OffsetSet(tuple(ranges)))
 
 
 def _copied(file: DataFile, again: OffsetSet) -> int:
@@ -179,14 +198,18 @@ def _copied(file: DataFile, again: OffsetSet) -> int:
     return min(len(again.since(file.first_offset).before(file.last_offset + 1)), file.records)
 
 
-def _in_bucket(tally: PartitionTally, segment: Segment, read: int) -> PartitionTally:
-    """With what a segment's entry claims, and its objects, of which `read` were read."""
+def _in_bucket(
+    tally: PartitionTally, segment: Segment, read: int, *, dead_letters: int, compared: int = 0
+) -> PartitionTally:
+    """With what a segment's entry claims, and its objects, of which `read` were read and as many records `compared`."""
     return replace(
         tally,
         written=tally.written + segment.written,
         skipped=tally.skipped + segment.skipped,
+        dead_letters=tally.dead_letters + dead_letters,
         objects=tally.objects + len(segment.files),
         read=tally.read + read,
+        compared=tally.compared + compared,
     )
 
 

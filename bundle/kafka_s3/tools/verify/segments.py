@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
 
 from kafka_s3.model.files import DataFile, Role, counted
 from kafka_s3.model.offset_sets import OffsetSet
@@ -42,6 +41,16 @@ class Segment:
     def place(self) -> str:
         """Where it is, for findings."""
         return f"{self.topic_partition} [{self.start}, {self.until}), commit entry {self.version}"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its offsets stand for what Kafka has there now."""
+        return not self.superseded and self.resolved is None
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What tells it from the other segments of its topic-partition: entry and first offset."""
+        return self.version, self.start
 
     @property
     def data(self) -> list[DataFile]:
@@ -109,20 +118,71 @@ def misplaced(segment: Segment) -> list[str]:
     return texts
 
 
-def overlaps(segments: Sequence[Segment]) -> list[Finding]:
-    """Files of one directory whose offsets overlap: directories of one commit interleave, but no directory does with itself."""
-    directories: dict[tuple[bool, str], list[DataFile]] = {}
-    for segment in segments:
-        if not segment.superseded and segment.resolved is None:  # replayed records lie between those of other files
-            for file in segment.data:
-                directories.setdefault((file.role is Role.KEY, file.encoded_partition), []).append(file)
-    found = []
-    for files in directories.values():
-        for one, other in pairwise(sorted(files, key=lambda file: (file.first_offset, file.last_offset))):
-            if other.first_offset <= one.last_offset and other.key != one.key:
-                text = f"Its offsets from {other.first_offset} on are also in {one.key} (up to {one.last_offset}). {REPORT_IT}"
-                found.append(Finding(FindingKind.TWICE, other.key, text))
-    return found
+@dataclass(slots=True)
+class Span:
+    """What the selected segments of a topic-partition cover; `add` takes one after the other.
+
+    Of all `count` of them offsets `[low, high)`; of the `current` ones, neither superseded nor replayed, `[start, until)`, and
+    `[begin, end)` from the first to the last; where none is current, as of all. `first` is the first of those that `start` is about.
+    `superseded` and `replayed` are how many are, `readable` objects whose content can be compared. `letter_files` are the dead letter
+    files of all segments, selected or not; `older` the segments that are read again and not selected.
+    """
+
+    topic_partition: TopicPartition
+    count: int = 0
+    low: int = 0
+    high: int = 0
+    current: int = 0
+    start: int = 0
+    until: int = 0
+    begin: int = 0
+    end: int = 0
+    first: tuple[int, int] | None = None
+    superseded: int = 0
+    replayed: int = 0
+    readable: int = 0
+    letter_files: int = 0
+    older: int = 0
+
+    def add(self, segment: Segment, readable: int) -> None:
+        """Takes the next segment in."""
+        here = segment.start, segment.until
+        self.low, self.high = (min(self.low, here[0]), max(self.high, here[1])) if self.count else here
+        self.count += 1
+        self.readable += readable
+        self.superseded += segment.superseded
+        self.replayed += segment.resolved is not None and not segment.superseded
+        if segment.is_current:
+            self.start, self.until = (min(self.start, here[0]), max(self.until, here[1])) if self.current else here
+            self.begin, self.end = (self.begin if self.current else here[0]), here[1]
+            self.first = self.first if self.current else segment.identity
+            self.current += 1
+        elif not self.current:
+            self.start, self.until, self.begin, self.end = self.low, self.high, self.low, self.high
+            self.first = self.first or segment.identity
+
+
+class Overlaps:
+    """Finds files of one directory whose offsets overlap: directories of one commit interleave, but no directory does with itself.
+
+    Segments come in the order of their offsets, so of each directory the file that reaches furthest is enough.
+    """
+
+    def __init__(self) -> None:
+        self._furthest: dict[tuple[bool, str], tuple[int, int, str]] = {}
+
+    def within(self, segment: Segment) -> Iterator[Finding]:
+        """What the next segment of a topic-partition adds."""
+        if not segment.is_current:  # replayed records lie between those of other files
+            return
+        for file in sorted(segment.data, key=lambda file: (file.first_offset, file.last_offset)):
+            place = file.role is Role.KEY, file.encoded_partition
+            first, last, key = self._furthest.get(place, (0, -1, ""))
+            if first <= file.last_offset and file.first_offset <= last and file.key != key:
+                text = f"Its offsets from {file.first_offset} on are also in {key} (up to {last}). {REPORT_IT}"
+                yield Finding(FindingKind.TWICE, file.key, text)
+            if file.last_offset >= last:
+                self._furthest[place] = file.first_offset, file.last_offset, file.key
 
 
 def gaps_within(gaps: Iterable[Gap], topic_partition: TopicPartition, start: int, *, until: int) -> Mapping[str, int]:
