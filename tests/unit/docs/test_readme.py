@@ -60,7 +60,7 @@ def test_the_lines_of_the_image_name_what_there_is() -> None:
     (entry,) = (json.loads(rest) for name, rest in lines if name == "ENTRYPOINT")
     assert entry[0] == "kafka-s3"
     assert runs(entry[1:])
-    (module,) = (rest.removeprefix("python -m ") for _, rest in lines if rest.startswith("python -m kafka_s3"))
+    (module,) = (rest.split()[2] for _, rest in lines if rest.startswith("python -m kafka_s3"))
     assert find_spec(module) is not None
 
 
