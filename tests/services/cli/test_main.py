@@ -145,13 +145,3 @@ def test_the_bar_shows_files_and_lag() -> None:
 
 def test_sizes_are_for_people() -> None:
     assert [size_text(n) for n in (12, 2048, 5 << 20, 3 << 40)] == ["12 B", "2.0 KiB", "5.0 MiB", "3.0 TiB"]
-
-
-HEAVY = ("pyarrow", "numpy", "polars", "confluent_kafka", "boto3", "pyspark")
-
-
-@pytest.mark.parametrize("words", ["import kafka_s3.cli.main", "import kafka_s3.cli.main, kafka_s3.cli.validate"])
-def test_help_and_validate_need_nothing_heavy(words: str) -> None:
-    program = f"{words}, sys; print(*(name for name in {HEAVY} if name in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
-    assert done.stdout.strip() == ""
