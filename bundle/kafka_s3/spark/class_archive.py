@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -31,6 +32,8 @@ QUICK: Final = "-XX:TieredStopAtLevel=1"
 """What lives so short is compiled quickly, not well."""
 WRITER: Final = "kafka_s3.spark.archive_writer"
 WRITTEN_S: Final = 240
+STANDS_FOR: Final = "pyspark"
+"""The file that names the folder of jars that were written down, and its age."""
 
 
 def archive_options(java: Java, progress: Callable[[str], None] = announce) -> list[str]:
@@ -62,9 +65,14 @@ def _folder(java: Java) -> Path:
 
 
 def _make(java: Java, target: Path) -> None:
-    """The folder, empty where no archive could be made."""
+    """The folder, without an archive where none could be made. Those of a pyspark that is gone, or was installed anew, are removed."""
+    for noted in target.parent.glob(f"*/{STANDS_FOR}"):
+        jars, _, age = noted.read_text().rpartition(" ")
+        if not Path(jars).is_dir() or str(Path(jars).stat().st_mtime_ns) != age:
+            shutil.rmtree(noted.parent, ignore_errors=True)
     below = [] if (java.home / OWN).is_file() else [f"-XX:SharedArchiveFile={_own_classes(java, target)}"]
     with new_folder(target) as folder:
+        (folder / STANDS_FOR).write_text(f"{pyspark_jars()} {pyspark_jars().stat().st_mtime_ns}")
         written = f"-XX:ArchiveClassesAtExit={folder / NAME}"
         _ran([sys.executable, "-m", WRITER, joined([*below, written, SILENT, QUICK])])
 

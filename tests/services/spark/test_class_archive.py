@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from kafka_s3.local.cache import cache_folder
 from kafka_s3.local.java import find_java
-from kafka_s3.spark.class_archive import NAME, archive_options
+from kafka_s3.spark.class_archive import NAME, STANDS_FOR, archive_options
 
 
 def test_a_local_session_has_the_archive(spark: SparkSession) -> None:
@@ -32,9 +32,12 @@ def test_the_first_session_on_a_machine_makes_the_archive(monkeypatch: pytest.Mo
     own = cache_folder()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     shutil.copytree(own / "jars", cache_folder() / "jars")
+    gone = cache_folder() / "classes" / "0123456789ab"
+    gone.mkdir(parents=True)
+    (gone / STANDS_FOR).write_text(f"{tmp_path / 'environment' / 'jars'} 1")
     told: list[str] = []
     (option, silent) = archive_options(find_java(), told.append)
-    assert [NAME in option, len(told)] == [True, 1]
+    assert [NAME in option, len(told), gone.exists()] == [True, 1, False]
     subprocess.run([find_java().executable, "-version", option, silent], check=True)
     assert archive_options(find_java(), told.append) == [option, silent]
     assert len(told) == 1
