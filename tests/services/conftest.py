@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     from kafka_s3.local.kafka import EmbeddedKafka
     from kafka_s3.local.s3 import EmbeddedS3
     from tests.support.surroundings import Surroundings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spark_classes() -> None:
+    """Every JVM of Spark takes the archive of its classes, also those that tests start by its own commands."""
+    from kafka_s3.local.java import find_java
+    from kafka_s3.spark.class_archive import archive_options, joined
+
+    os.environ["SPARK_SUBMIT_OPTS"] = joined(archive_options(find_java()))
 
 
 @pytest.fixture(scope="session")

@@ -83,7 +83,9 @@ def taken() -> Iterator[int]:
 def test_the_make_targets_call_the_command_that_is_run_below(words: str, called: str) -> None:
     assert TARGETS == ["make demo", "make dashboard"]
     command = ["make", "--dry-run", "--assume-old=.venv/.ready", *words.split()]
-    own = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}  # tests may run below a make
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith("MAKE")
+    }  # tests may run below a make
     told = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=own, check=True).stdout
     assert told.strip() == called
 

@@ -134,7 +134,7 @@ def test_the_continuous_job_runs_from_the_wheel_until_it_is_cancelled(cloud: Clo
     assert "every record is accounted for exactly once" in cloud.run(verify, cloud.environment())
 
 
-@pytest.mark.nightly  # the faults of drivers kill executors of a cluster in every run
+@pytest.mark.nightly  # the faults of drivers kill a Python worker in every run
 def test_spark_submit_on_a_cluster_writes_once_what_a_killed_executor_was_at(
     cloud: Cloud, topic: Callable[..., str]
 ) -> None:
@@ -222,7 +222,7 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
     (task,) = cloud.job("shipments")["tasks"]
     told = cloud.run(task, environment)
     assert "after the task: 3 rows" in told
-    assert " INFO reading records=" in told
+    assert '"event": "reading", "records": 0, "of": 2000' in told
     keys = cloud.objects("shipments")
     tables = [pq.read_table(io.BytesIO(cloud.bucket.get(key))) for key in keys]
     broken = sum(one.malformed for one in shipments)

@@ -196,6 +196,7 @@ def test_every_page_fits_a_phone(browser: Browser, page: str) -> None:
     browser.screen(1360, 1000)
 
 
+@pytest.mark.nightly
 def test_the_page_follows_a_system_that_is_dark(browser: Browser) -> None:
     browser.colours("dark")
     browser.visit()

@@ -47,7 +47,7 @@ def config(compatibility: str, mode: str) -> dict[str, str]:
     [
         ("NONE", "addNewColumns", ADDED, WITH_A),
         pytest.param("BACKWARD", "addNewColumns", ADDED, WITH_A, marks=pytest.mark.nightly),
-        ("BACKWARD", "none", PLAIN, WITHOUT_A),
+        pytest.param("BACKWARD", "none", PLAIN, WITHOUT_A, marks=pytest.mark.nightly),
         pytest.param("NONE", "rescue", RESCUED, WITH_RESCUED, marks=pytest.mark.nightly),
         pytest.param("FORWARD", "addNewColumns", PLAIN, WITHOUT_A, marks=pytest.mark.nightly),
         pytest.param("FORWARD", "rescue", NOT_THERE, WITH_RESCUED, marks=pytest.mark.nightly),

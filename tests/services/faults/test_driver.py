@@ -445,6 +445,7 @@ def test_a_python_worker_that_is_killed_in_its_task_stops_the_sink_with_the_reas
     assert_swept(here, config)
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(400)
 def test_spark_tries_tasks_again_whose_worker_or_executor_was_killed_and_nothing_is_written_twice(
     here: Surroundings, topic: Callable[..., str], tmp_path: Path

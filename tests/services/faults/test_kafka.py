@@ -188,6 +188,7 @@ def data_files(here: Surroundings, config: dict[str, str]) -> list[tuple[str, in
 # ------------------------------------------------------------------------------------------------ brokers come and go
 
 
+@pytest.mark.nightly  # the readers' tests restart one in every run
 def test_a_broker_that_restarts_under_a_running_sink_costs_no_record(
     here: Surroundings, topic: Callable[..., str], tmp_path: Path
 ) -> None:

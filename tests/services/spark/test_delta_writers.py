@@ -23,7 +23,10 @@ INSERT = "INSERT INTO TABLE_ (n, partition) VALUES (100, '9')"
 
 @pytest.mark.parametrize(
     ("statement", "more", "numbers"),
-    [("OPTIMIZE TABLE_", {}, [0, 1, 2, 3]), (INSERT, {"more": "x"}, [0, 1, 2, 3, 100])],
+    [
+        pytest.param("OPTIMIZE TABLE_", {}, [0, 1, 2, 3], marks=pytest.mark.nightly),
+        (INSERT, {"more": "x"}, [0, 1, 2, 3, 100]),
+    ],
     ids=["OPTIMIZE", "INSERT, new columns"],
 )
 def test_spark_writes_the_table_when_the_sink_is_about_to(
