@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +22,8 @@ from kafka_s3.tools.logs import told_as_json
 
 CONFIGURATIONS: Final = frozenset({".json", ".properties"})
 OK, FAILED, WRONG = 0, 1, 2
+LOOKS: Final = 32
+"""How many sinks are looked at together: each look waits for a few answers of the bucket."""
 
 
 def job_parser(description: str | None, *, config: str) -> ArgumentParser:
@@ -57,6 +61,33 @@ def each_sink(given: Namespace, work: Callable[[Settings], bool]) -> int:
         return outcome(lambda: OK if work(job_settings(path, given)) else FAILED)
 
     return outcome(lambda: max([one(path) for path in configurations(given.config)]))
+
+
+def look_at_each(given: Namespace, look: Callable[[Settings], tuple[str, bool]]) -> int:
+    """The same for one line of each sink, many at a time. `look` gives it, and whether the sink is well; it may raise SinkError."""
+
+    def one(path: Path) -> tuple[str, bool] | SinkError:
+        try:
+            return look(job_settings(path, given))
+        except SinkError as error:
+            return error
+
+    def told(found: tuple[str, bool] | SinkError) -> int:
+        if isinstance(found, SinkError):
+            raise found
+        line, well = found
+        print(line, flush=True)
+        return OK if well else FAILED
+
+    def all_of_them() -> int:
+        codes, paths = [OK], configurations(given.config)
+        with ThreadPoolExecutor(LOOKS) as pool:
+            for path, found in zip(paths, pool.map(one, paths), strict=True):
+                print(f"--- {path.name}", flush=True)
+                codes.append(outcome(partial(told, found)))
+        return max(codes)
+
+    return outcome(all_of_them)
 
 
 def outcome(work: Callable[[], int]) -> int:

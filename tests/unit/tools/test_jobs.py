@@ -13,7 +13,7 @@ import pytest
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, StorageError
-from kafka_s3.tools.jobs import configurations, each_sink, job_parser, job_settings, leave
+from kafka_s3.tools.jobs import configurations, each_sink, job_parser, job_settings, leave, look_at_each
 from tests.support.configurations import BASE
 from tests.support.repository import ROOT
 
@@ -91,6 +91,19 @@ def test_one_that_fails_does_not_end_it_and_the_highest_code_counts(
     assert "StorageError the bucket is closed" in told.err
     (folder / "b.properties").write_text("name=b\n")
     assert each_sink(given(folder), work) == 2
+
+
+def test_looks_at_many_are_told_in_order_each_with_its_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def look(settings: Settings) -> tuple[str, bool]:
+        if settings.name == "b":
+            raise StorageError("the bucket is closed")
+        return "a is STALE", False
+
+    assert look_at_each(given(folder), look) == 1
+    told = capsys.readouterr()
+    assert told.out.splitlines() == ["--- a.json", "a is STALE", "--- b.properties"]
+    assert "StorageError the bucket is closed" in told.err
+    assert look_at_each(given(folder), lambda settings: ("well", True)) == 0
 
 
 def test_well_is_a_plain_return() -> None:
