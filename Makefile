@@ -36,8 +36,8 @@ $(READY): requirements.txt pyproject.toml
 	@touch $(READY)
 
 $(TESTING): requirements-dev.txt $(READY)
-	@echo "Adding what tests and checks need to .venv (once)"
-	$(PIP) --no-compile --require-hashes -r requirements-dev.txt
+	@echo "Adding what tests and checks need to .venv, and meanwhile to the user's cache (once)"
+	@$(MAKE) --no-print-directory jars & jars=$$!; $(PIP) --no-compile --require-hashes -r requirements-dev.txt && wait $$jars
 	@touch $(TESTING)
 
 jars: $(READY)

@@ -147,6 +147,7 @@ def test_a_task_of_spark_takes_the_platforms_own_provider(
     assert workspace.requests == []
 
 
+@pytest.mark.nightly
 def test_the_driver_makes_the_very_objects_that_tasks_make(here: Surroundings, topic: Callable[..., str]) -> None:
     name = topic("orders", partitions=2)
     produce(

@@ -71,6 +71,7 @@ def totals(here: Surroundings, sink: str) -> dict[str, int]:
     return sums
 
 
+@pytest.mark.nightly
 def test_letters_that_another_converter_can_read_are_replayed_into_the_bucket(
     here: Surroundings, topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -168,6 +168,7 @@ def test_a_connector_that_still_runs_is_not_taken_over(
     assert left.migrate("--apply").exit_code == 0
 
 
+@pytest.mark.nightly
 def test_the_sink_is_moved_by_hand_and_shown(here: Surroundings, topic: Callable[..., str], tmp_path: Path) -> None:
     left = Left(here, topic("position"), tmp_path, **{"flush.size": "5"})
     left.produced(range(20))

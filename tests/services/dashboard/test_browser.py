@@ -208,6 +208,7 @@ def test_the_page_follows_a_system_that_is_dark(browser: Browser) -> None:
     browser.colours("light")
 
 
+@pytest.mark.nightly
 def test_new_commits_appear_without_the_page_being_drawn_anew(
     browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
 ) -> None:

@@ -212,6 +212,7 @@ def test_a_broker_that_restarts_under_a_running_sink_costs_no_record(
     ]
 
 
+@pytest.mark.nightly
 def test_a_broker_that_is_gone_for_longer_than_every_timeout_is_waited_for(
     here: Surroundings, topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -357,6 +358,7 @@ def test_a_topic_that_is_deleted_under_the_sink_is_left_out_and_the_others_go_on
     verified(config, tmp_path)
 
 
+@pytest.mark.nightly
 def test_a_partition_that_lost_all_its_records_stops_the_sink_or_is_written_from_its_new_first_record(
     here: Surroundings, topic: Callable[..., str], tmp_path: Path
 ) -> None:
