@@ -95,12 +95,8 @@ class Minutes:
         assert len(files) <= minutes
 
 
-IN_EVERY_RUN = ("rotate.schedule.interval.ms",)
-
-
-@pytest.mark.parametrize(
-    "rule", [rule if rule in IN_EVERY_RUN else pytest.param(rule, marks=pytest.mark.nightly) for rule in CLOCK_RULES]
-)
+@pytest.mark.nightly  # the rotation's model sets the clock back in every run
+@pytest.mark.parametrize("rule", CLOCK_RULES)
 def test_a_clock_that_jumps_an_hour_back_and_two_forward_loses_doubles_and_holds_back_nothing(
     rule: str, here: Surroundings, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,6 +365,7 @@ def ended(sink: SinkProcess) -> bool:
 # ---------------------------------------------------------------- a driver that dies over and over
 
 
+@pytest.mark.nightly
 def test_a_driver_that_dies_twelve_times_at_random_requests_writes_every_record_once(
     here: Surroundings, topic: Callable[..., str]
 ) -> None:

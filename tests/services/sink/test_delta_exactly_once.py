@@ -51,7 +51,8 @@ TABLES = {
     "tail.check.interval.ms": "300",
     "poll.interval.ms": "200",
 }
-pytestmark = pytest.mark.timeout(600)
+# Every run has the deaths of one table, in test_delta_tables.py.
+pytestmark = [pytest.mark.timeout(600), pytest.mark.nightly]
 
 
 def order(n: int) -> bytes:

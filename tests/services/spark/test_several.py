@@ -6,6 +6,8 @@ from collections.abc import Callable
 from threading import Event, Thread
 from urllib.request import urlopen
 
+import pytest
+
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.control.heartbeat import Phase, read_heartbeat
@@ -30,6 +32,7 @@ def phase(settings: Settings) -> Phase | None:
     return None if beat is None else beat.phase
 
 
+@pytest.mark.nightly
 def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
     here: Surroundings, topic: Callable[..., str]
 ) -> None:
