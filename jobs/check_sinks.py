@@ -12,7 +12,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from kafka_s3.config.settings import Settings
-from kafka_s3.control.sinks import glance_of
+from kafka_s3.control.sinks import known_of
 from kafka_s3.control.status import check_line, overridden
 from kafka_s3.model.clock import now_ms
 from kafka_s3.tools.jobs import job_parser, leave, look_at_each
@@ -22,10 +22,7 @@ from kafka_s3.wiring.sink_folder import folder_of
 def check(settings: Settings, given: Namespace) -> tuple[str, bool]:
     """One line that says how a sink is, and whether it is well. Raises ConfigError for one that has never run."""
     folder = folder_of(settings)
-    # the heartbeat, and the entries of the log behind it: how long the log is does not matter
-    known = glance_of(folder.store, folder.paths(settings.name), seen_ms=now_ms())
-    if known is None:
-        raise folder.unknown(settings.name)
+    known = known_of(folder.store, folder.known(settings.name), seen_ms=now_ms())
     limits = overridden(known, lag=given.max_lag, delay_s=given.max_delay, dead_letters=given.max_dead_letters)
     return check_line(known, limits)
 

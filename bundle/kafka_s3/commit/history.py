@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from itertools import takewhile
 from typing import Final
@@ -21,6 +20,7 @@ from kafka_s3.commit.manifest import AGAIN, Manifest, Stretch, read_manifest
 from kafka_s3.commit.reading import read_entries
 from kafka_s3.commit.tables import SCHEMAS, Tables, entries_of
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
@@ -56,7 +56,7 @@ def closed_stretches(
     Few are in memory at a time. Raises StorageError.
     """
     wanted = [stretch for stretch in known_stretches(store, paths).stretches if stretch.last > after]
-    with ThreadPoolExecutor(AHEAD) as pool:
+    with ThreadPool(AHEAD) as pool:
         coming = [pool.submit(tables_or_none, store, paths, stretch) for stretch in wanted[:AHEAD]]
         for number, stretch in enumerate(wanted):
             tables = coming.pop(0).result()

@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
@@ -135,6 +135,12 @@ class CommitLog:
 
         for _, entry in read_history(self._store, self._paths, after=after):
             yield entry
+
+    def entries_since(self, after: int) -> Iterable[CommitEntry]:
+        """The entries after a version, none where there are none; the last one is at hand."""
+        if self.state.version <= after:
+            return []
+        return [self.last] if self.last is not None and self.last.version == after + 1 else self.entries(after=after)
 
     def claim(self, *, cluster_id: str, publish: Publish) -> LogState:
         """Takes the sink over: publishes what the last driver left unpublished, then fences it with an epoch entry."""

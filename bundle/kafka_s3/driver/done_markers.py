@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.driver.follower import entries_since
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import DataFile, counted
 from kafka_s3.model.protocols import Brokers
@@ -119,7 +118,7 @@ class DoneMarkers:
         """Takes in every entry since the last one noted, and marks what is complete. Raises Fenced, StorageError, SourceError."""
         seen, self._seen = self._seen or self._read(log), None
         before = seen.version
-        for entry in entries_since(log, before):
+        for entry in log.entries_since(before):
             seen.take(entry, self.end_of)
             if seen.beyond(self.most_bytes):
                 self._mark(seen, log)

@@ -88,15 +88,8 @@ class FollowerPosition:
         if done is None:
             self.note(log.state.version)
             return []
-        return entries_since(log, done)
+        return log.entries_since(done)
 
     def note(self, version: int) -> None:
         """Notes that everything up to `version` is done."""
         self.store.put(self.paths.follower(self.follower), json.dumps({"version": version}).encode())
-
-
-def entries_since(log: CommitLog, after: int) -> Iterable[CommitEntry]:
-    """The entries after a version, none where there are none; the last one is at hand."""
-    if log.state.version <= after:
-        return []
-    return [log.last] if log.last is not None and log.last.version == after + 1 else log.entries(after=after)

@@ -18,7 +18,6 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.places import Places, note_places, read_places
 from kafka_s3.ddl.hive import glue_table
 from kafka_s3.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
-from kafka_s3.driver.follower import entries_since
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, TableRefused
 
 BATCH: Final = 100
@@ -70,7 +69,7 @@ class GlueTables:
         """Takes in every entry since the last one noted; a refused table holds up no other topic's. Raises TableError, StorageError."""
         key, refused = log.paths.follower("glue"), list[TableRefused]()
         places = self._places = self._places or read_places(log.store, key)
-        for batch in _batches(entries_since(log, places.version)):
+        for batch in _batches(log.entries_since(places.version)):
             for topic, objects in topics_of(batch).items():
                 if topic not in places.behind and self._refuses(topic, partial(self._take, objects), refused):
                     places.behind[topic] = places.version
@@ -93,7 +92,7 @@ class GlueTables:
 
     def _follow(self, topic: str, log: CommitLog, *, places: Places, refused: list[TableRefused]) -> None:
         """Takes in what a table that was refused has missed, as far as it is not refused again."""
-        for batch in _batches(entries_since(log, places.behind[topic])):
+        for batch in _batches(log.entries_since(places.behind[topic])):
             objects = topics_of(batch).get(topic)
             if objects is not None and self._refuses(topic, partial(self._take, objects), refused):
                 return

@@ -38,14 +38,12 @@ class SinkFolder:
         """Where the state of a sink lies. Raises ConfigError where the bucket holds nothing of it."""
         paths = self.paths(sink)
         if not is_known(self.store, paths):
-            raise self.unknown(sink)
+            names = ", ".join(sink_names(self.store, self.prefix))
+            remedy = (
+                f"Sinks there: {names}." if names else "There is no sink. Run one, or store one with kafka-s3 create."
+            )
+            raise ConfigError([Problem("sink", sink, f"has no state in {self}.", remedy)])
         return paths
-
-    def unknown(self, sink: str) -> ConfigError:
-        """That the bucket holds nothing of a sink, and which sinks it knows. Raises StorageError."""
-        names = ", ".join(sink_names(self.store, self.prefix))
-        remedy = f"Sinks there: {names}." if names else "There is no sink. Run one, or store one with kafka-s3 create."
-        return ConfigError([Problem("sink", sink, f"has no state in {self}.", remedy)])
 
 
 def folder_of(settings: Settings) -> SinkFolder:

@@ -14,7 +14,10 @@ import pytest
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, StorageError
 from kafka_s3.tools.jobs import configurations, each_sink, job_parser, job_settings, leave, look_at_each
+from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.wiring.sink_folder import SinkFolder
 from tests.support.configurations import BASE
+from tests.support.filled import beat, worked
 from tests.support.repository import ROOT
 
 Run = Callable[..., int]
@@ -104,6 +107,21 @@ def test_looks_at_many_are_told_in_order_each_with_its_line(folder: Path, capsys
     assert told.out.splitlines() == ["--- a.json", "a is STALE", "--- b.properties"]
     assert "StorageError the bucket is closed" in told.err
     assert look_at_each(given(folder), lambda settings: ("well", True)) == 0
+
+
+def test_a_watch_reads_the_log_also_behind_what_the_heartbeat_tells() -> None:
+    made = worked(hours=1)
+    state = made.log().load()
+    beat(made, version=state.version, totals=state.totals)
+    check = runpy.run_path(str(ROOT / "jobs" / "check_sinks.py"), run_name="watch")["check"]
+    check.__globals__["folder_of"] = lambda settings: SinkFolder("bucket", "_kafka_s3", made.store)
+    check.__globals__["now_ms"] = lambda: made.now
+    limits = Namespace(max_lag=None, max_delay=None, max_dead_letters=None)
+    assert check(made.settings, limits)[1]
+    made.store.put(state_paths(made.settings).commit(state.version - 1), b"{")
+    line, well = check(made.settings, limits)
+    assert not well
+    assert "is damaged" in line
 
 
 def test_well_is_a_plain_return() -> None:

@@ -11,10 +11,9 @@ A table that cannot follow keeps the place that it has reached, is tried again l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.places import Places, note_places, read_places
 from kafka_s3.delta.driver.entries import EntryFiles, batches, by_topic
@@ -85,7 +84,7 @@ class DeltaTables:
     def _follow_all(self, log: CommitLog, *, places: Places, head: int, failures: list[TableError]) -> None:
         """All tables but those that are behind, from the common place on."""
         after, held = places.version, set(places.behind)
-        for batch in batches(_fresh(log, after), head):
+        for batch in batches(log.entries_since(after), head):
             for topic, entries in by_topic(batch).items():
                 if topic in held or topic in places.behind:
                     continue
@@ -118,8 +117,3 @@ class DeltaTables:
         places.behind[topic] = after
         self._waits[topic] = self._clock_ms() + (PATIENCE_MS if isinstance(error, TableRefused) else 0)
         failures.append(error)
-
-
-def _fresh(log: CommitLog, after: int) -> Iterable[CommitEntry]:
-    last = log.last
-    return [last] if last is not None and last.version == after + 1 else log.entries(after=after)

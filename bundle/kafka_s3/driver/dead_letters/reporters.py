@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.driver.follower import FollowerPosition, entries_since
+from kafka_s3.driver.follower import FollowerPosition
 from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import Role
@@ -49,7 +49,7 @@ class DeadLetterTopic:
         done = -1 if done is None else done
         if log.state.version <= done:
             return
-        for entry in entries_since(log, done):
+        for entry in log.entries_since(done):
             sent = False
             for letters in _letter_lists(entry, self.store, warn=self._missing):
                 self.send(letters)
@@ -112,7 +112,7 @@ class DeadLetterLog:
     def catch_up(self, log: CommitLog) -> None:
         """Logs the letters of every entry since the last call."""
         done, self._done = self._done, log.state.version
-        for entry in entries_since(log, done) if done is not None else ():
+        for entry in log.entries_since(done) if done is not None else ():
             for letters in _letter_lists(entry, self.store, warn=self.warn):
                 self.send(letters)
 
