@@ -25,6 +25,11 @@ class RestoreSelection:
         """Whether times are asked for, which only a log knows of objects."""
         return self.since_ms is not None or self.until_ms is not None
 
+    def wants(self, topic_partition: TopicPartition) -> bool:
+        """Whether records of a topic-partition are wanted at all."""
+        topic, partition = topic_partition
+        return (self.topics is None or topic in self.topics) and self.partition in (None, partition)
+
     def of(
         self, files: Mapping[TopicPartition, Sequence[StoredFile]]
     ) -> tuple[dict[TopicPartition, list[StoredFile]], int]:
@@ -32,7 +37,7 @@ class RestoreSelection:
         chosen: dict[TopicPartition, list[StoredFile]] = {}
         whole = 0
         for tp, own in files.items():
-            if (self.topics is not None and tp.topic not in self.topics) or self.partition not in (None, tp.partition):
+            if not self.wants(tp):
                 continue
             for file in own:
                 if not self._meets(file):

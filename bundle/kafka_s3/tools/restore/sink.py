@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,7 +87,7 @@ def plan_of(
     found = (
         _by_name(settings, store, selection)
         if by_name
-        else logged_files(e for _, e in read_history(store, state_paths(settings)))
+        else logged_files((e for _, e in read_history(store, state_paths(settings))), selection.wants)
     )
     if not found:
         remedy = "Name topics that it has." if by_name else "For objects of another writer take --by-name."
@@ -99,9 +100,13 @@ def plan_of(
             f"{whole:,} objects reach over the ends of the range and come back whole: they do not say each record's place."
         )
     notes += [] if by_name else _open_letters(settings, store, chosen)
-    own = {share.target.topic for share in planned} & {*settings.names("topics"), *(tp.topic for tp in found)}
+    own = {share.target.topic for share in planned if _consumes(settings, share.target.topic)}
     notes += [f"The sink consumes {name}: it will write these records to objects once more." for name in sorted(own)]
     return RestorePlan(tuple(located(planned, target)), tuple(notes))
+
+
+def _consumes(settings: Settings, topic: str) -> bool:
+    return topic in settings.names("topics") or re.fullmatch(settings.text("topics.regex"), topic) is not None
 
 
 def _by_name(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -75,9 +75,14 @@ class StoredFile:
         return replace(self, until=most if self.until is None else min(most, self.until))
 
 
-def logged_files(entries: Iterable[CommitEntry]) -> dict[TopicPartition, list[StoredFile]]:
-    """The files that the log counts, each record once: what was read again, or was of a topic before it was recreated, is left out."""
-    walk = _Walk()
+def logged_files(
+    entries: Iterable[CommitEntry], wants: Callable[[TopicPartition], bool]
+) -> dict[TopicPartition, list[StoredFile]]:
+    """The files that the log counts of the topic-partitions that are wanted, in memory at about 1 KiB each.
+
+    Each record is in one of them: what was read again, or was of a topic before it was recreated, is left out.
+    """
+    walk = _Walk(wants)
     for entry in entries:
         walk.step(entry)
     return {tp: sorted(files, key=_order) for tp, files in sorted(walk.files.items()) if files}
@@ -86,7 +91,8 @@ def logged_files(entries: Iterable[CommitEntry]) -> dict[TopicPartition, list[St
 class _Walk:
     """Goes through the log; `files` are those that stand."""
 
-    def __init__(self) -> None:
+    def __init__(self, wants: Callable[[TopicPartition], bool]) -> None:
+        self._wants = wants
         self.files: dict[TopicPartition, list[StoredFile]] = {}
         self._frontier: dict[TopicPartition, int] = {}
         self._ids: dict[str, str] = {}
@@ -107,7 +113,7 @@ class _Walk:
                 tp = TopicPartition(gap.topic, gap.partition)
                 ends = (gap.first, gap.last)
                 self.files[tp] = [f for f in self.files.get(tp, ()) if (f.first_offset, f.last_offset) != ends]
-        for file in _grouped(entry.files):
+        for file in _grouped(file for file in entry.files if self._wants(file.topic_partition)):
             self.files.setdefault(file.topic_partition, []).append(file)
 
 

@@ -257,6 +257,8 @@ def test_topics_are_not_mixed_and_partitions_have_to_be_there() -> None:
     world.sink.poll()
     world.sink.drain()
     target = MemoryTarget(world.kafka)
+    with pytest.raises(ConfigError, match="has no such objects"):
+        planned(world, target, RestoreSelection(frozenset({"order"})))
     with pytest.raises(ConfigError, match="would mix items, orders"):
         planned(world, target)
     restored(world, target, to="back-${topic}")
