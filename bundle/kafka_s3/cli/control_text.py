@@ -102,7 +102,7 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[str | Table]:
     if not points:
         return
     table = Table()
-    for name in ("topic", "partition", "frontier", "written", "dead letters ahead", "lag"):
+    for name in ("topic", "partition", "frontier", "written up to", "dead letters ahead", "lag"):
         table.add_column(name, justify="left" if name == "topic" else "right", overflow="fold")
     for point in points:
         numbers = (point.frontier, point.written, point.dead_ahead)

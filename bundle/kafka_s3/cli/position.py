@@ -185,7 +185,7 @@ def places_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:
         "topic",
         "partition",
         "frontier",
-        "written",
+        "written up to",
         "dead letters ahead",
         "Kafka from",
         "head",
@@ -200,7 +200,7 @@ def places_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:
         cells = (
             known.frontier if known else None, known.written if known else None, dead, row.start, row.head, row.lag, row.group,
         )  # fmt: skip
-        numbers = ("-" if cell is None else str(cell) for cell in cells)
+        numbers = ("-" if cell is None else f"{cell:,}" for cell in cells)
         table.add_row(row.topic_partition.topic, str(row.topic_partition.partition), *numbers, row.remark)
     return table
 

@@ -60,10 +60,10 @@ def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: State
 
 def _account(entry: CommitEntry, file: DataFile) -> Account:
     span = f"offsets {file.first_offset} to {file.last_offset} of {file.topic_partition}"
-    text = f"{_ROLES.get(file.role, '')}{file.records} records, {span}"
+    text = f"{_ROLES.get(file.role, '')}{file.records:,} records, {span}"
     if file.role is Role.DEAD_LETTER:
         return Account(
-            entry.version, entry.committed_at, Fate.DEAD_LETTER, f"{file.records} dead letters, {span}", (file,)
+            entry.version, entry.committed_at, Fate.DEAD_LETTER, f"{file.records:,} dead letters, {span}", (file,)
         )
     beside = tuple(
         other
