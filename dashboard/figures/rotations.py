@@ -19,7 +19,8 @@ from reading.groups import Numbers, groups_by, middle
 
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
-_USED: Final = ("committed_ms", "records", "bytes", "min_ms", "max_ms", "reason", "role")
+SUMMED_UP: Final = ("committed_ms", "records", "bytes", "min_ms", "max_ms", "reason")
+"""The columns of files that `summary` looks at, beside KINDS."""
 SMALL: Final = 16 * MIB
 ENOUGH: Final = 10
 MONTH_MS: Final = 30 * DAY_MS
@@ -89,7 +90,7 @@ class Summary:
 
 def summary(files: pd.DataFrame, window: Window) -> Summary:
     """Everything that the page of rotations shows of these files; without files, a summary of none."""
-    rows = counted_files(files, *_USED)
+    rows = counted_files(files, *SUMMED_UP)
     times = spans(rows)
     return Summary(
         files=len(rows),
