@@ -153,22 +153,31 @@ def throughput(files: pd.DataFrame, window: Window) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def totals(frames: Frames, window: Window) -> dict[str, int]:
-    """Sums over the window's frames: read, written, dead_letters, skipped, files, bytes. Those of some topics come from their files.
+def totals(entries: pd.DataFrame) -> dict[str, int]:
+    """Sums over entries, whole ones: read, written, dead_letters, skipped, files, bytes.
 
     Files are those of records, as in the log: objects of keys, headers and dead letters beside them do not count, nor do their bytes.
     """
-    if not window.topics:
-        return {
-            name: int(frames.entries[name].sum())
-            for name in ("read", "written", "dead_letters", "skipped", "files", "bytes")
-        }
-    files = counted_files(frames.files, "records", "bytes")
-    letters = int(dead_letter_counts(frames.counts)["count"].sum())
-    written = int(files["records"].sum())
-    skipped = int(frames.counts["count"].sum()) - letters
-    sums = {"written": written, "dead_letters": letters, "skipped": skipped, "read": written + letters + skipped}
-    return {**sums, "files": len(files), "bytes": int(files["bytes"].sum())}
+    return {name: int(entries[name].sum()) for name in ("read", "written", "dead_letters", "skipped", "files", "bytes")}
+
+
+def totals_of_topics(written: pd.DataFrame, counts: pd.DataFrame) -> dict[str, int]:
+    """The same of some topics, from what was `written` of each and their counts of dead letters and skipped records."""
+    sums = {name: int(written[name].sum()) for name in ("written", "files", "bytes")}
+    letters = int(dead_letter_counts(counts)["count"].sum())
+    skipped = int(counts["count"].sum()) - letters
+    read = sums["written"] + letters + skipped
+    return {**sums, "dead_letters": letters, "skipped": skipped, "read": read}
+
+
+def written(files: pd.DataFrame) -> pd.DataFrame:
+    """Each topic's records `written`, files of records, and their bytes."""
+    rows = counted_files(files, "topic", "records", "bytes")
+    groups = groups_by(rows["topic"])
+    return pd.DataFrame({
+        "topic": rows["topic"].iloc[groups.first].astype(object).to_numpy(), "written": groups.sums(rows["records"]),
+        "files": groups.sizes(), "bytes": groups.sums(rows["bytes"]),
+    })  # fmt: skip
 
 
 def lost(gaps: pd.DataFrame) -> pd.DataFrame:

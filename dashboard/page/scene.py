@@ -10,7 +10,7 @@ from typing import TypeVar
 import pandas as pd
 
 from figures.charts import Axis
-from figures.data import MINUTE_MS, Window, narrowed, selected, totals, wall, within
+from figures.data import MINUTE_MS, Window, narrowed, selected, totals, totals_of_topics, wall, within, written
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import StoredConfig
@@ -77,10 +77,9 @@ class Scene:
     @cached_property
     def totals(self) -> dict[str, int]:
         """What the window holds in all, see `data.totals`."""
-        return self.kept(
-            "totals",
-            lambda: totals(Frames(self.entries, self.files("records", "bytes"), self.counts, self.gaps), self.wanted),
-        )
+        if not self.wanted.topics:
+            return totals(self.entries)
+        return totals_of_topics(self.kept_by_topic("written", lambda frames: written(frames.files)), self.counts)
 
     @cached_property
     def window(self) -> Window:

@@ -40,11 +40,11 @@ class Groups:
         np.maximum.at(found, self.of_row, values.to_numpy(np.int64))
         return found
 
-    def medians(self, values: pd.Series) -> Numbers:
-        """The middle of each group's numbers, none of which is missing."""
+    def medians(self, *columns: pd.Series) -> list[Numbers]:
+        """The middle of each group's numbers in each of these columns, none of which is missing."""
         order = np.argsort(self.of_row, kind="stable")
         ends = np.cumsum(self.sizes())[:-1]
-        return np.array([_middle(group) for group in np.split(values.to_numpy()[order], ends)])
+        return [np.array([_middle(group) for group in np.split(column.to_numpy()[order], ends)]) for column in columns]
 
 
 def middle(values: pd.Series) -> float:

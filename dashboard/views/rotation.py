@@ -152,7 +152,8 @@ def _price(label: str, value: float, *, key: str, digits: int = 4) -> float:
 def _cost(scene: Scene) -> None:
     st.subheader("Requests and storage, estimated", anchor=False)
     window = scene.at_work
-    found = rotations.cost(scene.entries, scene.files("parts", "bytes"), window, _prices())
+    written = scene.kept_by_topic("objects", lambda frames: rotations.objects(frames.files))
+    found = rotations.cost(len(scene.entries), written, window, _prices())
     parts.figures([
         ("Writing, a month", f"{found.write_cost:,.2f}",
          f"{found.writes:,.0f} requests: an object takes one to begin, one per part, one to complete."),
