@@ -50,7 +50,7 @@ class Address:
     user_agent: str
 
     def url(self, key: str, query: str = "") -> str:
-        """The URL of a key, with a query that is encoded already. Raises ParamValidationError where libcurl would ask for another key."""
+        """The URL of a key, with a query that is encoded already. Refuses keys that libcurl would change."""
         if not _DOTS.isdisjoint(key.split("/")):
             raise boto.ParamValidationError(report=f"the key {key!r} has the part '.' or '..'")
         return f"{self.prefix}{percent_encode(key, safe='/~')}{'?' if query else ''}{query}"
