@@ -11,7 +11,7 @@ STATE = {"identity": "this configuration", "table": "two columns", "start": 4}
 
 @pytest.mark.parametrize(
     ("name", "told"),
-    [("identity", "configuration or version"), ("table", "state of the Delta table's columns"), ("start", "start")],
+    [("identity", "configuration or version"), ("table", "schema of the table"), ("start", "start")],
 )
 def test_what_is_different_is_named(name: str, told: str) -> None:
     check_state(STATE, STATE)
