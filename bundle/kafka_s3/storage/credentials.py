@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import CredentialProvider, CredentialResolver, DeferredRefreshableCredentials
 from botocore.credentials import Credentials as BotoCredentials
+from botocore.loaders import Loader, create_loader
 
 from kafka_s3.model.errors import Problem
 from kafka_s3.model.secret import Secret
@@ -133,6 +135,7 @@ def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
     """
     inner = botocore.session.Session(profile=credentials.profile or None)
     inner.set_config_variable("region", region)
+    inner.register_component("data_loader", _models(inner.get_config_variable("data_path")))
     if credentials.role:
         renew = _renewal(credentials, credentials.role, region=region, config=config)
         _only(inner, _Held(lambda: DeferredRefreshableCredentials(renew, method="sts-assume-role")))
@@ -146,6 +149,21 @@ def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
         chain = inner.get_component("credential_provider").providers
         _only(inner, *(provider for provider in chain if provider.METHOD in wanted))
     return inner
+
+
+def load_models() -> None:
+    """Reads from disk what botocore knows of S3, for all sessions of this process and of those that are forked from it."""
+    models = _models(None)
+    for service in ("service-2", "endpoint-rule-set-1"):
+        models.load_service_model("s3", service)
+    for name in ("endpoints", "partitions", "sdk-default-configuration"):
+        models.load_data(name)
+
+
+@cache
+def _models(folders: str | None) -> Loader:
+    """What all sessions of the process share: reading it again takes nine tenths of what a client costs."""
+    return create_loader(folders)
 
 
 @dataclass(frozen=True, slots=True)
