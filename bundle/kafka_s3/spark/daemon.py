@@ -20,12 +20,23 @@ READER: Final = "kafka_s3.kafka.reader.reader"
 """It compiles its loops when it is imported. Where it cannot be (the trial of `kafka.reader=auto` tells why), Spark reads."""
 
 
+def load_data() -> None:
+    """Does what every worker would do with its first record: with its first array pyarrow loads pandas, where that is installed."""
+    from pyarrow import array
+
+    from kafka_s3.storage.credentials import load_models
+
+    load_models()
+    array([0])
+
+
 def main() -> None:
     """Serves Spark until the executor ends."""
     for name in NEEDED:
         importlib.import_module(name)
     with contextlib.suppress(ImportError, OSError, AttributeError):
         importlib.import_module(READER)
+    load_data()
     gc.freeze()  # what all workers share is never garbage
     importlib.import_module("pyspark.daemon").manager()
 

@@ -38,6 +38,13 @@ DELTA: Final = {
 }
 ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 COLLECTOR: Final = "-XX:+UseParallelGC"
+COMPILER: Final = (
+    "-XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000 -XX:Tier4CompileThreshold=1500000 "
+    "-XX:Tier4BackEdgeThreshold=4000000"
+)
+"""The JVM's good compiler took nearly half of a start's CPU. A hundred times its usual thresholds leave it what is busy for long: code that
+all records pass through, where Spark reads them.
+"""
 OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
@@ -117,6 +124,7 @@ def _leave_the_stop_to_python(session: SparkSession) -> None:
 
 
 def java_options(environment: Mapping[str, str]) -> str:
-    """The options of the local session's JVM. It starts with one garbage collector only: one that the user's variables choose stays."""
-    chosen = any(re.search(r"-XX:\+Use\w+GC\b", environment.get(name, "")) for name in OPTIONS_OF_USERS)
-    return ARROW if chosen else f"{COLLECTOR} {ARROW}"
+    """The options of the local session's JVM. What the user's variables choose stays: with a second garbage collector it does not start."""
+    given = " ".join(environment.get(name, "") for name in OPTIONS_OF_USERS)
+    ours = {COLLECTOR: r"-XX:\+Use\w+GC\b", COMPILER: r"-XX:[+-]?Tiered"}
+    return " ".join([*(options for options, chosen in ours.items() if not re.search(chosen, given)), ARROW])

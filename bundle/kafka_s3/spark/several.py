@@ -36,6 +36,8 @@ class SharedSession:
 
     def begin(self) -> Future[SparkSession]:
         """Starts it, unless that was done before."""
+        import pyspark.sql  # noqa: F401  here, before the thread: two that load it at once find halves of it
+
         with self._lock:
             if self._session is None:
                 pool = ThreadPool(1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import botocore.session
@@ -151,6 +151,21 @@ def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
     return inner
 
 
+def load_models() -> None:
+    """Reads from disk what botocore knows of S3, for all sessions of this process and of those that are forked from it."""
+    models = _models(None)
+    for service in ("service-2", "endpoint-rule-set-1"):
+        models.load_service_model("s3", service)
+    for name in ("endpoints", "partitions", "sdk-default-configuration"):
+        models.load_data(name)
+
+
+@cache
+def _models(folders: str | None) -> Loader:
+    """What all sessions of the process share: reading it again takes nine tenths of what a client costs."""
+    return create_loader(folders)
+
+
 @dataclass(frozen=True, slots=True)
 class _Held:
     """A provider, as botocore's resolver wants it, of credentials that are known already."""
@@ -176,12 +191,6 @@ class Signing(CredentialProvider):
 def default_region() -> str:
     """The region of the environment or of AWS's shared files, blank where there is none."""
     return botocore.session.Session().get_config_variable("region") or ""
-
-
-@lru_cache(maxsize=8)
-def _models(folders: str | None) -> Loader:
-    """What botocore knows of AWS's services, read once per process: each session by itself would take 0.1 s of CPU for S3."""
-    return create_loader(folders)
 
 
 def _only(session: Any, *providers: Any) -> None:

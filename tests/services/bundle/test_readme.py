@@ -57,7 +57,7 @@ def ran(line: str, folder: Path, variables: Mapping[str, str]) -> str:
 def checkout(python: Path, tmp_path: Path) -> Path:
     """A copy of the checkout whose `.venv` is made: by the wheel, since what `make` installs would come from the network."""
     sources = copied_sources(tmp_path)
-    for name in ("Makefile", "requirements-dev.txt"):
+    for name in ("Makefile", "requirements.txt", "requirements-java.txt"):
         shutil.copy(ROOT / name, sources)
     (sources / ".venv").symlink_to(python.parent.parent)
     (sources / ".venv" / ".ready").touch()
