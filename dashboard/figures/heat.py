@@ -65,7 +65,9 @@ def _cells(rows: pd.DataFrame, slots: list[Slot | None], codes: np.ndarray, patt
     numbers, names = pd.factorize(np.array(texts, dtype=object))
     of_row = numbers[codes]
     timed = np.array([bool(text) for text in texts], bool)[codes]
-    rows, places = rows[timed], pd.Series(of_row[timed])
+    if not timed.all():
+        rows, of_row = rows[timed], of_row[timed]
+    places = pd.Series(of_row)
     groups = groups_by(places)
     found = pd.DataFrame({
         "cell": [str(names[place]) for place in places.to_numpy()[groups.first]], "files": groups.sizes(),

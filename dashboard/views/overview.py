@@ -111,7 +111,7 @@ def _throughput(scene: Scene) -> None:
         states.nothing("No object was written in this time.")
         return
     found = found.assign(at=data.wall(found["at_ms"], scene.zone))
-    domain = sorted(found["topic"].unique())
+    domain = _coloured(scene, sorted(found["topic"].unique()))
     step = duration_text(scene.window.step_ms)
     left, right = st.columns(2)
     with left:
@@ -134,6 +134,15 @@ def _throughput(scene: Scene) -> None:
             name=f"Bytes written per {step} and topic; {size_text(found['bytes'].sum())} in all",
             key="bytes-chart",
         )
+
+
+def _coloured(scene: Scene, shown: list[str]) -> list[str]:
+    """The topics that have a colour: as long as there is one for each of the log's, a topic keeps its own, whichever are chosen.
+
+    The charts are then the same but for their data, and are not drawn anew.
+    """
+    every = data.topics_in(scene.snapshot.frames)
+    return every if len(every) <= len(charts.PALETTE) else shown
 
 
 def _delay(scene: Scene) -> None:

@@ -1,7 +1,7 @@
 """How is a sink verified? Log, listing, dead letters, then each topic-partition's segments against Kafka and their objects.
 
 The log is read before the bucket is listed, and its newest entries once more after that: a sink at work does not disturb the audit, and
-what it writes meanwhile is no orphan. Memory holds 20 bytes of each claimed key and the records of one segment, as digests; what else the
+what it writes meanwhile is no orphan. Memory holds 16 bytes of each claimed key and the records of one segment, as digests; what else the
 log says lies on local disk where it is long.
 By example: docs/worked-examples.md.
 """
