@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
@@ -105,6 +106,12 @@ class Pausing(Encoder, Protocol):
         ...
 
 
+@lru_cache(maxsize=256)
+def can(encoder: type, what: type) -> bool:
+    """Whether encoders of a class can do what one of these protocols says. Asking an encoder takes Python longer than writing a record."""
+    return issubclass(encoder, what)
+
+
 @dataclass(frozen=True, slots=True)
 class SidecarObject:
     """A small object that goes with a finished file: what it is, its key, its content."""
@@ -132,7 +139,8 @@ class Format:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
     what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
     follows. `stops_original` says whether the original's task fails for values that `fit` refuses, dead letter topic or not
-    (SEMANTICS A9.2). What only some encoders can do is declared by `Fitting`, `Keyed`, `Placed`, `Columnar` and `Pausing`.
+    (SEMANTICS A9.2). `copies` says that its encoders keep bytes of their own, and none of the values.
+    What only some encoders can do is declared by `Fitting`, `Keyed`, `Placed`, `Columnar` and `Pausing`.
     """
 
     name: str
@@ -142,3 +150,4 @@ class Format:
     sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = _nothing
     columns: Callable[[pa.Schema], str] = _no_columns
     stops_original: Callable[[Run], bool] = _none_does
+    copies: bool = False
