@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
@@ -106,10 +105,12 @@ class Pausing(Encoder, Protocol):
         ...
 
 
-@lru_cache(maxsize=256)
-def can(encoder: type, what: type) -> bool:
-    """Whether encoders of a class can do what one of these protocols says. Asking an encoder takes Python longer than writing a record."""
-    return issubclass(encoder, what)
+def can(encoder: object, what: type) -> bool:
+    """Whether an encoder can do what one of these protocols says, by its class.
+
+    Python keeps that answer. For `isinstance` it looks at an encoder's attributes each time, and that takes longer than writing a record.
+    """
+    return issubclass(type(encoder), what)
 
 
 @dataclass(frozen=True, slots=True)

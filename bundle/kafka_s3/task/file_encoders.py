@@ -111,7 +111,7 @@ class OneSchema:
 
     def fits(self, values: Values) -> bool:
         """As the encoder says, where its columns settle late."""
-        return not can(type(self.inner), Fitting) or cast(Fitting, self.inner).fits(values)
+        return not can(self.inner, Fitting) or cast(Fitting, self.inner).fits(values)
 
     def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
         """Adds values, with their keys where the encoder holds such."""

@@ -130,7 +130,7 @@ class OpenFile:
         """Adds records of this file's directory, whose values fit its schema."""
         for role, target in self.objects.items():
             if role is Role.VALUE:
-                if can(type(target.encoder.inner), Placed):
+                if can(target.encoder.inner, Placed):
                     cast(Placed, target.encoder.inner).place(run.offsets)
                 target.append(run.values, run.schema, keys=run.sidecars.get(Role.KEY))
             else:
