@@ -12,7 +12,7 @@ CONFORMANCE_DIR ?= ../shared/conformance
 CONFORMANCE_ARGS ?=
 PYTEST_ARGS ?=
 TEST_PROCESSES ?= 4
-BENCHMARKS ?= tests/benchmarks/test_paths.py tests/benchmarks/test_transforms.py tests/benchmarks/test_steady_traffic.py
+BENCHMARKS ?= tests/benchmarks/test_paths.py $(if $(KAFKA_S3_BENCH_QUICK),,$(addprefix tests/benchmarks/test_,transforms.py steady_traffic.py))
 # Tests start hundreds of processes, and each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder

@@ -73,8 +73,9 @@ class PeakMemory:
                 children = self._top.children(recursive=True)
             for process in children:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    kind = "java" if "java" in process.name() else "python"
-                    self._bytes[kind] = max(self._bytes[kind], process.memory_info().rss)
+                    for kind in self._bytes:
+                        if kind in process.name():
+                            self._bytes[kind] = max(self._bytes[kind], process.memory_info().rss)
 
 
 def spread(numbers: Sequence[float]) -> str:

@@ -20,14 +20,24 @@ from typing import Any
 import psutil
 import pytest
 
+from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
 from tests.benchmarks.found import check_all_there, files_of, objects_of
 from tests.benchmarks.measuring import Cost, PeakMemory, spread
-from tests.benchmarks.paths import JSON, NOOP, OURS, PLAIN_SPARK, READ_ONLY, SINK, TASKS, Route, routes
+from tests.benchmarks.paths import JSON, NOOP, OURS, PLAIN_SPARK, READ_ONLY, SINK, SPARK, TASKS, Route, routes
 from tests.benchmarks.sides import Request, Side
-from tests.benchmarks.support import BUCKET, PARTITIONS, RECORDS, ROUNDS, new_topic, running_broker, running_objects
+from tests.benchmarks.support import (
+    BUCKET,
+    PARTITIONS,
+    RECORDS,
+    ROUNDS,
+    SLOW_SHARE,
+    new_topic,
+    running_broker,
+    running_objects,
+)
 from tests.benchmarks.topics import ORDERS_IN_AVRO, Topic, avro_schema, produce_avro, produce_json
 from tests.support.repository import ROOT
 
@@ -66,24 +76,32 @@ class World:
         options = StoreOptions(BUCKET, region="us-east-1", endpoint_url=self._objects.endpoint_url)
         self._store = S3Store(options)
         self._stack.callback(self._store.close)
-        records = RECORDS - RECORDS % (PARTITIONS * FEW)
-        sizes: dict[str, Any] = {"records": records, "partitions": PARTITIONS}
-        new_topic(broker, JSON, PARTITIONS)
-        new_topic(broker, ORDERS_IN_AVRO, PARTITIONS)
+        few = PARTITIONS * FEW * SLOW_SHARE
         schema_id = registry.register(f"{ORDERS_IN_AVRO}-value", avro_schema())
-        self.topics: Mapping[str, Topic] = {
-            JSON: produce_json(self._servers, **sizes),
-            ORDERS_IN_AVRO: produce_avro(self._servers, schema_id=schema_id, **sizes),
-        }
+        self.topics = self._produced(broker, "", RECORDS - RECORDS % few, schema_id)
+        self._small = self._produced(broker, "-few", self.topics[JSON].records // SLOW_SHARE, schema_id)
         self._sides = {name: enter(Side(name, self._scratch / f"{name}.log")) for name in (OURS, PLAIN_SPARK)}
         return self
+
+    def _produced(self, broker: EmbeddedKafka, suffix: str, records: int, schema_id: int) -> Mapping[str, Topic]:
+        sizes: dict[str, Any] = {"records": records, "partitions": PARTITIONS}
+        for name in (JSON, ORDERS_IN_AVRO):
+            new_topic(broker, name + suffix, PARTITIONS)
+        return {
+            JSON: produce_json(self._servers, **sizes, name=JSON + suffix),
+            ORDERS_IN_AVRO: produce_avro(self._servers, **sizes, schema_id=schema_id, name=ORDERS_IN_AVRO + suffix),
+        }
+
+    def topic_of(self, route: Route) -> Topic:
+        """What a route reads: a small topic where it is slow."""
+        return (self._small if route.reader == SPARK and route.work != NOOP else self.topics)[route.topic]
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
     def run(self, route: Route, measured: Measured, *, cold: bool = False) -> Cost:
         """One run, checked: every record is there, and none twice."""
-        topic, name = self.topics[route.topic], f"run-{next(self._names)}"
+        topic, name = self.topic_of(route), f"run-{next(self._names)}"
         per_partition = topic.records // PARTITIONS
         request = self._request(route, name, (per_partition,) * PARTITIONS, cold=cold)
         before = self._requests()
@@ -112,7 +130,8 @@ class World:
         options = {"flush.size": flush, "value.converter.schema.registry.url": self._registry, **route.options}
         if route.topic != ORDERS_IN_AVRO:
             del options["value.converter.schema.registry.url"]
-        return Request(route.work, route.topic, partitions, name, self._servers, place, options, route.reader, cold)
+        topic = self.topic_of(route).name
+        return Request(route.work, topic, partitions, name, self._servers, place, options, route.reader, cold)
 
     def _requests(self) -> int | None:
         return len(self._access_log.read_bytes().splitlines()) if self._access_log.exists() else None
@@ -127,7 +146,7 @@ def test_every_path(tmp_path: Path) -> None:
             for route, measured in found:
                 world.warm_up(route)
                 measured.warm.append(world.run(route, measured))
-        paths = [_path(route, measured, world.topics[route.topic].records) for route, measured in found]
+        paths = [_path(route, measured, world.topic_of(route).records) for route, measured in found]
         RESULT.parent.mkdir(exist_ok=True)
         RESULT.write_text(json.dumps({"machine": _machine(), "paths": paths}, indent=2) + "\n")
         _print(paths, world.topics)

@@ -83,15 +83,15 @@ _ENCODE: dict[str, Callable[[Any], bytes]] = {
 }  # fmt: skip
 
 
-def produce_json(servers: str, *, records: int, partitions: int) -> Topic:
+def produce_json(servers: str, *, records: int, partitions: int, name: str = JSON) -> Topic:
     """Sends the orders 0 to `records`-1 as JSON, the same number to each partition."""
-    return _send(servers, JSON, ((value(number), number % partitions) for number in range(records)))
+    return _send(servers, name, ((value(number), number % partitions) for number in range(records)))
 
 
-def produce_avro(servers: str, *, records: int, partitions: int, schema_id: int) -> Topic:
+def produce_avro(servers: str, *, records: int, partitions: int, schema_id: int, name: str = ORDERS_IN_AVRO) -> Topic:
     """Sends the orders 0 to `records`-1 as Avro, the same number to each partition."""
     values = ((avro_value(number, schema_id), number % partitions) for number in range(records))
-    return _send(servers, ORDERS_IN_AVRO, values)
+    return _send(servers, name, values)
 
 
 def _send(servers: str, name: str, values: Iterator[tuple[bytes, int]]) -> Topic:

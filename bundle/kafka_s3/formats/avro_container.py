@@ -36,7 +36,7 @@ _ANSWERS: Final[dict[tuple[int, int], tuple[Any, Any, bool]]] = {}
 
 def avro_format(codec: str, options: AvroOptions) -> Format:
     """Avro container files; `codec` is null, deflate, snappy or bzip2 and does not show in the extension."""
-    return Format("avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_fit, options))
+    return Format("avro", ".avro", partial(AvroFile, codec=codec, options=options), partial(_fit, options), copies=True)
 
 
 def _fit(options: AvroOptions, run: Run) -> Values | str:

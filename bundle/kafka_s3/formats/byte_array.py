@@ -17,7 +17,7 @@ from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaType
 def byte_array_format(*, extension: str, separator: bytes, gzip_level: int | None) -> Format:
     """Raw bytes; `extension` as `format.bytearray.extension` says, with `.gz` under gzip."""
     opened = partial(ByteArrayFile, separator=separator, gzip_level=gzip_level)
-    return Format("bytearray", extension + (".gz" if gzip_level is not None else ""), opened, _fit)
+    return Format("bytearray", extension + (".gz" if gzip_level is not None else ""), opened, _fit, copies=True)
 
 
 def _fit(run: Run) -> Values | str:

@@ -105,6 +105,14 @@ class Pausing(Encoder, Protocol):
         ...
 
 
+def can(encoder: object, what: type) -> bool:
+    """Whether an encoder can do what one of these protocols says, by its class.
+
+    Python keeps that answer. For `isinstance` it looks at an encoder's attributes each time, and that takes longer than writing a record.
+    """
+    return issubclass(type(encoder), what)
+
+
 @dataclass(frozen=True, slots=True)
 class SidecarObject:
     """A small object that goes with a finished file: what it is, its key, its content."""
@@ -132,7 +140,8 @@ class Format:
     a run's values in the form that its files take at least cost, or a text that says why it cannot take the run. `sidecar_objects` gives
     what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
     follows. `stops_original` says whether the original's task fails for values that `fit` refuses, dead letter topic or not
-    (SEMANTICS A9.2). What only some encoders can do is declared by `Fitting`, `Keyed`, `Placed`, `Columnar` and `Pausing`.
+    (SEMANTICS A9.2). `copies` says that its encoders keep bytes of their own, and none of the values.
+    What only some encoders can do is declared by `Fitting`, `Keyed`, `Placed`, `Columnar` and `Pausing`.
     """
 
     name: str
@@ -142,3 +151,4 @@ class Format:
     sidecar_objects: Callable[[Encoder, str, int], list[SidecarObject]] = _nothing
     columns: Callable[[pa.Schema], str] = _no_columns
     stops_original: Callable[[Run], bool] = _none_does
+    copies: bool = False

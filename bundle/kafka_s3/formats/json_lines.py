@@ -25,7 +25,7 @@ ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\
 def json_format(*, gzip_level: int | None, decimals: str) -> Format:
     """JSON lines; `gzip_level` is -1 to 9 or None for plain text, `decimals` BASE64 or NUMERIC."""
     opened = partial(JsonLines, gzip_level=gzip_level, decimals=decimals)
-    return Format("json", ".json" if gzip_level is None else ".json.gz", opened, partial(_fit, decimals))
+    return Format("json", ".json" if gzip_level is None else ".json.gz", opened, partial(_fit, decimals), copies=True)
 
 
 def _fit(decimals: str, run: Run) -> Values | str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kafka_s3.model.failures import Failure
@@ -41,23 +41,23 @@ class Run:
 
     def take(self, rows: Longs) -> Run:
         """The records at these positions."""
-        sidecars, placed_by = (
-            {role: Sidecar(sidecar.values.take(rows), sidecar.schema) for role, sidecar in some.items()}
-            for some in (self.sidecars, self.placed_by)
-        )
-        values = self.values.take(rows)
-        return Run(self.offsets[rows], self.timestamps[rows], values, self.schema, sidecars, self.topic, placed_by)
+        return self._with(self.offsets[rows], self.timestamps[rows], lambda values: values.take(rows))
 
     def slice(self, start: int, stop: int) -> Run:
         """The records `[start, stop)`."""
         if start == 0 and stop == len(self.offsets):
             return self
+        offsets, times = self.offsets[start:stop], self.timestamps[start:stop]
+        return self._with(offsets, times, lambda values: values.slice(start, stop))
+
+    def _with(self, offsets: Longs, timestamps: Longs, some: Callable[[Values], Values]) -> Run:
         sidecars, placed_by = (
-            {role: Sidecar(sidecar.values.slice(start, stop), sidecar.schema) for role, sidecar in some.items()}
-            for some in (self.sidecars, self.placed_by)
+            {role: Sidecar(some(sidecar.values), sidecar.schema) for role, sidecar in beside.items()}
+            if beside
+            else beside
+            for beside in (self.sidecars, self.placed_by)
         )
-        offsets, times, values = self.offsets[start:stop], self.timestamps[start:stop], self.values.slice(start, stop)
-        return Run(offsets, times, values, self.schema, sidecars, self.topic, placed_by)
+        return Run(offsets, timestamps, some(self.values), self.schema, sidecars, self.topic, placed_by)
 
     @property
     def tombstones(self) -> bool:

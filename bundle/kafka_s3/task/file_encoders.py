@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import pyarrow as pa
 
-from kafka_s3.formats.format import CannotPause, Encoder, Fitting, Format, Keyed, Paused, Pausing
+from kafka_s3.formats.format import CannotPause, Encoder, Fitting, Format, Keyed, Paused, Pausing, can
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.records.arrow_stream import stream_of, table_of
 from kafka_s3.records.avro_bodies import AvroBodies
@@ -111,7 +111,7 @@ class OneSchema:
 
     def fits(self, values: Values) -> bool:
         """As the encoder says, where its columns settle late."""
-        return not isinstance(self.inner, Fitting) or self.inner.fits(values)
+        return not can(self.inner, Fitting) or cast(Fitting, self.inner).fits(values)
 
     def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
         """Adds values, with their keys where the encoder holds such."""

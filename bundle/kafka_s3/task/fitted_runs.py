@@ -23,16 +23,17 @@ class FittedRuns:
     bad: list[tuple[int, str]] = field(default_factory=list)
 
 
-def fitted_runs(part: Interleaved, start: int, stop: int, *, open_files: OpenFiles, rules: SchemaRules) -> FittedRuns:
-    """Records `[start, stop)`, none of which rolls a file.
+def fitted_runs(
+    part: Interleaved, start: int, stop: int, *, open_files: OpenFiles, rules: SchemaRules, shared: bool = False
+) -> FittedRuns:
+    """Records `[start, stop)`, none of which rolls a file; `shared` as for `Interleaved.runs_by_directory`.
 
     Version 1 has the open file, and records come as v1 v2 v1, of which v2 is projected: one run of version 1 with three records, in the
     order of their offsets. A field of v2 that has no value in version 1 makes that record bad, and the run has two.
     """
     found = FittedRuns()
-    for name, places in part.by_directory(start, stop):
+    for name, runs in part.runs_by_directory(start, stop, shared=shared):
         parts: list[tuple[Run, Longs]] = []
-        runs = part.by_run(places)
         for run, own in runs:
             run, bad = _fitted(run, open_files.files.get(name), rules, others=len(runs) - 1)
             found.bad += [(int(own[row]), text) for row, text in bad]

@@ -82,18 +82,34 @@ class Interleaved:
 
     def by_directory(self, start: int, stop: int) -> Iterator[tuple[str, Longs]]:
         """The places `[start, stop)` by directory, in first-seen order: directories b a b give `("b", [0, 2])`, `("a", [1])`."""
-        if start == stop:
+        order, cuts = self._sorted(start, stop)
+        for first, last in cuts:
+            yield self.names[self.codes[order[first]]], order[first:last]
+
+    def runs_by_directory(
+        self, start: int, stop: int, *, shared: bool
+    ) -> Iterator[tuple[str, list[tuple[Run, Longs]]]]:
+        """For each directory what `by_run` gives of its places.
+
+        `shared`: its runs may be slices of one that holds all directories' records, which is gathered at once; who keeps one keeps all.
+        """
+        if not shared or len(self.runs) > 1:
+            yield from ((name, self.by_run(places)) for name, places in self.by_directory(start, stop))
             return
+        order, cuts = self._sorted(start, stop)
+        gathered = _taken(self.runs[0], self.rows[order])
+        for first, last in cuts:
+            yield self.names[self.codes[order[first]]], [(gathered.slice(first, last), order[first:last])]
+
+    def _sorted(self, start: int, stop: int) -> tuple[Longs, list[tuple[int, int]]]:
+        """The places `[start, stop)`, those of each directory behind each other; and from where to where those are, in first-seen order."""
         some = self.codes[start:stop]
-        if len(self.names) <= FEW:
-            some = some.astype(np.int16)
-        if (some == some[0]).all():
-            yield self.names[some[0]], np.arange(start, stop)
-            return
-        order = np.argsort(some, kind="stable")
-        cuts = np.flatnonzero(np.diff(some[order])) + 1
-        for places in sorted(np.split(order, cuts), key=lambda places: int(places[0])):
-            yield self.names[some[places[0]]], places + start
+        if not len(some) or (some == some[0]).all():
+            return np.arange(start, stop), [(0, len(some))] if len(some) else []
+        order = np.argsort(some.astype(np.int16) if len(self.names) <= FEW else some, kind="stable")
+        firsts = np.flatnonzero(np.diff(some[order], prepend=-1))
+        cuts = zip(firsts.tolist(), [*firsts[1:].tolist(), len(order)], order[firsts].tolist(), strict=True)
+        return order + start, [(first, last) for first, last, _ in sorted(cuts, key=lambda cut: cut[2])]
 
     def by_run(self, places: Longs) -> list[tuple[Run, Longs]]:
         """The records at these places: of each run those that it has, with their places; in the order of their first records."""

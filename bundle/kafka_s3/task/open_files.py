@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
-from kafka_s3.formats.format import Columnar, Format, Placed, SidecarObject
+from kafka_s3.formats.format import Columnar, Format, Placed, SidecarObject, can
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.keys import ObjectNames
@@ -32,6 +33,11 @@ class Output:
     memory: int
     threads: int
     folder: Path
+
+    @property
+    def copies(self) -> bool:
+        """Whether no open file keeps the values that are given to it: not while it looks for its schema, and not in columns."""
+        return not self.schemas.unify and all(form.copies for form in self.formats.values())
 
 
 @dataclass(slots=True)
@@ -124,8 +130,8 @@ class OpenFile:
         """Adds records of this file's directory, whose values fit its schema."""
         for role, target in self.objects.items():
             if role is Role.VALUE:
-                if isinstance(target.encoder.inner, Placed):
-                    target.encoder.inner.place(run.offsets)
+                if can(target.encoder.inner, Placed):
+                    cast(Placed, target.encoder.inner).place(run.offsets)
                 target.append(run.values, run.schema, keys=run.sidecars.get(Role.KEY))
             else:
                 target.append(run.sidecars[role].values, run.sidecars[role].schema)

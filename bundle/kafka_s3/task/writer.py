@@ -85,7 +85,8 @@ class TopicPartitionWriter:
 
     def fitted(self, part: Interleaved, start: int, stop: int) -> FittedRuns:
         """Rows `[start, stop)` as the open files take them, and those that cannot go with them."""
-        return fitted_runs(part, start, stop, open_files=self.open, rules=self.output.schemas)
+        rules, shared = self.output.schemas, self.output.copies
+        return fitted_runs(part, start, stop, open_files=self.open, rules=rules, shared=shared)
 
     def append(self, runs: list[tuple[str, Run]], part: Interleaved, start: int, stop: int) -> None:
         """Writes rows `[start, stop)`, given by directory, and notes where the last one went."""

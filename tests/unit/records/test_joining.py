@@ -23,3 +23,9 @@ def test_strings_are_joined_as_their_utf_8(separator: bytes) -> None:
     assert bytes(joined(pa.array(["ä", "", "z"]), separator)) == b"".join(
         t.encode() + separator for t in ("ä", "", "z")
     )
+
+
+def test_a_small_slice_does_not_keep_the_memory_of_all() -> None:
+    values = pa.array([b"x" * 100] * 10, pa.binary())
+    assert isinstance(joined(values, b""), memoryview), "all of it is no copy"
+    assert isinstance(joined(values.slice(3, 2), b""), bytes)
