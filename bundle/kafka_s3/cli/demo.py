@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,12 +30,16 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
 from kafka_s3.local import orders, shipments
 from kafka_s3.local.kafka import EmbeddedKafka
+from kafka_s3.local.process import free_ports
 from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.protocols import Message
+from kafka_s3.model.threads import ThreadPool
+from kafka_s3.spark.session import spark_session
+from kafka_s3.spark.several import SharedSession
 from kafka_s3.tools.verify.segments import SegmentSelection
 from kafka_s3.tools.verify.sink import audit_of, kafka_of
 from kafka_s3.wiring.running import attended, run_until_drained, stop_on_signals
@@ -55,6 +59,22 @@ class DemoServices:
     kafka: EmbeddedKafka
     s3: EmbeddedS3
     registry: EmbeddedRegistry
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """All of them while the body runs; they start side by side. Raises LocalServiceError."""
+        servers = self.kafka, self.s3, self.registry
+        with ExitStack() as stack:
+            for server in servers:
+                stack.callback(server.stop)
+            with ThreadPool(len(servers)) as pool:
+                list(pool.map(lambda server: server.start(), servers))
+            yield
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where each of them is."""
+        return {"Kafka": self.kafka.bootstrap_servers, "S3": self.s3.endpoint_url, "registry": self.registry.url}
 
     @property
     def environment(self) -> dict[str, str]:
@@ -95,18 +115,19 @@ def demo(
 
     out = Console()
     sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
-    out.print("[bold]1[/] starting Kafka (KRaft, one node), S3 and a schema registry ...")
-    with _services() as services:
-        os.environ.update(services.s3.environment)
-        places = {
-            "Kafka": services.kafka.bootstrap_servers,
-            "S3": services.s3.endpoint_url,
-            "registry": services.registry.url,
-        }
-        for name, place in places.items():
-            out.print(f"  {name} at {place}", highlight=False)
-        if sinks:
-            _make(out, services, sinks, records)
+    kafka, s3, registry = free_ports(3)
+    services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry))
+    os.environ.update(services.s3.environment)
+    with ExitStack() as stack:
+        with closing(SharedSession(lambda: spark_session(name="kafka-s3 demo"), sinks=1)) as session:
+            if sinks:
+                session.begin()  # beside the services
+            out.print("[bold]1[/] starting Kafka (KRaft, one node), S3 and a schema registry ...")
+            stack.enter_context(services.running())
+            for name, place in services.places.items():
+                out.print(f"  {name} at {place}", highlight=False)
+            if sinks:
+                _make(out, services, session, sinks, count=records)
         tell_next(out, sinks, services.environment, stays=keep or dashboard)
         if dashboard or keep:
             with _dashboard(services, sinks, port) if dashboard and sinks else nullcontext():
@@ -133,38 +154,29 @@ def _wait_for_ctrl_c() -> None:
     stop.wait()
 
 
-@contextmanager
-def _services() -> Iterator[DemoServices]:
-    with ExitStack() as stack:
-        kafka, s3 = stack.enter_context(EmbeddedKafka()), stack.enter_context(EmbeddedS3())
-        yield DemoServices(kafka, s3, stack.enter_context(EmbeddedRegistry()))
-
-
-def _make(out: Console, services: DemoServices, sinks: Mapping[Path, dict[str, str]], count: int) -> None:
+def _make(
+    out: Console, services: DemoServices, session: SharedSession, sinks: Mapping[Path, dict[str, str]], *, count: int
+) -> None:
     """Sends a few records, so that the sinks get going, then all others: what they then do in a second is what they do every day."""
-    from kafka_s3.spark.launch import sink_on_spark
-    from kafka_s3.spark.session import spark_session
+    from kafka_s3.spark.launch import sink_on_spark  # loads pyspark
 
     records = _Records(services, count)
     settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
     records.send(out, "[bold]2[/] producing the first {:,} records to {} ...", count // FIRST)
-    out.print("[bold]3[/] starting Spark ...")
-    spark = spark_session(name="kafka-s3 demo")
+    out.print("[bold]3[/] waiting for Spark ...")
+    spark = session.of("demo")
     stop = Event()
     stop_on_signals(stop)
-    try:
-        with ExitStack() as stack:
-            start = partial(_start, out, services, stack, lambda one, told: sink_on_spark(one, spark, observer=told))
-            running = [start(path, one) for path, one in settings.items()]
-            for sink in running:
-                sink.drain("[bold]4[/] the sink of {} gets going ...", stop)
-            records.send(out, "[bold]5[/] producing the other {:,} records to {} ...", count)
-            for step, sink in enumerate(running, start=6):
-                sink.drain(f"[bold]{step}[/] running the sink of {{}} ...", stop, close=Reason.FLUSH_NOW)
-                if not stop.is_set():
-                    sink.tell(records.malformed)
-    finally:
-        spark.stop()
+    with ExitStack() as stack:
+        start = partial(_start, out, services, stack, lambda one, told: sink_on_spark(one, spark, observer=told))
+        running = [start(path, one) for path, one in settings.items()]
+        for sink in running:
+            sink.drain("[bold]4[/] the sink of {} gets going ...", stop)
+        records.send(out, "[bold]5[/] producing the other {:,} records to {} ...", count)
+        for step, sink in enumerate(running, start=6):
+            sink.drain(f"[bold]{step}[/] running the sink of {{}} ...", stop)
+            if not stop.is_set():
+                sink.tell(records.malformed)
 
 
 def _start(
@@ -220,13 +232,13 @@ class _RunningSink:
     sink: Sink
     channel: CommandChannel
 
-    def drain(self, text: str, stop: Event, *, close: Reason | None = None) -> None:
-        """Works off what is in Kafka."""
+    def drain(self, text: str, stop: Event) -> None:
+        """Works off what is in Kafka, to the last record."""
         if stop.is_set():
             return
         self.out.print(text.format(shown(self.path)), highlight=False)
         with self.bar:
-            run_until_drained(self.sink, self.settings, stop, close=close, channel=self.channel)
+            run_until_drained(self.sink, self.settings, stop, close=Reason.FLUSH_NOW, channel=self.channel)
 
     def tell(self, malformed: Mapping[str, int]) -> None:
         """What is in the bucket, and whether it is all that was sent."""

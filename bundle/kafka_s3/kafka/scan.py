@@ -54,7 +54,7 @@ class KafkaScan:
         consumer = self._brokers.clients.consumer(GROUP)
         try:
             consumer.assign([Place(*topic_partition, start)])
-            yield from self._consumed(consumer, topic_partition, until)
+            yield from self._consumed(consumer, topic_partition, start, until=until)
         finally:
             consumer.close()
 
@@ -66,11 +66,13 @@ class KafkaScan:
         except SourceError:
             return True
 
-    def _consumed(self, consumer: Consumer, topic_partition: TopicPartition, until: int) -> Iterator[Record]:
-        quiet_since = time.monotonic()
-        while True:
-            # returns full, or after this time with what there is
-            messages = consumer.consume(BATCH, timeout=POLL_SECONDS)
+    def _consumed(
+        self, consumer: Consumer, topic_partition: TopicPartition, start: int, *, until: int
+    ) -> Iterator[Record]:
+        position, quiet_since = start, time.monotonic()
+        while position < until:
+            # returns full, or after this time with what there is: never asked for more than there can be, it mostly returns full
+            messages = consumer.consume(min(BATCH, until - position), timeout=POLL_SECONDS)
             if messages:
                 quiet_since = time.monotonic()
             elif time.monotonic() - quiet_since > REQUEST_SECONDS:
@@ -90,3 +92,4 @@ class KafkaScan:
                 if offset is None or offset >= until:  # None only before a message was sent
                     return
                 yield offset, message.value()
+                position = offset + 1

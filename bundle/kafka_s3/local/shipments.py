@@ -9,12 +9,11 @@ import io
 import json
 import random
 from collections.abc import Iterator, Mapping
-from decimal import Decimal
 from typing import Any, Final
 
 from fastavro import parse_schema, schemaless_writer
 
-from kafka_s3.local.orders import COUNTRIES, PARTITIONS, DemoRecord, time_of
+from kafka_s3.local.orders import COUNTRIES, PARTITIONS, DemoRecord, below, one_of, time_ms
 from kafka_s3.local.registry import EmbeddedRegistry
 
 TOPIC: Final = "shipments"
@@ -72,27 +71,27 @@ def shipment_records(
             partition=number % PARTITIONS,
             key=shipment["shipment_id"].encode(),
             value=_broken(value, chance) if number in broken else value,
-            timestamp_ms=round(shipment["shipped_at"].timestamp() * 1000),
+            timestamp_ms=shipment["shipped_at"],
             headers=(("source", b"warehouse"),),
             malformed=number in broken,
         )
 
 
 def _shipment(number: int, count: int, chance: random.Random) -> dict[str, Any]:
-    at = time_of((number + chance.random()) / count)
     return {
         "shipment_id": f"S-{number:08d}",
-        "order_id": f"O-{chance.randrange(10 * count):08d}",
-        "carrier": chance.choice(CARRIERS),
-        "country": chance.choice(COUNTRIES),
-        "shipped_at": at.replace(microsecond=at.microsecond // 1000 * 1000),
-        "parcels": [_parcel(chance) for _ in range(chance.randint(1, 3))],
-        "insured_cents": chance.choice((None, 5_000, 50_000)),
+        "order_id": f"O-{below(10 * count, chance):08d}",
+        "carrier": one_of(CARRIERS, chance),
+        "country": one_of(COUNTRIES, chance),
+        "shipped_at": time_ms((number + chance.random()) / count),
+        "parcels": [_parcel(chance) for _ in range(1 + below(3, chance))],
+        "insured_cents": one_of((None, 5_000, 50_000), chance),
     }
 
 
 def _parcel(chance: random.Random) -> dict[str, Any]:
-    return {"barcode": f"{chance.getrandbits(40):013d}", "weight_kg": Decimal(chance.randint(50, 30_000)).scaleb(-3)}
+    grams = 50 + below(29_950, chance)
+    return {"barcode": f"{chance.getrandbits(40):013d}", "weight_kg": grams.to_bytes(2, "big", signed=True)}
 
 
 def _version(share: float, chance: random.Random) -> int:
@@ -108,4 +107,4 @@ def _framed(schema_id: int, writer: Any, shipment: Mapping[str, Any]) -> bytes:
 
 
 def _broken(value: bytes, chance: random.Random) -> bytes:
-    return chance.choice((value[: len(value) // 2], value[:1] + UNKNOWN_ID.to_bytes(4, "big") + value[5:], b"S-0,?"))
+    return one_of((value[: len(value) // 2], value[:1] + UNKNOWN_ID.to_bytes(4, "big") + value[5:], b"S-0,?"), chance)

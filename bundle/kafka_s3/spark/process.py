@@ -34,14 +34,15 @@ class Process:
 
     def run(self, settings: Settings, observer: Observer) -> None:
         """Runs a sink to its end. What is refused or silent ends it before Spark starts. Raises SinkError."""
-        from kafka_s3.spark.launch import sink_on_spark  # loads pyspark
-
         ask_bucket(settings, observer.preparing)
         # a heartbeat in the bucket for `kafka-s3 status` and the dashboard, and an ear for `kafka-s3 pause`, `resume` and `flush`
         attendance_of = attended(settings, observer=observer, clock_ms=now_ms, meters=self.meters)
         with attendance_of as attendance, stopping(self.stop):
             ask_kafka(settings, observer.preparing)
             observer.preparing("starting Spark")
+            self.session.begin()
+            from kafka_s3.spark.launch import sink_on_spark  # loads pyspark, which takes long, beside Spark's start
+
             spark, channel = self.session.of(settings.name), attendance.channel
             sink = sink_on_spark(settings, spark, observer=attendance.heartbeat, store=attendance.store)
             try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from kafka_s3.config.masking import reason_of
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.spark.session import end_session
 from kafka_s3.tools.logs import name_in_logs
 
@@ -26,26 +28,33 @@ FAILED, WRONG = 1, 2
 
 
 class SharedSession:
-    """A session that the first sink starts; each of several sees it with settings of its own. Thread-safe."""
+    """A session that begins once, beside the caller's work; each of several sinks sees it with settings of its own. Thread-safe."""
 
     def __init__(self, start: Callable[[], SparkSession], *, sinks: int) -> None:
         self._start, self._several, self._lock = start, sinks > 1, Lock()
-        self._session: SparkSession | None = None
+        self._session: Future[SparkSession] | None = None
 
-    def of(self, sink: str) -> SparkSession:
-        """The session for a sink, whose jobs this thread starts."""
+    def begin(self) -> Future[SparkSession]:
+        """Starts it, unless that was done before."""
         with self._lock:
             if self._session is None:
-                self._session = self._start()
-        if not self._several or getattr(self._session, "_sc", None) is None:  # Spark Connect has neither
+                pool = ThreadPool(1)
+                self._session = pool.submit(self._start)
+                pool.shutdown(wait=False)
             return self._session
-        self._session.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
-        return self._session.newSession()
+
+    def of(self, sink: str) -> SparkSession:
+        """The session for a sink, whose jobs this thread starts. Raises what its start raises."""
+        session = self.begin().result()
+        if not self._several or getattr(session, "_sc", None) is None:  # Spark Connect has neither
+            return session
+        session.sparkContext.setLocalProperty("spark.scheduler.pool", sink)
+        return session.newSession()
 
     def close(self) -> None:
-        """Ends what was started."""
-        if self._session is not None:
-            end_session(self._session)
+        """Ends what was started; waits for a start under way."""
+        if self._session is not None and self._session.exception() is None:
+            end_session(self._session.result())
 
 
 @dataclass(frozen=True, slots=True)

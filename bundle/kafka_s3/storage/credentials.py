@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import CredentialProvider, CredentialResolver, DeferredRefreshableCredentials
 from botocore.credentials import Credentials as BotoCredentials
+from botocore.loaders import Loader, create_loader
 
 from kafka_s3.model.errors import Problem
 from kafka_s3.model.secret import Secret
@@ -133,6 +135,7 @@ def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
     """
     inner = botocore.session.Session(profile=credentials.profile or None)
     inner.set_config_variable("region", region)
+    inner.lazy_register_component("data_loader", lambda: _models(inner.get_config_variable("data_path")))
     if credentials.role:
         renew = _renewal(credentials, credentials.role, region=region, config=config)
         _only(inner, _Held(lambda: DeferredRefreshableCredentials(renew, method="sts-assume-role")))
@@ -173,6 +176,12 @@ class Signing(CredentialProvider):
 def default_region() -> str:
     """The region of the environment or of AWS's shared files, blank where there is none."""
     return botocore.session.Session().get_config_variable("region") or ""
+
+
+@lru_cache(maxsize=8)
+def _models(folders: str | None) -> Loader:
+    """What botocore knows of AWS's services, read once per process: each session by itself would take 0.1 s of CPU for S3."""
+    return create_loader(folders)
 
 
 def _only(session: Any, *providers: Any) -> None:

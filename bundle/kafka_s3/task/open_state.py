@@ -2,8 +2,8 @@
 
     `KS3OPEN1` | length of the document, 4 bytes | document | the bytes, one after the other | SHA-256 of all before
 
-In the document `{"$bytes": [at, length]}` stands for bytes. `identity` is the configuration's fingerprint: state is only ever continued by
-the version and configuration that wrote it.
+In the document `{"$bytes": [at, length]}` stands for bytes. `identity` is the configuration's fingerprint, `table` that of the topic's
+Delta table: state is only ever continued by the version and configuration that wrote it, and under the same columns.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ LENGTH: Final = 4
 CHECKSUM: Final = 32
 MOST_BYTES: Final = 512 << 20
 """More than that is read again rather than kept."""
+DIFFERS: Final = {"identity": "configuration or version", "table": "schema of the table"}
+"""What a state's members are called where they differ."""
 _BYTES: Final = "$bytes"
 
 
@@ -75,8 +77,7 @@ def check_state(document: Mapping[str, Any], expected: Mapping[str, Any]) -> Non
     """Compares what a state says of itself with what is wanted of it. Raises StateUnusable for the first difference."""
     for name, value in expected.items():
         if document.get(name) != value:
-            why = "configuration or version" if name == "identity" else name
-            raise StateUnusable(f"it is of another {why}")
+            raise StateUnusable(f"it is of another {DIFFERS.get(name, name)}")
 
 
 def check_uploads(uploads: Iterable[tuple[str, str]], store: ObjectStore) -> None:

@@ -75,7 +75,8 @@ class StateKeeper:
         """What a state has to say of itself to be continued."""
         table = hashlib.sha256((self.assignment.table or "").encode()).hexdigest()
         return {
-            "identity": f"{self.fingerprint} {table}",
+            "identity": self.fingerprint,
+            "table": table,
             "topic_partition": list(self.assignment.topic_partition),
             **asdict(place),
         }

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from threading import Barrier
+from threading import Barrier, Event, get_ident
 
 import pytest
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, StorageUnavailable
 from kafka_s3.model.threads import ThreadPool, beside
-from kafka_s3.spark.several import FailedSink, exit_code, run_side_by_side
+from kafka_s3.spark.several import FailedSink, SharedSession, exit_code, run_side_by_side
 from tests.support.log_lines import said
 from tests.support.memory_world import settings_of
 
@@ -55,3 +55,41 @@ def test_a_failure_that_is_none_of_ours_is_told_with_its_trace() -> None:
 )
 def test_the_exit_code_says_whether_another_start_may_mend_something(errors: list[SinkError], code: int) -> None:
     assert exit_code([FailedSink("orders", error) for error in errors]) == code
+
+
+class Session:
+    """What the shared session asks of Spark's."""
+
+    def __init__(self) -> None:
+        self.thread, self.stopped = get_ident(), 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+def test_a_session_starts_once_beside_the_callers_work_and_ends_with_it() -> None:
+    asked, started = Event(), list[Session]()
+
+    def start() -> Session:
+        assert asked.wait(60)
+        started.append(Session())
+        return started[-1]
+
+    shared = SharedSession(start, sinks=1)  # type: ignore[arg-type]
+    shared.begin()
+    asked.set()  # reached while it starts
+    assert shared.of("orders") is shared.of("payments") is started[0]  # type: ignore[comparison-overlap]
+    shared.close()
+    assert (len(started), started[0].stopped, started[0].thread == get_ident()) == (1, 1, False)
+
+
+def test_a_start_that_fails_is_the_error_of_whoever_needs_the_session_and_of_nobody_else() -> None:
+    def start() -> Session:
+        raise StorageUnavailable("no jars")
+
+    shared = SharedSession(start, sinks=1)  # type: ignore[arg-type]
+    shared.begin()
+    shared.close()
+    with pytest.raises(StorageUnavailable, match="no jars"):
+        shared.of("orders")
+    SharedSession(start, sinks=1).close()  # type: ignore[arg-type]

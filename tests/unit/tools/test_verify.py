@@ -26,7 +26,7 @@ from kafka_s3.storage.faults import Fault, FaultyStore, Moment, Verb, failure
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.verify.audit import Audit
 from kafka_s3.tools.verify.findings import FindingKind, Report
-from kafka_s3.tools.verify.form import form_of
+from kafka_s3.tools.verify.form import JsonDigests, form_of
 from kafka_s3.tools.verify.layout import object_layout
 from kafka_s3.tools.verify.objects import avro_records
 from kafka_s3.tools.verify.segments import SegmentSelection
@@ -166,6 +166,16 @@ def test_a_table_and_json_show_what_was_looked_at() -> None:
     document = json.loads(json.dumps(report.document()))
     assert document["clean"]
     assert document["partitions"][0]["written"] == 9
+
+
+def test_json_has_the_digest_of_its_document_also_where_the_text_was_seen_before() -> None:
+    digests = JsonDigests()
+    first = digests.of(b'{"a":1,"b":2}')
+    assert first == digests.of(b'{"b": 2, "a": 1.0}') == digests.of(b'{"a":1,"b":2}')
+    assert first != digests.of(b'{"a":2,"b":1}')
+    for _ in range(2):
+        with pytest.raises(ValueError, match="Expecting"):
+            digests.of(b"{")
 
 
 @pytest.mark.parametrize("value", [b'{"n": 1.50, "x": 1e3}', b' {"b":1,"a":[1.0,2]} ', b'{"n":12345678901234567890}', b'"text"',

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
@@ -18,12 +18,37 @@ Digests = Callable[[bytes], list[Digest] | None]
 """The digests that a Kafka value leaves in an object, None where it cannot be told."""
 
 EXACT_INTEGERS: Final = 1 << 63
+REMEMBERED: Final = 1 << 17
+"""Of so many JSON texts the digests are kept: 20 MB."""
 _DECODER: Final = json.JSONDecoder(
     parse_float=lambda text: _number(float(text)),
     parse_int=lambda text: _number(int(text)),
     parse_constant=lambda text: {"const": text},
 )
 _ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+class JsonDigests:
+    """Digests of JSON documents by value, from their texts. Thread-safe.
+
+    A text that was seen lately is not parsed again: the lines of most objects are the very bytes that are in Kafka.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[Digest, Digest] = {}
+
+    def of(self, text: bytes, encoding: str = "utf-8") -> Digest:
+        """Raises ValueError and RecursionError for what is no JSON document."""
+        if encoding != "utf-8":
+            return json_digest(parsed(text.decode(encoding, "surrogatepass")))
+        own = digest(text)
+        found = self._seen.get(own)
+        if found is None:
+            found = json_digest(parsed(text.decode(encoding, "surrogatepass")))
+            if len(self._seen) >= REMEMBERED:
+                self._seen.clear()
+            self._seen[own] = found
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +67,7 @@ class Form:
     empty_for_null: bool = False
     of_kafka: Digests | None = None
     opaque_etags: bool = False
+    json: JsonDigests = field(default_factory=JsonDigests, compare=False)
 
 
 def form_of(settings: Settings) -> Form:
@@ -83,6 +109,10 @@ def digest(content: bytes) -> Digest:
     return hashlib.blake2b(content, digest_size=16).digest()
 
 
+NULL: Final = json_digest(None)
+"""The digest of `null`, which leaves nothing in an object."""
+
+
 def digest_whole(content: bytes) -> list[Digest]:
     """The digest of a value that is one piece."""
     return [digest(content)]
@@ -98,7 +128,7 @@ def _comparison(settings: Settings, form: Form) -> Digests | None:
         return digest_whole if form.prefixed else partial(pieces, separator=form.delimiter) if form.delimiter else None
     match settings.text("format.class"), settings.text("value.converter"):
         case "json", "json" if not settings.flag("value.converter.schemas.enable"):
-            return _json
+            return partial(_json, form.json)
         case "json", "string":
             return lambda value: [json_digest(value.decode(errors="replace"))]
         case "json", "bytes":
@@ -110,10 +140,10 @@ def _comparison(settings: Settings, form: Form) -> Digests | None:
     return None
 
 
-def _json(value: bytes) -> list[Digest] | None:
+def _json(digests: JsonDigests, value: bytes) -> list[Digest] | None:
     try:
-        document = parsed(value.decode(json.detect_encoding(value), "surrogatepass"))
-        return [] if document is None else [json_digest(document)]
+        found = digests.of(value, json.detect_encoding(value))
+        return [] if found == NULL else [found]
     except (ValueError, RecursionError):
         return [] if not value.strip() else None
 

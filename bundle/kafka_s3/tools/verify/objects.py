@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from kafka_s3.model.deflate import GZIP_MAGIC
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.tools.verify.form import Digest, Form, digest, json_digest, parsed, pieces
+from kafka_s3.tools.verify.form import Digest, Form, JsonDigests, digest, parsed, pieces
 
 AVRO_MAGIC: Final = b"Obj\x01"
 DAMAGE: Final = (
@@ -78,7 +78,7 @@ def _read(file: DataFile, content: bytes, form: Form) -> ObjectCount:
         return ObjectCount(sum(block["num_records"] for block in json.loads(content)["chunks"]))
     match file.format:
         case "json":
-            return _json_lines(_plain(content), compared)
+            return _json_lines(_plain(content), form.json if compared else None)
         case "parquet":
             return ObjectCount(parquet_rows(content))
         case "avro":
@@ -98,14 +98,13 @@ def _plain(content: bytes) -> bytes:
     return gzip.decompress(content) if content.startswith(GZIP_MAGIC) else content
 
 
-def _json_lines(text: bytes, compared: bool) -> ObjectCount:
+def _json_lines(text: bytes, digests: JsonDigests | None) -> ObjectCount:
     lines = text.split(b"\n")
     if lines.pop():
         raise ValueError("the last line has no end")
-    documents = (parsed(line.decode("utf-8", "surrogatepass")) for line in lines)
-    if not compared:
-        return ObjectCount(sum(1 for _ in documents))
-    return ObjectCount(len(lines), digests=Counter(map(json_digest, documents)))
+    if digests is None:
+        return ObjectCount(sum(1 for _ in map(parsed, (line.decode("utf-8", "surrogatepass") for line in lines))))
+    return ObjectCount(len(lines), digests=Counter(map(digests.of, lines)))
 
 
 def _separated(content: bytes, separator: bytes, compared: bool) -> ObjectCount:
