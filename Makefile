@@ -43,9 +43,11 @@ $(TESTING): requirements-dev.txt $(READY)
 	@$(MAKE) --no-print-directory jars & jars=$$!; $(PIP) --no-compile --require-hashes -r requirements-dev.txt && wait $$jars
 	@touch $(TESTING)
 
+# What is made once: jars, the archive of Spark's classes, and the loops' machine code, which else each process of a first run would compile.
 jars: $(READY)
 	@$(BIN)/python -m kafka_s3.local.jars
 	@$(BIN)/python -m kafka_s3.spark.class_archive
+	@$(BIN)/python -c "import kafka_s3.converters.avro_loops, kafka_s3.converters.json_loops, kafka_s3.kafka.reader.gather, kafka_s3.records.joining_loops"
 
 demo: $(READY) ## a real broker, an S3 and the sink on this machine
 	@$(BIN)/kafka-s3 demo

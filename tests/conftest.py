@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -34,6 +36,17 @@ pytest_plugins = [
 # No test fails because the machine is busy, hence no deadline.
 hypothesis.settings.register_profile("kafka-s3", deadline=None, max_examples=examples(100))
 hypothesis.settings.load_profile("kafka-s3")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """What is imported and collected stays to the end: nobody looks for garbage among it, neither now nor while tests run."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -19,13 +19,13 @@ from __future__ import annotations
 import ast
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import packages_distributions
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -33,15 +33,18 @@ from packaging.utils import canonicalize_name
 ROOT: Final = Path(__file__).parents[2]
 TREES: Final = {"bundle": "", "dashboard": "dashboard.", "jobs": "jobs."}
 """The folders with the product's modules, and what stands before a module's name to make it unique."""
+TABLE: Final = "pyproject.toml"
+Tree: TypeAlias = Mapping[str, str]
+"""The texts of the modules and of the file with the table, by their paths from the root."""
 
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module's unique name (`kafka_s3.storage.s3`, `dashboard.page.scene`), the name it is imported by, and its file."""
+    """A module's unique name (`kafka_s3.storage.s3`, `dashboard.page.scene`), the name it is imported by, and its path from the root."""
 
     name: str
     imported_as: str
-    path: Path
+    path: str
     is_package: bool
 
     @property
@@ -83,20 +86,26 @@ class Imports:
 
 def main() -> int:
     """Prints every breach; the exit code says whether there is one."""
-    found = breaches(ROOT)
+    found = breaches(read_tree())
     print("\n".join(found) or "Imports: every contract is kept.")
     return 1 if found else 0
 
 
-def breaches(root: Path) -> list[str]:
+def read_tree() -> Tree:
+    """The repository's own."""
+    paths = [ROOT / TABLE, *(path for folder in TREES for path in sorted((ROOT / folder).rglob("*.py")))]
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def breaches(tree: Tree) -> list[str]:
     """Every import in a tree that the tree's own table does not allow, as `file:line why`."""
-    modules = tuple(modules_of(root))
-    house = _house((root / "pyproject.toml").read_text(encoding="utf-8"), modules)
+    modules = tuple(modules_of(tree))
+    house = _house(tree[TABLE], modules)
     found = [f"{room}: has no line in tool.contracts" for room in sorted(_homeless(house.contracts, modules))]
     edges = {}
     for module in modules:
-        imports = _imports(house, module, module.path.read_text(encoding="utf-8"))
-        found += [f"{module.path.relative_to(root)}:{line} {why}" for line, why in imports.refused]
+        imports = _imports(house, module, tree[module.path])
+        found += [f"{module.path}:{line} {why}" for line, why in imports.refused]
         edges[module.name] = imports.targets
     return [*found, *_circle(edges)]
 
@@ -141,16 +150,17 @@ def _distributions() -> Mapping[str, list[str]]:
     return packages_distributions()
 
 
-def modules_of(root: Path) -> list[Module]:
-    """The modules of a tree, in order of their names."""
-    found = []
-    for folder, before in TREES.items():
-        for path in sorted((root / folder).rglob("*.py")):
-            parts = path.relative_to(root / folder).with_suffix("").parts
-            is_package = parts[-1] == "__init__"
-            name = ".".join(parts[:-1] if is_package else parts)
-            found.append(Module(f"{before}{name}", name if before != "jobs." else f"jobs.{name}", path, is_package))
-    return found
+def modules_of(paths: Iterable[str]) -> list[Module]:
+    """The modules among the paths of a tree, in their order."""
+    return [_module(path) for path in paths if path.endswith(".py")]
+
+
+@cache
+def _module(path: str) -> Module:
+    folder, *parts = path.removesuffix(".py").split("/")
+    is_package = parts[-1] == "__init__"
+    name, before = ".".join(parts[:-1] if is_package else parts), TREES[folder]
+    return Module(f"{before}{name}", name if before != "jobs." else f"jobs.{name}", path, is_package)
 
 
 @cache

@@ -6,6 +6,7 @@ import gzip
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from kafka_s3.commit.entry import CommitEntry
@@ -18,6 +19,7 @@ from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, FaultyStore
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.task.worker import Pipeline
 from kafka_s3.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.wiring.sink import build_sink
 from tests.support.configurations import STATE
@@ -39,8 +41,13 @@ BASE = {
 
 def settings_of(config: Mapping[str, str | None]) -> Settings:
     """None takes a key of the base away."""
-    merged = {key: text for key, text in {**BASE, **config}.items() if text is not None}
-    return resolved(validate(merged).usable())
+    return _checked(tuple((key, text) for key, text in {**BASE, **config}.items() if text is not None))
+
+
+@cache
+def _checked(pairs: tuple[tuple[str, str], ...]) -> Settings:
+    """Checked once for all tests that ask for the same: settings are immutable."""
+    return resolved(validate(dict(pairs)).usable())
 
 
 class World:
@@ -56,11 +63,18 @@ class World:
         self.now = START_MS
         self.settings = settings_of(config)
         self.store = MemoryStore(lambda: self.now)
-        self.kafka = MemoryKafka(lambda: make_pipeline(self.settings), self.store, batch_size=batch_size)
+        self.kafka = MemoryKafka(self._pipeline, self.store, batch_size=batch_size)
         for tp in topics:
             self.kafka.create(tp)
         self.sink: Sink
         self.calls: list[tuple[str, str]] = []
+        self._made: tuple[Settings, Pipeline] | None = None
+
+    def _pipeline(self) -> Pipeline:
+        """Made once for the settings, as in a worker process."""
+        if self._made is None or self._made[0] is not self.settings:
+            self._made = self.settings, make_pipeline(self.settings)
+        return self._made[1]
 
     def start(self, plan: Sequence[Fault] = (), observer: Observer | None = None) -> Sink:
         store = FaultyStore(self.store, plan)

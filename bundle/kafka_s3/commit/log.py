@@ -205,7 +205,7 @@ class CommitLog:
         pointers = [file for file in entry.files if file.role is Role.POINTER]  # after what they point to
         others = [file for file in entry.files if file.role is not Role.POINTER]
         with ThreadPool(PUBLISH_THREADS) as pool:
-            gone = [file for wave in (others, pointers) for file in pool.map(self._complete, wave) if file is not None]
+            gone = [file for wave in (others, pointers) for file in pool.each(self._complete, wave) if file is not None]
         if not gone:
             return []
         self.check_owner(entry.version)

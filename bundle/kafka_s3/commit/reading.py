@@ -28,7 +28,7 @@ def read_entries(
     found = store.list(f"{paths.root}commits/", start_after=start)
     with ThreadPool(READ_THREADS) as pool:
         for window in _windows(found):
-            yield from pool.map(read, window)
+            yield from pool.each(read, window)
 
 
 def _windows(found: Iterable[ObjectInfo]) -> Iterator[list[ObjectInfo]]:

@@ -99,7 +99,7 @@ class OpenStates:
         try:
             note_open_files(self._to_note(partitions, log.state), self.store, self.paths)
             with ThreadPool(THREADS) as pool:
-                list(pool.map(self._remove, overtaken))
+                list(pool.each(self._remove, overtaken))
         except StorageError as error:  # only a hint is lost; `sweep` finds what is left
             self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
         self._there = {tp: [key] for tp, key in now.items()}

@@ -29,7 +29,7 @@ class Tagging:
         """Tags the value objects that are there, and gives the errors; the objects are complete all the same."""
         values = [file for file in files if file.role is Role.VALUE]
         with ThreadPool(THREADS) as pool:
-            return [error for error in pool.map(lambda file: self._tag(file, store), values) if error is not None]
+            return [error for error in pool.each(lambda file: self._tag(file, store), values) if error is not None]
 
     def _tag(self, file: DataFile, store: ObjectStore) -> StorageError | None:
         own = {

@@ -21,4 +21,4 @@ def abort_uploads(store: ObjectStore, files: Iterable[DataFile]) -> None:
     uploads = [file.upload for file in files if not file.upload.inherited]
     if uploads:
         with ThreadPool(min(THREADS, len(uploads))) as pool:
-            list(pool.map(lambda upload: store.abort_upload(upload.key, upload.id), uploads))
+            list(pool.each(lambda upload: store.abort_upload(upload.key, upload.id), uploads))

@@ -9,23 +9,14 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-from databricks.sdk.service import apps, catalog, jobs, workspace
 
 from tests.support.bundle.files import Bundle
 from tests.support.repository import ROOT
 
 Finding = str
-FORMS: dict[str, type[Any]] = {
-    "jobs": jobs.JobSettings,
-    "apps": apps.App,
-    "schemas": catalog.SchemaInfo,
-    "volumes": catalog.VolumeInfo,
-    "secret_scopes": workspace.SecretScope,
-}
-"""The API's class of each kind of resource that the bundle may hold."""
 OWN_KEYS = {
     "jobs": {"permissions", "lifecycle"},
     "apps": {"source_code_path", "config", "permissions", "lifecycle"},
@@ -45,6 +36,27 @@ APP_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,28}[a-z0-9])?")
 ACTIONS = {"jobs": "job", "apps": "app", "schemas": "schema", "volumes": "volume", "secret_scopes": "secret_scope"}
 
 
+@cache
+def forms() -> Mapping[str, type[Any]]:
+    """The API's class of each kind of resource that the bundle may hold."""
+    from databricks.sdk.service import apps, catalog, jobs, workspace  # takes seconds
+
+    return {
+        "jobs": jobs.JobSettings,
+        "apps": apps.App,
+        "schemas": catalog.SchemaInfo,
+        "volumes": catalog.VolumeInfo,
+        "secret_scopes": workspace.SecretScope,
+    }
+
+
+@cache
+def privileges() -> frozenset[str]:
+    from databricks.sdk.service.catalog import Privilege
+
+    return frozenset(privilege.value for privilege in Privilege)
+
+
 def plain(value: Any) -> Any:
     """A resource as JSON would carry it."""
     if isinstance(value, Enum):
@@ -57,7 +69,7 @@ def plain(value: Any) -> Any:
 def lost_in_round_trip(kind: str, resource: Mapping[str, Any]) -> list[Finding]:
     """Where a resource differs after a trip through the API's class."""
     sent = {key: value for key, value in resource.items() if key not in OWN_KEYS[kind]}
-    back = plain(FORMS[kind].from_dict(sent).as_dict())
+    back = plain(forms()[kind].from_dict(sent).as_dict())
     return [*_differences(sent, back, ""), *_own_keys(kind, resource)]
 
 
@@ -86,7 +98,7 @@ def _own_keys(kind: str, resource: Mapping[str, Any]) -> Iterator[Finding]:
         if len(PRINCIPALS & permission.keys()) != 1 or permission.keys() - PRINCIPALS - {"level"}:
             yield f"permissions: {permission} names not one user, group or service principal"
     for grant in resource.get("grants", []):
-        unknown = set(grant.get("privileges", [])) - {privilege.value for privilege in catalog.Privilege}
+        unknown = set(grant.get("privileges", [])) - privileges()
         if unknown or grant.keys() != {"principal", "privileges"}:
             yield f"grants: {grant} is no grant"
 
@@ -101,7 +113,7 @@ def findings(bundle: Bundle) -> list[Finding]:
 
 def _shapes(bundle: Bundle) -> Iterator[Finding]:
     for kind, resources in bundle.content["resources"].items():
-        if kind not in FORMS:
+        if kind not in forms():
             yield f"resources.{kind} is of no known kind"
             continue
         for key, resource in resources.items():

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from kafka_s3.commit.entry import EntryKind
-from kafka_s3.commit.log import CHECKPOINT_EVERY
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import Fenced, LogDamaged, OffsetsLost, StorageUnavailable
 from kafka_s3.model.files import Upload
@@ -16,6 +15,8 @@ from kafka_s3.storage.faults import Fault, Moment, failure, raising
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.memory_world import ORDERS, World, world_of
 
+EVERY = 20
+"""Entries to a checkpoint, here."""
 FIRST = "topics/orders/partition=0/orders+0+0000000000.json"
 SECOND = "topics/orders/partition=0/orders+0+0000000003.json"
 
@@ -225,10 +226,11 @@ def test_a_driver_that_lost_the_sink_takes_its_uploads_with_it() -> None:
     assert world.store.uploads == {}
 
 
-@pytest.mark.parametrize("commits", [pytest.param(0, marks=pytest.mark.nightly), 1])
-def test_starts_alone_write_checkpoints_too(commits: int) -> None:
+@pytest.mark.parametrize("commits", [0, 1])
+def test_starts_alone_write_checkpoints_too(commits: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_s3.commit.log.CHECKPOINT_EVERY", EVERY)
     world = World({"flush.size": "1"})
-    for offset in range((CHECKPOINT_EVERY + 20) // (1 + commits)):
+    for offset in range((EVERY + 4) // (1 + commits)):
         world.start()
         if commits:
             world.add([offset])
@@ -238,20 +240,21 @@ def test_starts_alone_write_checkpoints_too(commits: int) -> None:
     entries = [key for verb, key in world.calls if verb == "get" and "/commits/" in key]
 
     assert len(found) == 1
-    assert len(set(entries)) < CHECKPOINT_EVERY
-    assert world.sink.log.state.version == CHECKPOINT_EVERY + 21
+    assert len(set(entries)) < EVERY
+    assert world.sink.log.state.version == EVERY + 5
 
 
-def test_a_checkpoint_that_fails_is_made_good_by_the_next_entry() -> None:
+def test_a_checkpoint_that_fails_is_made_good_by_the_next_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_s3.commit.log.CHECKPOINT_EVERY", EVERY)
     world = World({"flush.size": "1"})
     world.start(
         [Fault("put", raising(StorageUnavailable("told to")), nth=1, matches=lambda key: "/checkpoints/" in key)]
     )
-    for offset in range(100):
+    for offset in range(EVERY):
         world.add([offset])
         assert world.sink.cycle()
 
-    assert [key[-10:] for key in world.store.objects if "/checkpoints/" in key] == ["00100.json"]
+    assert [key[-10:] for key in world.store.objects if "/checkpoints/" in key] == [f"{EVERY:05d}.json"]
 
 
 def test_the_marker_of_dead_letters_alone_is_written_too() -> None:

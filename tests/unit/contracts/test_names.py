@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from collections import defaultdict
 
-from tests.support.contracts import ROOT, modules_of
+from tests.support.contracts import modules_of, read_tree
 
 
 def test_no_two_public_classes_share_a_name() -> None:
     places = defaultdict[str, list[str]](list)
-    for module in modules_of(ROOT):
-        for node in ast.parse(module.path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(module.name)
+    tree = read_tree()
+    for module in modules_of(tree):
+        for name in re.findall(r"^class ([A-Za-z]\w*)", tree[module.path], re.MULTILINE):
+            places[name].append(module.name)
     assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -284,7 +284,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(raw)
 
 
-@settings(max_examples=examples(400))
+@settings(max_examples=examples(200))
 @given(st.lists(damaged() | st.binary(max_size=40), max_size=4))
 def test_damaged_messages_are_failures_or_values_that_formats_take_or_refuse(raw: list[bytes]) -> None:
     decoded = EVERYTHING.decode(pa.array(raw, pa.binary()))

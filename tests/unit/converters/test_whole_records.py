@@ -181,6 +181,7 @@ def _only(offsets: Any, records: list[Record], *, part: int = 1) -> tuple[Any, A
     return offsets, offsets, some
 
 
+@pytest.mark.nightly  # it compares two durations
 def test_many_changes_of_both_schemas_take_no_square_of_the_time() -> None:
     import time
 

@@ -8,8 +8,8 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
-from fnmatch import fnmatch
-from functools import lru_cache
+from fnmatch import fnmatch, translate
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -44,7 +44,7 @@ DOTTED_CLASS = re.compile(r"`(?!(?:io|org|com|google|java)\.)((?:[a-z_]+\.)+)([A
 CLASS = re.compile(r"`([A-Z]\w+)(?:\.(\w+))?`")
 
 
-@lru_cache
+@cache
 def tracked() -> dict[str, str]:
     """Every text file of the repository, by its path from the root; what `.gitignore` names is left out."""
     lines = (ROOT / ".gitignore").read_text(encoding="utf-8").split()
@@ -68,7 +68,7 @@ def scanned() -> dict[str, str]:
     return {path: text for path, text in tracked().items() if path != OWN}
 
 
-@lru_cache
+@cache
 def sections() -> tuple[str, ...]:
     return tuple(HEADING.findall((ROOT / SPECIFICATION).read_text(encoding="utf-8")))
 
@@ -111,8 +111,8 @@ def dead_links(path: str, text: str) -> Iterator[str]:
 
 def missing_names(text: str) -> Iterator[str]:
     """Files, folders and functions (`path.py::Class.method`) that a guide names, and that are not there."""
-    for name, function in NAMED_FILE.findall(text):
-        places = [path for path in _all_paths() if any(fnmatch(path, place + name) for place in PLACES)]
+    for name, function in dict.fromkeys(NAMED_FILE.findall(text)):
+        places = _places(name)
         if not places or (function and function not in functions_in(places[0])):
             yield f"{name}::{function}" if function else name
 
@@ -123,6 +123,7 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
+@cache
 def functions_in(path: str) -> set[str]:
     """Functions, classes and constants of a module, methods as `Class.method`."""
     found: set[str] = set()
@@ -141,16 +142,21 @@ def functions_in(path: str) -> set[str]:
     return found
 
 
-@lru_cache
+@cache
 def classes() -> dict[str, set[str]]:
     """The classes, methods and functions of each module of the product and its dashboard, by the module's path."""
     sources = [path for path in tracked() if path.endswith(".py") and path.startswith((PACKAGE, "dashboard/"))]
     return {path: functions_in(path) for path in sources}
 
 
+@cache
+def _known_classes() -> frozenset[str]:
+    return frozenset({"ArrowInvalid", *dir(builtins)}.union(*classes().values()))
+
+
 def unknown_classes(text: str) -> Iterator[str]:
     """Classes that a module says it raises, or names in backticks with their module (`module.Class`), and that are not there."""
-    known = {"ArrowInvalid", *dir(builtins)}.union(*classes().values())
+    known = _known_classes()
     for names in RAISED.findall(text):
         yield from (name for name in re.split(r", | and | or ", names) if name and name not in known)
     for module, name in DOTTED_CLASS.findall(text):
@@ -159,12 +165,20 @@ def unknown_classes(text: str) -> Iterator[str]:
             yield module + name
 
 
-@lru_cache
+@cache
+def _places(name: str) -> list[str]:
+    """The paths that a guide may mean by a name."""
+    patterns = [re.compile(translate(place + name)) for place in PLACES]
+    return [path for path in _all_paths() if any(pattern.match(path) for pattern in patterns)]
+
+
+@cache
 def _all_paths() -> tuple[str, ...]:
     files = tracked()
     return (*files, *{f"{parent}/" for path in files for parent in PurePosixPath(path).parents})
 
 
+@cache
 def _exists(path: PurePosixPath) -> bool:
     normal = _normal(path)
     return ".." not in normal.parts and (ROOT / normal).exists()

@@ -196,9 +196,12 @@ def test_a_crash_at_a_marker_or_before_markers_were_wanted_leaves_none_out(momen
         ({"path.format": "'all'"}, None),
     ],
 )
-def test_the_end_of_a_directory_is_that_of_all_buckets_of_its_name(config: dict[str, str], end: str | None) -> None:
+def test_the_end_of_a_directory_is_that_of_all_buckets_of_its_name(
+    config: dict[str, str], end: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from datetime import UTC, datetime
 
+    monkeypatch.setattr("kafka_s3.wiring.followers.MOST_BUCKETS", 100)  # more than a day has
     found = end_of_directory(settings_of({**CONFIG, **config}))(START_MS + 5)
     assert found == (NEVER if end is None else int(datetime.fromisoformat(end).replace(tzinfo=UTC).timestamp() * 1000))
 

@@ -41,7 +41,7 @@ class ExpectedColumns:
     def poll(self, topics: Sequence[str]) -> None:
         """Reads the columns of the topics' tables, which others may have changed. Raises StorageUnavailable where the mode needs them."""
         with ThreadPool(THREADS) as pool:
-            for topic, columns in zip(topics, pool.map(self._read, topics), strict=True):
+            for topic, columns in zip(topics, pool.each(self._read, topics), strict=True):
                 merged = self._with_pending(topic, columns)
                 if merged is not None:
                     self._expected[topic] = merged

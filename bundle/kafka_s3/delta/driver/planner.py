@@ -76,7 +76,7 @@ class TablePlanner:
 
     def _footers(self, files: Sequence[DataFile]) -> Iterator[tuple[DataFile, Footer | None]]:
         with ThreadPool(THREADS) as pool:
-            yield from zip(files, pool.map(self._footer, files), strict=True)
+            yield from zip(files, pool.each(self._footer, files), strict=True)
 
     def _footer(self, file: DataFile) -> Footer | None:
         try:

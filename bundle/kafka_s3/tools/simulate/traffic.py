@@ -143,7 +143,7 @@ def made_sample(record_bytes: int) -> pa.RecordBatch:
     for number in range(MADE):
         head = {"number": number, "id": f"{chance.getrandbits(64):016x}"}
         left = max(record_bytes - len(json.dumps(head, separators=(",", ":"))) - len(',"text":""'), 0)
-        text = " ".join(chance.choice(WORDS) for _ in range(left // 4 + 1))[:left]
+        text = " ".join(chance.choices(WORDS, k=left // 4 + 1))[:left]
         value = json.dumps({**head, "text": text}, separators=(",", ":")).encode()
         rows.append({"offset": number, "timestamp": 0, "key": str(head["id"]).encode(), "value": value, "headers": []})
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
