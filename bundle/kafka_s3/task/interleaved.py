@@ -97,7 +97,8 @@ class Interleaved:
             yield from ((name, self.by_run(places)) for name, places in self.by_directory(start, stop))
             return
         order, cuts = self._sorted(start, stop)
-        gathered = _taken(self.runs[0], self.rows[order])
+        rows = self.rows[order]  # ascending within a directory only
+        gathered = self.runs[0].take(rows) if len(cuts) > 1 else _taken(self.runs[0], rows)
         for first, last in cuts:
             yield self.names[self.codes[order[first]]], [(gathered.slice(first, last), order[first:last])]
 
@@ -220,7 +221,7 @@ def _cut(runs: list[Run], order: Longs) -> list[Run]:
 
 
 def _taken(run: Run, rows: Longs) -> Run:
-    """These rows of a run; neighbours are a slice, which costs nothing."""
+    """These rows of a run, which ascend; neighbours are a slice, which costs nothing."""
     if len(rows) and len(rows) == rows[-1] + 1 - rows[0]:
         return run.slice(int(rows[0]), int(rows[-1]) + 1)
     return run.take(rows)

@@ -37,3 +37,9 @@ def test_directories_come_in_first_seen_order_with_all_their_records(
     for place in range(start, stop):
         expected.setdefault(NAMES[codes[place]], []).append(place)
     assert list(found.items()) == list(expected.items())
+
+
+def test_directories_that_take_turns_and_end_with_the_last_record_are_no_slice() -> None:
+    part = interleaved([Partitioned(documents(np.arange(4)), np.array([0, 1, 0, 1], np.int32), NAMES, None)])
+    found = {name: run.offsets.tolist() for name, [(run, _)] in part.runs_by_directory(0, 4, shared=True)}
+    assert found == {"a": [0, 2], "b": [1, 3]}
