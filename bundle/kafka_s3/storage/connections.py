@@ -141,8 +141,9 @@ class _Connection:
         try:
             self._curl.perform()
         except pycurl.error as error:
-            if error.args[0] == pycurl.E_ABORTED_BY_CALLBACK and not self._late():
-                raise sys.last_value from None  # a signal's handler raised it, and pycurl has left it there
+            raised = getattr(sys, "last_value", None)  # where pycurl leaves what a signal's handler raised
+            if error.args[0] == pycurl.E_ABORTED_BY_CALLBACK and raised is not None and not self._late():
+                raise raised from None
             raise self._failure(asked.url, *error.args) from None
         self._curl.setopt(pycurl.READFUNCTION, bytes)  # a part of many megabytes would be held until the next request
         return HttpAnswer(self._curl.getinfo(pycurl.RESPONSE_CODE), _headers(self._lines), b"".join(self._body))
