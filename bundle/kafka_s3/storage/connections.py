@@ -7,6 +7,7 @@ errors, as for the requests of its client.
 from __future__ import annotations
 
 import io
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -32,6 +33,8 @@ _CLOSED: Final = frozenset(
 )  # fmt: skip
 _NO_PROXY: Final = frozenset({pycurl.E_COULDNT_RESOLVE_PROXY, 97})
 """97 is libcurl's CURLE_PROXY, which pycurl has no name for."""
+HALF_A_LOOK_S: Final = 0.5
+"""libcurl lets look once a second whether something moves: so a time limit holds half a second early or late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ class HttpAnswer:
 class Terms:
     """On which terms connections are made: the file of trusted authorities, a proxy's URL by scheme, and how long is waited.
 
-    `read_timeout_s` is how long nothing at all may move, looked at once a second.
+    `read_timeout_s` is how long nothing at all may move, half a second more or less.
     """
 
     authorities: str
@@ -138,6 +141,9 @@ class _Connection:
         try:
             self._curl.perform()
         except pycurl.error as error:
+            raised = getattr(sys, "last_value", None)  # where pycurl leaves what a signal's handler raised
+            if error.args[0] == pycurl.E_ABORTED_BY_CALLBACK and raised is not None and not self._late():
+                raise raised from None
             raise self._failure(asked.url, *error.args) from None
         self._curl.setopt(pycurl.READFUNCTION, bytes)  # a part of many megabytes would be held until the next request
         return HttpAnswer(self._curl.getinfo(pycurl.RESPONSE_CODE), _headers(self._lines), b"".join(self._body))
@@ -189,10 +195,12 @@ class _Connection:
 
     def _watch(self, _to_receive: int, received: int, _to_send: int, sent: int) -> int:
         """Asked by libcurl whenever something moved, and each second: ends what stands still. Python handles signals here, too."""
-        now = time.monotonic()
         if received + sent != self._moved:
-            self._moved, self._since = received + sent, now
-        return int(now - self._since > self._terms.read_timeout_s)
+            self._moved, self._since = received + sent, time.monotonic()
+        return int(self._late())
+
+    def _late(self) -> bool:
+        return time.monotonic() - self._since + HALF_A_LOOK_S > self._terms.read_timeout_s
 
     def _failure(self, url: str, code: int, text: str) -> Exception:
         """Botocore's error for one of libcurl's."""
