@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -137,6 +138,7 @@ class Traffic:
             yield stream.rows(at, min(at + ROWS, wanted.until), begun_ms=self.begun_ms)
 
 
+@lru_cache(maxsize=4)  # the same size has the same documents
 def made_sample(record_bytes: int) -> pa.RecordBatch:
     """JSON documents of that size in bytes, each with a number, an id and a text; they compress as texts with ids do, not like noise."""
     chance, rows = random.Random(0), []
