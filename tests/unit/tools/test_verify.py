@@ -674,6 +674,8 @@ def test_an_archived_object_is_a_finding_and_the_rest_is_checked() -> None:
     """The lifecycle rule of the connector's guide: `topics/` goes to GLACIER after 90 days."""
     world = healthy()
     archived = [failure(Verb.GET, None, matches=lambda key: key == FIRST, error=ObjectArchived("InvalidObjectState"))]
+    all_read = audited(world).tallies[0].read
+    assert audited(world, store=FaultyStore(world.store, archived)).tallies[0].read == all_read - 1
     changed(world, SECOND, lambda content: content + content)
     report = audited(world, store=FaultyStore(world.store, archived))
     assert {FindingKind.ARCHIVED, FindingKind.WRONG_SIZE} <= set(kinds(report))

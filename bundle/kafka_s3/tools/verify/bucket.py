@@ -186,8 +186,9 @@ class Bucket:
             if self._exists(file, segment.version) and (self._chosen is None or file.key in self._chosen):
                 wanted.append(file)
         contents: dict[str, Counter[Digest]] = {}
+        read = 0
         if not wanted:
-            return contents, 0
+            return contents, read
         with ThreadPoolExecutor(THREADS) as pool:
             for file, reading in zip(wanted, pool.map(self._read, wanted), strict=True):
                 self._done += 1
@@ -195,10 +196,11 @@ class Bucket:
                 if isinstance(reading, Finding):
                     self.findings.append(reading)
                     continue
+                read += 1
                 self.findings += check_reading(file, reading)
                 if reading.digests is not None and file.role is Role.VALUE:
                     contents[file.key] = reading.digests
-        return contents, len(wanted)
+        return contents, read
 
     def _read(self, file: DataFile) -> ObjectCount | Finding:
         try:
