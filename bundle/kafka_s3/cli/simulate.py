@@ -32,13 +32,19 @@ USUAL: Final = Prices()
 
 
 def load_of(
-    settings: Settings, *, rate: float | None, record_bytes: int | None, partitions: int | None, sample: int
+    settings: Settings,
+    *,
+    rate: float | None,
+    record_bytes: int | None,
+    partitions: int | None,
+    sample: int,
+    today_ms: int,
 ) -> Load:
-    """The traffic that the options mean. Raises ConfigError."""
+    """The traffic that the options mean; it begins at `today_ms` (epoch ms) where it has no times of its own. Raises ConfigError."""
     if record_bytes is not None:
         if rate is None:
             raise ConfigError([Problem("--rate", None, "is needed with --record-bytes.", "Give the records a second.")])
-        return made_load(settings, rate=rate, record_bytes=record_bytes, partitions=partitions or 1)
+        return made_load(settings, rate=rate, record_bytes=record_bytes, partitions=partitions or 1, begun_ms=today_ms)
     if partitions is not None:
         rule = "goes with --record-bytes: a sample has the topic's own."
         raise ConfigError([Problem("--partitions", str(partitions), rule, "Leave it out.")])
@@ -46,7 +52,7 @@ def load_of(
     from kafka_s3.wiring.clients import consumer_properties
 
     kafka = WholeRecords(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
-    return sampled_load(settings, kafka, records=sample, rate=rate)
+    return sampled_load(settings, kafka, records=sample, rate=rate, otherwise_ms=today_ms)
 
 
 def prices(
@@ -88,15 +94,17 @@ def simulate(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say how many files a configuration would write, how large and how late, with how many requests, and what a month costs."""
-    load = load_of(settings, rate=rate, record_bytes=record_bytes, partitions=partitions, sample=sample)
+    today_ms = now_ms() // DAY_MS * DAY_MS
+    load = load_of(
+        settings, rate=rate, record_bytes=record_bytes, partitions=partitions, sample=sample, today_ms=today_ms
+    )
     window = window_of(load.streams) if hours is None else int(hours * HOUR_MS)
-    begun = now_ms() // DAY_MS * DAY_MS
     with _bar() if sys.stderr.isatty() else nullcontext() as bar:
         task = bar.add_task("simulating", total=window) if bar is not None else None
         found = run(
             settings,
             load.streams,
-            begun_ms=begun,
+            begun_ms=load.begun_ms,
             window_ms=window,
             tell=lambda done, _: bar.update(task, completed=done) if bar is not None and task is not None else None,
         )

@@ -10,32 +10,48 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.clock import now_ms
+from kafka_s3.model.files import counted
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.simulate.table_requests import table_requests
-from tests.support.configurations import BASE
+from kafka_s3.wiring.pipeline import state_paths
+from tests.support.configurations import BASE, TIME, TOLERANT
 from tests.support.delta_world import TableWorld
+from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce
 from tests.support.s3_proxy import Proxy
 from tests.support.s3_servers import quick_engine
 
 
 @pytest.mark.nightly
-def test_a_topics_own_records_and_pace(kafka: EmbeddedKafka, topic: Callable[..., str], tmp_path: Path) -> None:
+def test_a_topics_own_records_and_pace(
+    kafka: EmbeddedKafka, s3: EmbeddedS3, bucket: str, topic: Callable[..., str], tmp_path: Path
+) -> None:
     name = topic("sampled", partitions=2)
-    given = [Given(document(n=n), partition=n % 2, timestamp_ms=1_736_935_200_000 + 500 * n) for n in range(202)]
+    given = [Given(document(n=n), partition=n % 2, timestamp_ms=1_736_935_200_000 + 500 * n) for n in range(2400)]
+    given[700] = Given(b"{", partition=0, timestamp_ms=1_736_935_200_000 + 500 * 700)
     produce(kafka.bootstrap_servers, name, given)
     config = {
-        **BASE, "name": "sampled", "topics": name, "flush.size": "60", "s3.bucket.name": "none", "poll.interval.ms": "60000",
-        "kafka.bootstrap.servers": kafka.bootstrap_servers,
+        **BASE, **TIME, **TOLERANT, "name": "sampled", "topics": name, "flush.size": "60", "path.format": "'m'=mm",
+        "partition.duration.ms": "600000", "errors.deadletterqueue.topic.replication.factor": "1", "s3.bucket.name": bucket,
+        "store.url": s3.endpoint_url, "poll.interval.ms": "60000", "kafka.bootstrap.servers": kafka.bootstrap_servers,
     }  # fmt: skip
     path = tmp_path / "sampled.json"
     path.write_text(json.dumps(config))
-    done = CliRunner().invoke(app, ["simulate", str(path), "--hours", "0.25", "--output", "json"])
+    done = CliRunner().invoke(app, ["simulate", str(path), "--hours", str(1 / 3), "--output", "json"])
     assert done.exit_code == 0, done.output
     found = json.loads(done.stdout)
-    assert (found["records"], found["files"], found["written"]) == (1800, 30, 1800)  # one a second on each partition
-    assert "Sampled 202 records of 2 topic-partitions." in found["notes"]
+    settings = drain_directly(config, close=None)
+    log = CommitLog(S3Store(store_options(settings)), state_paths(settings), clock_ms=now_ms)
+    files = [file for entry in log.entries() for file in counted(entry.files)]
+    assert (found["records"], found["dead_letters"]) == (2400, 1)
+    assert (found["files"], found["written"]) == (len(files), sum(file.records for file in files))
+    assert sum(file.bytes for file in files) == pytest.approx(found["bytes"], rel=0.2)
+    assert "Sampled 2,400 records of 2 topic-partitions." in found["notes"]
 
 
 @pytest.mark.nightly

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.kafka_records import KafkaRecords
-from kafka_s3.tools.simulate.traffic import SCHEMA, Stream, made_sample
+from kafka_s3.tools.simulate.traffic import SCHEMA, Stream, as_it_came, made_sample, steady
 
 SAMPLE_BYTES: Final = 64 << 20
 """What is kept of the sample of one topic-partition at most, keys and values together."""
@@ -21,14 +21,18 @@ SAMPLE_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Traffic to simulate: streams by topic-partition, and what is to be known of them."""
+    """Traffic to simulate: streams by topic-partition, when it begins (epoch ms), and what is to be known of it."""
 
     streams: dict[TopicPartition, Stream]
+    begun_ms: int
     notes: tuple[str, ...] = ()
 
 
-def made_load(settings: Settings, *, rate: float, record_bytes: int, partitions: int) -> Load:
-    """Records that are made, `rate` a second in all, spread evenly. Raises ConfigError where the configuration needs real ones."""
+def made_load(settings: Settings, *, rate: float, record_bytes: int, partitions: int, begun_ms: int) -> Load:
+    """Records that are made, `rate` a second in all, spread evenly, from `begun_ms` (epoch ms) on.
+
+    Raises ConfigError where the configuration needs real ones.
+    """
     topics = settings.names("topics") or ("topic",)
     converter = settings.text("value.converter")
     needs = (
@@ -42,16 +46,20 @@ def made_load(settings: Settings, *, rate: float, record_bytes: int, partitions:
             [Problem("--record-bytes", str(record_bytes), rule, "Leave it out: the topic is sampled then.")]
         )
     places = [TopicPartition(topic, number) for topic in topics for number in range(partitions)]
-    stream = Stream(made_sample(record_bytes), rate / len(places))
+    stream = steady(made_sample(record_bytes), rate / len(places))
     return Load(
         dict.fromkeys(places, stream),
+        begun_ms,
         ("Records are made of words and ids: sizes hold as far as yours compress like that.",),
     )
 
 
-def sampled_load(settings: Settings, kafka: KafkaRecords, *, records: int, rate: float | None) -> Load:
-    """The newest records of the sink's topics, about so many, and the rate at which they came; `rate` (a second, in all) is put over it.
+def sampled_load(
+    settings: Settings, kafka: KafkaRecords, *, records: int, rate: float | None, otherwise_ms: int
+) -> Load:
+    """The newest records of the sink's topics, about so many, as they came, from the time of the first on.
 
+    `rate` (a second, in all) is put over their own. Where no record has a time the traffic begins at `otherwise_ms`, epoch ms.
     Raises ConfigError where the topics are not there, or hold nothing to sample.
     """
     topics = settings.names("topics")
@@ -67,12 +75,11 @@ def sampled_load(settings: Settings, kafka: KafkaRecords, *, records: int, rate:
         rule = f"({', '.join(topics)}) hold no records to sample."
         raise ConfigError([Problem("topics", ",".join(topics), rule, "Give --rate and --record-bytes.")])
     each = max(records // len(filled), 1)
-    streams = {}
-    for tp in filled:
-        sample = _newest(kafka, tp, max(starts[tp], heads[tp] - each), heads[tp])
-        if len(sample):
-            streams[tp] = Stream(sample, _rate(sample))
-    return Load(_at_rate(streams, rate), _notes(settings, streams))
+    samples = {tp: _newest(kafka, tp, max(starts[tp], heads[tp] - each), heads[tp]) for tp in filled}
+    firsts = [pc.min(sample.column("timestamp")).as_py() for sample in samples.values()]
+    begun_ms = min((first for first in firsts if first is not None), default=otherwise_ms)
+    streams = {tp: as_it_came(sample, begun_ms=begun_ms) for tp, sample in samples.items() if len(sample)}
+    return Load(_at_rate(streams, rate), begun_ms, _notes(settings, streams))
 
 
 def _newest(kafka: KafkaRecords, tp: TopicPartition, start: int, until: int) -> pa.RecordBatch:
@@ -89,20 +96,11 @@ def _newest(kafka: KafkaRecords, tp: TopicPartition, start: int, until: int) -> 
     )
 
 
-def _rate(sample: pa.RecordBatch) -> float:
-    """Records a second by the records' own times; one a second where they do not tell."""
-    bounds = pc.min_max(sample.column("timestamp")).as_py()
-    if bounds["min"] is None or bounds["max"] <= bounds["min"]:
-        return 1.0
-    span_ms: int = bounds["max"] - bounds["min"]
-    return (len(sample) - 1) * 1000 / span_ms
-
-
 def _at_rate(streams: dict[TopicPartition, Stream], rate: float | None) -> dict[TopicPartition, Stream]:
     if rate is None:
         return streams
     whole = sum(stream.per_second for stream in streams.values())
-    return {tp: replace(stream, per_second=stream.per_second * rate / whole) for tp, stream in streams.items()}
+    return {tp: stream.at(stream.per_second * rate / whole) for tp, stream in streams.items()}
 
 
 def _notes(settings: Settings, streams: dict[TopicPartition, Stream]) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Final
+from functools import cached_property, lru_cache
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kafka_s3.kafka.reader.batches import HEADER
 from kafka_s3.model.offsets import LogEnd, TopicPartition
@@ -31,22 +32,44 @@ MADE: Final = 10_000
 """How many different records are made where none were sampled."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Stream:
-    """The records of one topic-partition: a sample that comes again and again, so many records a second."""
+    """The records of one topic-partition: a sample that comes again and again, each record as long after the first as in the sample.
+
+    `times_us` are the records' own times since the traffic began, microseconds, not always in order; after `period_us` the sample comes
+    again. A record comes at its own time, or with the one before it where that is later.
+    """
 
     sample: pa.RecordBatch
-    per_second: float
+    times_us: np.ndarray[Any, np.dtype[np.int64]]
+    period_us: int
+
+    @property
+    def per_second(self) -> float:
+        """Records a second."""
+        return len(self.sample) * 1_000_000 / self.period_us
+
+    def at(self, per_second: float) -> Stream:
+        """The same records at another pace."""
+        pace = self.per_second / per_second
+        return Stream(self.sample, np.rint(self.times_us * pace).astype(np.int64), max(round(self.period_us * pace), 1))
+
+    @cached_property
+    def _arrivals_us(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return np.maximum.accumulate(self.times_us)
 
     def until(self, elapsed_ms: int) -> int:
-        """How many records have come after that time."""
-        return int(elapsed_ms * self.per_second / 1000)
+        """How many records have come before that time, ms since the traffic began."""
+        first = int(self.times_us.min())
+        cycle, rest = divmod(max(elapsed_ms * 1000 - first, 0), self.period_us)
+        return cycle * len(self.sample) + int(np.searchsorted(self._arrivals_us, rest + first))
 
     def rows(self, start: int, until: int, *, begun_ms: int) -> pa.RecordBatch:
-        """Records `[start, until)` with their own times: those at which they come, epoch ms."""
+        """Records `[start, until)` with their own times, epoch ms."""
         offsets = np.arange(start, until, dtype=np.int64)
-        times = begun_ms + np.ceil((offsets + 1) * 1000 / self.per_second).astype(np.int64)
-        taken = self.sample.take(pa.array(offsets % len(self.sample)))
+        cycles, places = np.divmod(offsets, len(self.sample))
+        times = begun_ms + (cycles * self.period_us + self.times_us[places]) // 1000
+        taken = self.sample.take(pa.array(places))
         columns = [
             pa.array(offsets),
             pa.array(times),
@@ -55,6 +78,27 @@ class Stream:
             taken.column("headers"),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def steady(sample: pa.RecordBatch, per_second: float) -> Stream:
+    """The sample at equal intervals, the first record at once."""
+    times = np.rint(np.arange(len(sample)) * (1_000_000 / per_second)).astype(np.int64)
+    return Stream(sample, times, max(round(len(sample) * 1_000_000 / per_second), 1))
+
+
+def as_it_came(sample: pa.RecordBatch, *, begun_ms: int) -> Stream:
+    """The sample with the intervals between its own times, one record a second where these do not tell.
+
+    Its first record comes where it came between two others, of traffic that has run since `begun_ms` (epoch ms) or longer.
+    """
+    times = sample.column("timestamp")
+    bounds = pc.min_max(times).as_py()
+    if times.null_count or bounds["max"] == bounds["min"]:
+        return steady(sample, 1)
+    own = times.to_numpy() * 1000
+    between = (int(own.max()) - int(own.min())) / (len(sample) - 1)
+    phase = int((int(own.min()) - begun_ms * 1000) % between)
+    return Stream(sample, own - own.min() + phase, round(between * len(sample)))
 
 
 @dataclass
@@ -86,7 +130,7 @@ class Traffic:
         return found
 
     def heads(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """One past the last record that has come."""
+        """One past the last record that has come before now."""
         elapsed = self.clock_ms() - self.begun_ms
         return {tp: self.streams[tp].until(elapsed) for tp in partitions if tp in self.streams}
 
@@ -108,7 +152,7 @@ class Traffic:
         found: dict[TopicPartition, int | None] = {}
         for tp, ms in times.items():
             if tp in heads:
-                offset = max(int(np.ceil((ms - self.begun_ms) * self.streams[tp].per_second / 1000)) - 1, 0)
+                offset = self.streams[tp].until(ms - self.begun_ms)
                 found[tp] = offset if offset < heads[tp] else None
         return found
 

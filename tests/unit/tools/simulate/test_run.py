@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from kafka_s3.tools.prices import Prices
 from kafka_s3.tools.simulate.bucket import CountingStore
 from kafka_s3.tools.simulate.forecast import DAY_MS, Forecast
 from kafka_s3.tools.simulate.run import simulate, window_of
-from kafka_s3.tools.simulate.sample import Load, made_load, sampled_load
+from kafka_s3.tools.simulate.sample import made_load, sampled_load
 from kafka_s3.tools.simulate.table_requests import (
     CHECKPOINT_EVERY,
     READS,
@@ -30,7 +31,7 @@ from kafka_s3.tools.simulate.table_requests import (
     WRITES_OF_CHECKPOINT,
     table_requests,
 )
-from kafka_s3.tools.simulate.traffic import Stream
+from kafka_s3.tools.simulate.traffic import Stream, as_it_came, made_sample, steady
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.entry_points import install
 from tests.support.memory_world import ORDERS, World, settings_of
@@ -40,9 +41,10 @@ FORMAT = "io.confluent.connect.s3.format."
 RATE = 5
 POLL = {"poll.interval.ms": "30000"}
 WINDOW_MS = 1_800_000
-SAMPLED = 4_000
 RARE = pytest.mark.nightly
 SCHEDULE = {"flush.size": None, "rotate.schedule.interval.ms": "600000", "timezone": "UTC"}
+TEN_MINUTES = {**TIME, "path.format": "'m'=mm", "partition.duration.ms": "600000"}
+SCHEMAS = {"value.converter.schemas.enable": "true"}
 PARQUET = {"format.class": FORMAT + "parquet.ParquetFormat", "value.schema.inference": "true"}
 
 
@@ -59,21 +61,39 @@ def orders(count: int) -> list[bytes]:
     return found
 
 
-def really(config: dict[str, Any], values: list[bytes]) -> World:
-    """The real loop over a real day's beginning, looked at as often as it is configured."""
-    world = World(config)
+def versions(count: int) -> list[bytes]:
+    """Documents with their schemas, of two versions while the second one is rolled out."""
+    fields = [{"field": "n", "type": "int64"}, {"field": "note", "type": "string", "optional": True}]
+    schemas = [{"type": "struct", "name": "order", "version": v, "fields": fields[:v]} for v in (1, 2)]
+    return [json.dumps({"schema": schemas[n // 700 % 2], "payload": {"n": n}}).encode() for n in range(count)]
+
+
+def traffic(values: list[bytes], partitions: int) -> dict[TopicPartition, list[MemoryRecord]]:
+    """Half an hour of them, partition after partition in turn; the first at once, some times out of step and some late."""
+    found: dict[TopicPartition, list[MemoryRecord]] = {TopicPartition("orders", p): [] for p in range(partitions)}
+    chance = random.Random(11)
     for n, value in enumerate(values):
-        world.kafka.add(ORDERS, MemoryRecord(n, BEGUN_MS + (n + 1) * 1000 // RATE, f"k{n}".encode(), value))
-    whole = world.kafka.records[ORDERS]
-    world.kafka.records[ORDERS] = []
+        inner = partitions <= n < len(values) - partitions
+        off = (chance.choice([0, 0, 0, 40, -90, -45_000]) if n % 50 == 7 else 0) if inner else 0
+        own = found[TopicPartition("orders", n % partitions)]
+        own.append(MemoryRecord(len(own), max(BEGUN_MS + n * 1000 // RATE + off, BEGUN_MS), f"k{n}".encode(), value))
+    return found
+
+
+def really(
+    config: dict[str, Any], given: dict[TopicPartition, list[MemoryRecord]], *, polls: int | None = None
+) -> World:
+    """The real loop over the same half hour, looked at as often as it is configured, or so many times."""
+    world = World(config, topics=tuple(given))
     world.now = BEGUN_MS
     world.start()
-    step, come = int(POLL["poll.interval.ms"]), 0
+    come, step = dict.fromkeys(given, 0), WINDOW_MS // polls if polls else int(POLL["poll.interval.ms"])
     while world.now < BEGUN_MS + WINDOW_MS:
         world.now += step
-        while come < len(whole) and (whole[come].timestamp or 0) <= world.now:
-            world.kafka.records[ORDERS].append(whole[come])
-            come += 1
+        for tp, records in given.items():
+            while come[tp] < len(records) and (records[come[tp]].timestamp or 0) < world.now:
+                world.kafka.records[tp].append(records[come[tp]])
+                come[tp] += 1
         world.sink.cycle()
     return world
 
@@ -86,11 +106,11 @@ def requests(world: World) -> tuple[int, int]:
     return writes + WINDOW_MS // world.settings.number("heartbeat.interval.ms"), reads + WINDOW_MS // LOOK_EVERY_MS
 
 
-def sample_of(world: World, values: list[bytes]) -> Load:
-    world.kafka.records[ORDERS] = [
-        MemoryRecord(n, BEGUN_MS + (n + 1) * 1000 // RATE, f"k{n}".encode(), value) for n, value in enumerate(values)
-    ]
-    return sampled_load(world.settings, world.kafka, records=SAMPLED, rate=None)
+def foretold(world: World) -> Forecast:
+    """What is said of a sample of all of a world's records."""
+    load = sampled_load(world.settings, world.kafka, records=2 * RATE * WINDOW_MS // 1000, rate=None, otherwise_ms=0)
+    assert load.begun_ms == BEGUN_MS
+    return simulate(world.settings, load.streams, begun_ms=load.begun_ms, window_ms=WINDOW_MS)
 
 
 @pytest.mark.parametrize(
@@ -100,36 +120,43 @@ def sample_of(world: World, values: list[bytes]) -> Load:
         pytest.param({**SCHEDULE, "s3.compression.type": "gzip"}, id="by schedule"),
         pytest.param({"flush.size": "100000", **TIME, "rotate.interval.ms": "900000"}, id="by the records' times", marks=RARE),
         pytest.param({"flush.size": "900", **FIELD}, id="by field", marks=RARE),
+        pytest.param({"flush.size": "500", **TEN_MINUTES}, id="directories of ten minutes"),
+        pytest.param({"flush.size": "800", **TEN_MINUTES, "rotate.interval.ms": "300000"}, id="ten minutes, intervals", marks=RARE),
+        pytest.param({"flush.size": "2000", **SCHEMAS}, id="two versions", marks=RARE),
         pytest.param({"flush.size": "2000", **PARQUET}, id="parquet"),
         pytest.param({"flush.size": None, "flush.bytes": "100000"}, id="by bytes", marks=RARE),
     ],
 )  # fmt: skip
 def test_counts_are_exact_and_sizes_within_a_fifth_of_a_real_run(config: dict[str, Any]) -> None:
     config = {**TOLERANT, **POLL, "tail.state.enable": "false", **config}
-    values = orders(RATE * WINDOW_MS // 1000)
-    world = really(config, values)
-    load = sample_of(world, values)
-    found = simulate(world.settings, load.streams, begun_ms=BEGUN_MS, window_ms=WINDOW_MS)
+    make = versions if "value.converter.schemas.enable" in config else orders
+    world = really(config, traffic(make(RATE * WINDOW_MS // 1000), 2))
+    found = foretold(world)
     entries = world.entries()
     files = [file for entry in entries for file in counted(entry.files)]
     assert files
-    by_size = "flush.bytes" in config
-    counts = [len(files), sum(f.records for f in files)]
-    if by_size:  # bytes decide: the number is as good as the sizes
-        assert [found.files, found.written] == pytest.approx(counts, rel=0.2)
-    else:
-        assert [found.files, found.written] == counts
-        assert found.dead_letters == sum(entry.totals.dead_letters for entry in entries)
-        reasons = [str(file.reason) for file in files]
-        assert found.reasons == {reason: reasons.count(reason) for reason in reasons}
-        assert (found.writes, found.reads) == requests(world)
+    assert found.records == RATE * WINDOW_MS // 1000
+    assert [found.files, found.written] == [len(files), sum(f.records for f in files)]
+    assert found.dead_letters == sum(entry.totals.dead_letters for entry in entries)
+    assert found.reasons == Counter(str(file.reason) for file in files)
+    assert (found.writes, found.reads) == requests(world)
     assert found.bytes == pytest.approx(sum(f.bytes for entry in entries for f in entry.files), rel=0.2)
     assert found.sizes[0] == pytest.approx(sorted(f.bytes for f in files)[(len(files) - 1) // 2], rel=0.2)
 
 
+def test_a_backlog_that_is_worked_off_at_once_has_the_same_files() -> None:
+    config = {**TOLERANT, **POLL, "flush.size": "450", **TEN_MINUTES, "rotate.interval.ms": "400000"}
+    world = really(config, traffic(orders(RATE * WINDOW_MS // 1000), 3), polls=1)
+    found = foretold(world)
+    files = [file for entry in world.entries() for file in counted(entry.files)]
+    assert (found.files, found.written) == (len(files), sum(f.records for f in files))
+    assert found.reasons == Counter(str(file.reason) for file in files)
+    assert len(found.reasons) > 1
+
+
 def flat(rate: float, *, partitions: int = 1, **config: Any) -> Forecast:
     settings = settings_of({**POLL, **config})
-    load = made_load(settings, rate=rate, record_bytes=200, partitions=partitions)
+    load = made_load(settings, rate=rate, record_bytes=200, partitions=partitions, begun_ms=BEGUN_MS)
     return simulate(settings, load.streams, begun_ms=BEGUN_MS, window_ms=3_600_000)
 
 
@@ -182,16 +209,18 @@ def test_the_requests_of_a_delta_table_grow_with_its_log_until_a_checkpoint() ->
 
 def test_very_many_records_shorten_the_window() -> None:
     settings = settings_of({"flush.size": "1"})
-    slow, fast = (made_load(settings, rate=rate, record_bytes=10, partitions=1).streams for rate in (10, 1000))
+    slow, fast = (
+        made_load(settings, rate=rate, record_bytes=10, partitions=1, begun_ms=BEGUN_MS).streams for rate in (10, 1000)
+    )
     assert (window_of(slow), window_of(fast)) == (DAY_MS, 3_000_000)
 
 
 def test_what_cannot_be_made_or_sampled_is_an_error_with_a_way_out() -> None:
     with pytest.raises(ConfigError, match=r"without fields.*the topic is sampled then"):
-        made_load(settings_of({"flush.size": "1", **FIELD}), rate=1, record_bytes=10, partitions=1)
+        made_load(settings_of({"flush.size": "1", **FIELD}), rate=1, record_bytes=10, partitions=1, begun_ms=BEGUN_MS)
     world = World({"flush.size": "1"})
     with pytest.raises(ConfigError, match="Give --rate and --record-bytes"):
-        sampled_load(world.settings, world.kafka, records=1, rate=None)
+        sampled_load(world.settings, world.kafka, records=1, rate=None, otherwise_ms=0)
 
 
 def test_a_sample_tells_each_partitions_share_of_the_rate() -> None:
@@ -200,20 +229,31 @@ def test_a_sample_tells_each_partitions_share_of_the_rate() -> None:
     for tp, gap in ((ORDERS, 100), (other, 300)):
         for n in range(31):
             world.kafka.add(tp, MemoryRecord(n, BEGUN_MS + n * gap, None, b"{}"))
-    load = sampled_load(world.settings, world.kafka, records=100, rate=None)
+    load = sampled_load(world.settings, world.kafka, records=100, rate=None, otherwise_ms=0)
     assert [round(load.streams[tp].per_second, 2) for tp in (ORDERS, other)] == [10, 3.33]
-    load = sampled_load(world.settings, world.kafka, records=100, rate=40)
+    load = sampled_load(world.settings, world.kafka, records=100, rate=40, otherwise_ms=0)
     assert [round(load.streams[tp].per_second, 2) for tp in (ORDERS, other)] == [30, 10]
 
 
-def test_records_come_when_their_times_say() -> None:
-    stream = Stream(
-        made_load(settings_of({"flush.size": "1"}), rate=1, record_bytes=9, partitions=1).streams[ORDERS].sample, 3
-    )
-    for elapsed in (0, 333, 334, 1000, 9_999):
+LATE = made_sample(9).slice(0, 4).set_column(1, "timestamp", pa.array([1_005, 1_400, 1_100, 2_205]))
+
+
+@pytest.mark.parametrize("stream", [steady(made_sample(9), 3), as_it_came(LATE, begun_ms=900)], ids=["steady", "late"])
+def test_records_come_when_their_times_say(stream: Stream) -> None:
+    for elapsed in (0, 1, 105, 333, 334, 1000, 1_400, 1_705, 3_000, 9_999):
         rows = stream.rows(0, stream.until(elapsed), begun_ms=0)
-        times = rows.column("timestamp").to_pylist()
-        assert all(time <= elapsed for time in times)
-        (following,) = stream.rows(len(rows), len(rows) + 1, begun_ms=0).column("timestamp").to_pylist()
-        assert following > elapsed
-    assert isinstance(rows, pa.RecordBatch)
+        assert all(time < elapsed for time in rows.column("timestamp").to_pylist())
+        following = stream.rows(0, len(rows) + 1, begun_ms=0).column("timestamp").to_pylist()
+        assert max(following) >= elapsed
+
+
+def test_a_sample_keeps_its_own_intervals_and_place_and_comes_again_behind_a_usual_interval() -> None:
+    stream = as_it_came(LATE, begun_ms=900)
+    assert stream.rows(0, 6, begun_ms=900).column("timestamp").to_pylist() == [1_005, 1_400, 1_100, 2_205, 2_605, 3_000]
+    faster = stream.at(stream.per_second * 10)
+    assert faster.rows(0, 5, begun_ms=0).column("timestamp").to_pylist() == [10, 50, 20, 130, 170]
+
+
+def test_a_sample_without_times_comes_once_a_second() -> None:
+    sample = made_sample(9).slice(0, 2).set_column(1, "timestamp", pa.array([None, 5], pa.int64()))
+    assert as_it_came(sample, begun_ms=0).rows(0, 3, begun_ms=0).column("timestamp").to_pylist() == [0, 1000, 2000]
