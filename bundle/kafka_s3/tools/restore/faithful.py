@@ -2,29 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.formats.block_gzip.framing import Lines, block_gzip_of
 from kafka_s3.model.files import Role
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.restore.stored import StoredFile
 
 AS_THEY_WERE: Final = frozenset({"string", "bytes"})
 """Converters whose values come back byte for byte, whatever the format."""
 
 
-def losses(settings: Settings, files: Iterable[StoredFile]) -> list[str]:
+@dataclass
+class Kept:
+    """What the files of a plan have kept of their records, counted as they go by: topic-partition by topic-partition, in order."""
+
+    files: int = 0
+    with_key: int = 0
+    with_headers: int = 0
+    timed: int = 0
+    overlapping: bool = False
+    formats: set[str] = field(default_factory=set)
+    _of: TopicPartition | None = None
+    _end: int = -1
+
+    def take(self, file: StoredFile) -> None:
+        """Counts a file."""
+        self.files += 1
+        self.with_key += Role.KEY in file.parts
+        self.with_headers += Role.HEADER in file.parts
+        self.timed += file.timestamp is not None
+        if Role.VALUE in file.parts:
+            self.formats.add(file.parts[Role.VALUE].format)
+        if file.last_offset is not None:
+            end = self._end if self._of == file.topic_partition else -1
+            self.overlapping |= file.first_offset <= end
+            self._of, self._end = file.topic_partition, max(end, file.last_offset)
+
+
+def losses(settings: Settings, kept: Kept) -> list[str]:
     """A sentence for each thing that the objects did not keep."""
-    found = list(files)
-    formats = {file.parts[Role.VALUE].format for file in found if Role.VALUE in file.parts}
-    told = [_values(settings, form) for form in sorted(formats)]
-    kept = settings.flag("record.metadata.enable")
-    if not kept:
-        told += _envelopes(settings, found)
+    told = [_values(settings, form) for form in sorted(kept.formats)]
+    if not settings.flag("record.metadata.enable"):
+        told += _envelopes(settings, kept)
     if settings.names("transforms"):
         told.append("Values are those behind the transforms, not those that were consumed.")
-    if _overlapping(found):
+    if kept.overlapping:
         told.append(
             "Directories overlap in their offsets, and objects do not say each record's: order holds within a directory, and between "
             "objects by their first offsets."
@@ -53,36 +78,23 @@ def _values(settings: Settings, form: str) -> str:
     return ""
 
 
-def _envelopes(settings: Settings, files: list[StoredFile]) -> list[str]:
+def _envelopes(settings: Settings, kept: Kept) -> list[str]:
     told = []
-    with_key = sum(1 for file in files if Role.KEY in file.parts)
-    if with_key < len(files) and not block_gzip_of(settings).stores_keys:
+    if kept.with_key < kept.files and not block_gzip_of(settings).stores_keys:
         told.append(
-            f"{len(files) - with_key:,} of {len(files):,} files were written without keys (store.kafka.keys): null keys come back."
+            f"{kept.files - kept.with_key:,} of {kept.files:,} files were written without keys (store.kafka.keys): null keys come back."
         )
-    elif with_key and settings.text("key.converter") not in AS_THEY_WERE:
+    elif kept.with_key and settings.text("key.converter") not in AS_THEY_WERE:
         told.append(f"Keys of {settings.text('key.converter')} come back as the text or JSON that was written.")
-    with_headers = sum(1 for file in files if Role.HEADER in file.parts)
-    if with_headers < len(files):
+    if kept.with_headers < kept.files:
         told.append(
-            f"{len(files) - with_headers:,} of {len(files):,} files were written without headers (store.kafka.headers)."
+            f"{kept.files - kept.with_headers:,} of {kept.files:,} files were written without headers (store.kafka.headers)."
         )
-    if with_headers:
+    if kept.with_headers:
         told.append("Values of headers come back as text.")
-    timed = sum(1 for file in files if file.timestamp is not None)
-    if timed < len(files):
+    if kept.timed < kept.files:
         told.append(
-            f"{len(files) - timed:,} of {len(files):,} files hold records of several times, or do not say: those records get the time at "
-            "which they are written back (record.metadata.enable keeps each one's)."
+            f"{kept.files - kept.timed:,} of {kept.files:,} files hold records of several times, or do not say: those records get the "
+            "time at which they are written back (record.metadata.enable keeps each one's)."
         )
     return told
-
-
-def _overlapping(files: list[StoredFile]) -> bool:
-    ends: dict[object, int] = {}
-    for file in files:
-        if file.last_offset is not None:
-            if file.first_offset <= ends.get(file.topic_partition, -1):
-                return True
-            ends[file.topic_partition] = max(ends.get(file.topic_partition, -1), file.last_offset)
-    return False

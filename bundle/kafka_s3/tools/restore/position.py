@@ -14,6 +14,7 @@ from typing import Final
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.kafka_records import KafkaRecords
+from kafka_s3.tools.restore.file_table import PlannedFiles
 from kafka_s3.tools.restore.stored import StoredFile
 
 ORIGIN: Final = "kafka_s3.origin"
@@ -32,21 +33,23 @@ class Position:
 
 def origin(file: StoredFile, row: int) -> bytes:
     """The value of the header for a row of a file."""
-    return f"{_place(file)}/{row}/{zlib.crc32(file.directory.encode()):08x}".encode()
+    return f"{_place(file)}/{row}/{_checksum(file)}".encode()
 
 
 def _place(file: StoredFile) -> str:
     return f"{file.topic_partition.topic}/{file.topic_partition.partition}/{file.first_offset}"
 
 
+def _checksum(file: StoredFile) -> str:
+    return f"{zlib.crc32(file.directory.encode()):08x}"
+
+
 class Origins:
     """The headers of one source partition's files, read back."""
 
-    def __init__(self, files: Sequence[StoredFile]) -> None:
-        self._files = {
-            (_place(file), f"{zlib.crc32(file.directory.encode()):08x}"): number for number, file in enumerate(files)
-        }
-        self._order = files
+    def __init__(self, files: PlannedFiles) -> None:
+        self._files = files
+        self._last: tuple[str, str, int, StoredFile] | None = None
 
     def read(self, headers: Sequence[dict[str, object]]) -> Position | None:
         """Which record of these files a record with such headers is; None: none of them."""
@@ -54,17 +57,31 @@ class Origins:
             value = header["value"]
             if header["key"] == ORIGIN and isinstance(value, bytes):
                 place, row, checksum = ([*value.decode("ascii", "replace").rsplit("/", 2), "", ""])[:3]
-                number = self._files.get((place, checksum))
-                if number is not None and row.isdigit() and self._wants(number, int(row)):
-                    return Position(number, int(row))
+                found = self._file(place, checksum) if row.isdigit() else None
+                if (
+                    found is not None
+                    and found[1].skip <= int(row)
+                    and (found[1].until is None or int(row) < found[1].until)
+                ):
+                    return Position(found[0], int(row))
         return None
 
-    def _wants(self, number: int, row: int) -> bool:
-        file = self._order[number]
-        return file.skip <= row and (file.until is None or row < file.until)
+    def _file(self, place: str, checksum: str) -> tuple[int, StoredFile] | None:
+        """The file of a place with its number; most records are of the same one as those before."""
+        if self._last is None or self._last[:2] != (place, checksum):
+            first = place.rpartition("/")[2]
+            fitting = (
+                (number, file) for number, file in self._files.at(int(first) if first.isdigit() and len(first) < 19 else -1)
+                if (_place(file), _checksum(file)) == (place, checksum)
+            )  # fmt: skip
+            found = next(fitting, None)
+            if found is None:
+                return None
+            self._last = (place, checksum, *found)
+        return self._last[2:]
 
 
-def last_position(kafka: KafkaRecords, target: TopicPartition, files: Sequence[StoredFile]) -> Position | None:
+def last_position(kafka: KafkaRecords, target: TopicPartition, files: PlannedFiles) -> Position | None:
     """The last of these files' records that the target has; None: it has none of them.
 
     Raises ConfigError where the target has some, but not from the first on: then it is not the work of this call that is to go on;

@@ -13,8 +13,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.kafka_records import KafkaRecords
+from kafka_s3.tools.restore.file_table import PlannedFiles
 from kafka_s3.tools.restore.position import ORIGIN, Position, last_position, origin
-from kafka_s3.tools.restore.stored import StoredFile
 from kafka_s3.tools.restore.values import RowReading
 
 
@@ -50,24 +50,22 @@ class Share:
 
     source: TopicPartition
     target: TopicPartition
-    files: tuple[StoredFile, ...]
+    files: PlannedFiles
     done: Position | None = None
     written: int = 0
 
     @property
     def records(self) -> int | None:
         """How many records are wanted."""
-        counts = [file.wanted for file in self.files]
-        return None if None in counts else sum(count or 0 for count in counts)
+        return self.files.records()
 
     @property
     def there(self) -> int | None:
         """How many of them are there already."""
         if self.done is None:
             return 0
-        counts = [file.wanted for file in self.files[: self.done.file]]
-        begun = self.done.row + 1 - self.files[self.done.file].skip
-        return None if None in counts else sum(count or 0 for count in counts) + begun
+        before = self.files.records(until=self.done.file)
+        return None if before is None else before + self.done.row + 1 - self.files[self.done.file].skip
 
     @property
     def whole(self) -> bool:
@@ -78,18 +76,18 @@ class Share:
         """For programs; bytes are those of the objects."""
         return {
             "source": str(self.source), "target": str(self.target), "files": len(self.files), "records": self.records,
-            "bytes": sum(part.size for file in self.files for part in file.parts.values()),
+            "bytes": self.files.size,
             "first_offset": self.files[0].first_offset, "already_there": self.there, "written": self.written,
         }  # fmt: skip
 
 
-def shares(files: Mapping[TopicPartition, Sequence[StoredFile]], to_topic: str) -> list[Share]:
+def shares(files: Mapping[TopicPartition, PlannedFiles], to_topic: str) -> list[Share]:
     """Each source partition with its target. Raises ConfigError where two topics would be mixed, or the name is not Kafka's."""
     topics = {tp.topic for tp in files}
     found = []
     for tp, own in files.items():
         name = Template(to_topic).safe_substitute(topic=tp.topic)
-        found.append(Share(tp, TopicPartition(name, tp.partition), tuple(own)))
+        found.append(Share(tp, TopicPartition(name, tp.partition), own))
     if len({share.target.topic for share in found}) < len(topics):
         names = ", ".join(sorted(topics))
         raise ConfigError(
@@ -157,7 +155,7 @@ def _restored(share: Share, store: ObjectStore, reading: RowReading, target: Tar
 def _messages(share: Share, store: ObjectStore, reading: RowReading) -> Iterator[Message]:
     """What is to be written, each record with its origin."""
     begin = Position(0, -1) if share.done is None else share.done
-    for number, file in enumerate(share.files[begin.file :], begin.file):
+    for number, file in share.files.since(begin.file):
         skip = max(file.skip, begin.row + 1) if number == begin.file else file.skip
         wanted = replace(file, skip=skip)
         if wanted.wanted == 0:

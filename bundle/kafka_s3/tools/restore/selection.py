@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_s3.model.offsets import TopicPartition
@@ -30,23 +29,12 @@ class RestoreSelection:
         topic, partition = topic_partition
         return (self.topics is None or topic in self.topics) and self.partition in (None, partition)
 
-    def of(
-        self, files: Mapping[TopicPartition, Sequence[StoredFile]]
-    ) -> tuple[dict[TopicPartition, list[StoredFile]], int]:
-        """The chosen files, and how many are whole though only a part of them is meant."""
-        chosen: dict[TopicPartition, list[StoredFile]] = {}
-        whole = 0
-        for tp, own in files.items():
-            if not self.wants(tp):
-                continue
-            for file in own:
-                if not self._meets(file):
-                    continue
-                cut = self._cut(file)
-                whole += cut is file and not self._holds(file)
-                if cut.wanted != 0:
-                    chosen.setdefault(tp, []).append(cut)
-        return chosen, whole
+    def of(self, file: StoredFile) -> tuple[StoredFile | None, bool]:
+        """What is wanted of a file, None for nothing; and whether it is whole though only a part of it is meant."""
+        if not self._meets(file):
+            return None, False
+        cut = self._cut(file)
+        return (cut if cut.wanted != 0 else None), cut is file and not self._holds(file)
 
     def _meets(self, file: StoredFile) -> bool:
         end = file.last_offset

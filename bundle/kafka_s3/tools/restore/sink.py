@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -15,12 +15,14 @@ from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.whole_records import WholeRecords
 from kafka_s3.kafka.transactions import sending_in_transactions
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
+from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.tools.restore.faithful import losses
+from kafka_s3.tools.restore.faithful import Kept, losses
+from kafka_s3.tools.restore.file_table import FileTable, PlannedFiles
 from kafka_s3.tools.restore.run import OrderedSend, Share, TargetCluster, located, shares
 from kafka_s3.tools.restore.selection import RestoreSelection
-from kafka_s3.tools.restore.stored import StoredFile, logged_files, named_files
+from kafka_s3.tools.restore.told import logged_files, named_files
 from kafka_s3.tools.verify.layout import object_layout
 from kafka_s3.wiring.clients import consumer_properties
 from kafka_s3.wiring.pipeline import is_block_gzip, state_paths
@@ -89,12 +91,13 @@ def plan_of(
         if by_name
         else logged_files((e for _, e in read_history(store, state_paths(settings))), selection.wants)
     )
-    if not found:
+    places = found.topic_partitions()
+    if not places:
         remedy = "Name topics that it has." if by_name else "For objects of another writer take --by-name."
         raise ConfigError([Problem("sink", settings.name, "has no such objects.", remedy)])
-    chosen, whole = selection.of(found)
+    chosen, kept, whole = _chosen(found, filter(selection.wants, places), selection)
     planned = shares(chosen, to_topic)
-    notes = losses(settings, (file for own in chosen.values() for file in own))
+    notes = losses(settings, kept)
     if whole:
         notes.append(
             f"{whole:,} objects reach over the ends of the range and come back whole: they do not say each record's place."
@@ -105,13 +108,30 @@ def plan_of(
     return RestorePlan(tuple(located(planned, target)), tuple(notes))
 
 
+def _chosen(
+    found: FileTable, places: Iterable[TopicPartition], selection: RestoreSelection
+) -> tuple[dict[TopicPartition, PlannedFiles], Kept, int]:
+    """The wanted files, what they kept of their records, and how many are whole though only a part of them is meant."""
+    chosen: dict[TopicPartition, PlannedFiles] = {}
+    kept, whole = Kept(), 0
+    for tp in places:
+        own = found.plan(tp)
+        for file in found.of(tp):
+            cut, is_whole = selection.of(file)
+            whole += is_whole
+            if cut is not None and (Role.VALUE in cut.parts or Role.KEY in cut.parts):
+                own.append(cut)
+                kept.take(cut)
+        if len(own):
+            chosen[tp] = own
+    return chosen, kept, whole
+
+
 def _consumes(settings: Settings, topic: str) -> bool:
     return topic in settings.names("topics") or re.fullmatch(settings.text("topics.regex"), topic) is not None
 
 
-def _by_name(
-    settings: Settings, store: ObjectStore, selection: RestoreSelection
-) -> dict[TopicPartition, list[StoredFile]]:
+def _by_name(settings: Settings, store: ObjectStore, selection: RestoreSelection) -> FileTable:
     if selection.by_time:
         raise ConfigError(
             [Problem("--since", None, "needs the commit log: names say nothing of times.", "Choose offsets.")]
