@@ -5,7 +5,6 @@ Sums are over the selected time range, by the time of commit. Times are epoch ms
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,17 +41,26 @@ class Window:
         return next((step for step in STEPS_MS if length / step <= MOST_BUCKETS), STEPS_MS[-1])
 
 
-def within(frame: pd.DataFrame, window: Window) -> pd.DataFrame:
-    """The rows of the window; frames without topics are cut by time alone. Nothing is copied where the log is in order of time."""
+def within(frame: pd.DataFrame, window: Window, *columns: str) -> pd.DataFrame:
+    """The rows of the window, of these columns if any are named; frames without topics are cut by time alone.
+
+    Nothing is copied where the log is in order of time, but for the rows of chosen topics: column by column, so name those that are needed.
+    """
     times = frame["committed_ms"].to_numpy()
     if bool((times[1:] >= times[:-1]).all()):
         begin, end = times.searchsorted([window.since_ms, window.until_ms])
         cut = frame.iloc[int(begin) : int(end)]
     else:
         cut = frame[(times >= window.since_ms) & (times < window.until_ms)]
-    if window.topics and "topic" in cut:
-        return cut[cut["topic"].isin(window.topics).to_numpy()]
-    return cut
+    wanted = cut[list(columns)] if columns else cut
+    return wanted[_of_topics(cut["topic"], window)] if window.topics and "topic" in cut else wanted
+
+
+def _of_topics(topic: pd.Series, window: Window) -> Numbers:
+    """Which rows are of the chosen topics."""
+    chosen = np.array([name in window.topics for name in topic.cat.categories] or [False])
+    found: Numbers = chosen[topic.cat.codes.to_numpy()]
+    return found
 
 
 def selected(frames: Frames, window: Window) -> Frames:
@@ -145,21 +153,31 @@ def throughput(files: pd.DataFrame, window: Window) -> pd.DataFrame:
     })  # fmt: skip
 
 
-def totals(frames: Frames, window: Window) -> dict[str, int]:
-    """Sums over the window's frames: read, written, dead_letters, skipped, files, bytes. Those of some topics come from their files.
+def totals(entries: pd.DataFrame) -> dict[str, int]:
+    """Sums over entries, whole ones: read, written, dead_letters, skipped, files, bytes.
 
     Files are those of records, as in the log: objects of keys, headers and dead letters beside them do not count, nor do their bytes.
     """
-    if not window.topics:
-        return {
-            name: int(frames.entries[name].sum())
-            for name in ("read", "written", "dead_letters", "skipped", "files", "bytes")
-        }
-    files, letters = counted_files(frames.files), int(dead_letter_counts(frames.counts)["count"].sum())
-    written = int(files["records"].sum())
-    skipped = int(frames.counts["count"].sum()) - letters
-    sums = {"written": written, "dead_letters": letters, "skipped": skipped, "read": written + letters + skipped}
-    return {**sums, "files": len(files), "bytes": int(files["bytes"].sum())}
+    return {name: int(entries[name].sum()) for name in ("read", "written", "dead_letters", "skipped", "files", "bytes")}
+
+
+def totals_of_topics(written: pd.DataFrame, counts: pd.DataFrame) -> dict[str, int]:
+    """The same of some topics, from what was `written` of each and their counts of dead letters and skipped records."""
+    sums = {name: int(written[name].sum()) for name in ("written", "files", "bytes")}
+    letters = int(dead_letter_counts(counts)["count"].sum())
+    skipped = int(counts["count"].sum()) - letters
+    read = sums["written"] + letters + skipped
+    return {**sums, "dead_letters": letters, "skipped": skipped, "read": read}
+
+
+def written(files: pd.DataFrame) -> pd.DataFrame:
+    """Each topic's records `written`, files of records, and their bytes."""
+    rows = counted_files(files, "topic", "records", "bytes")
+    groups = groups_by(rows["topic"])
+    return pd.DataFrame({
+        "topic": rows["topic"].iloc[groups.first].astype(object).to_numpy(), "written": groups.sums(rows["records"]),
+        "files": groups.sizes(), "bytes": groups.sums(rows["bytes"]),
+    })  # fmt: skip
 
 
 def lost(gaps: pd.DataFrame) -> pd.DataFrame:
@@ -197,38 +215,50 @@ def letters_over_time(counts: pd.DataFrame, window: Window) -> pd.DataFrame:
 # ------------------------------------------------------------ the log
 
 
-def versions_of_topics(frames: Frames) -> Numbers:
-    """Which entries have a file, a count or a gap in frames that were cut to some topics."""
-    versions = [frame["version"].to_numpy() for frame in (frames.files, frames.counts, frames.gaps)]
-    return np.unique(np.concatenate(versions))
+def versions_of(*frames: pd.DataFrame) -> Numbers:
+    """Which entries have a row in any of these frames."""
+    return np.unique(np.concatenate([frame["version"].to_numpy() for frame in frames]))
 
 
-def commit_rows(entries: pd.DataFrame, files: pd.DataFrame, *, limit: int) -> pd.DataFrame:
-    """The newest entries, newest first: kind, counts, files, why they closed, their topics, and the offsets they hold."""
-    newest = entries.iloc[::-1].head(limit)
-    own = files[files["version"].isin(newest["version"]).to_numpy()]
-    own = own.astype({"reason": object, "schema": object, "topic": object})
-    grouped = own.groupby("version", observed=True)
-    about = pd.DataFrame({
-        "reasons": grouped["reason"].agg(_distinct).astype(object), "schemas": grouped["schema"].agg(_distinct).astype(object),
-        "topics": grouped["topic"].agg(_distinct).astype(object),
-    })  # fmt: skip
-    offsets = offset_texts(counted_files(own))
-    shown = newest.merge(about, how="left", left_on="version", right_index=True)
-    shown = shown.merge(offsets.rename("offsets"), how="left", left_on="version", right_index=True)
-    return shown.fillna({"reasons": "", "schemas": "", "topics": "", "offsets": ""}).reset_index(drop=True)
+def files_of(entries: pd.DataFrame, files: pd.DataFrame) -> pd.DataFrame:
+    """The files of these entries, of files in the order of the log."""
+    if entries.empty:
+        return files.iloc[:0]
+    versions = files["version"].to_numpy()
+    begin, end = versions.searchsorted([entries["version"].min(), entries["version"].max() + 1])
+    near = files.iloc[int(begin) : int(end)]
+    return near[near["version"].isin(entries["version"]).to_numpy()]
 
 
-def offset_texts(files: pd.DataFrame) -> pd.Series:
+def commit_rows(entries: pd.DataFrame, files: pd.DataFrame) -> pd.DataFrame:
+    """The entries, newest first, with what their files say: why they closed, their topics and schemas, and the offsets they hold."""
+    about = {
+        "reasons": _distinct(files, "reason"), "schemas": _distinct(files, "schema"), "topics": _distinct(files, "topic"),
+        "offsets": offset_texts(counted_files(files)),
+    }  # fmt: skip
+    newest = entries.iloc[::-1]
+    texts = {name: [found.get(version, "") for version in newest["version"]] for name, found in about.items()}
+    return newest.assign(**texts).reset_index(drop=True)
+
+
+def offset_texts(files: pd.DataFrame) -> dict[int, str]:
     """Per entry its offset ranges: `orders-0 10–19, orders-1 4–7`."""
-    if files.empty:
-        return pd.Series(dtype=object)
-    ranges = files.groupby(["version", "topic", "partition"], observed=True).agg(
-        first=("first_offset", "min"), last=("last_offset", "max")
+    groups = groups_by(files["version"], files["topic"], files["partition"])
+    places = files.iloc[groups.first]
+    ends = zip(
+        groups.lowest(files["first_offset"]).tolist(), groups.highest(files["last_offset"]).tolist(), strict=True
     )
-    texts = [f"{topic}-{number} {first}–{last}" for (_, topic, number), first, last in ranges.itertuples()]
-    return pd.Series(texts, index=ranges.index.get_level_values("version")).groupby(level=0).agg(", ".join)
+    rows = zip(places["version"].tolist(), places["topic"].tolist(), places["partition"].tolist(), ends, strict=True)
+    found: dict[int, list[str]] = {}
+    for version, topic, partition, (first, last) in sorted(rows):
+        found.setdefault(version, []).append(f"{topic}-{partition} {first}–{last}")
+    return {version: ", ".join(texts) for version, texts in found.items()}
 
 
-def _distinct(values: Sequence[str]) -> str:
-    return ", ".join(sorted({str(value) for value in values if str(value)}))
+def _distinct(files: pd.DataFrame, column: str) -> dict[int, str]:
+    """Per entry the different words of its files in a column: `a, b`."""
+    places = files.iloc[groups_by(files["version"], files[column]).first]
+    found: dict[int, set[str]] = {}
+    for version, word in zip(places["version"].tolist(), places[column].tolist(), strict=True):
+        found.setdefault(version, set()).add(str(word))
+    return {version: ", ".join(sorted(words - {""})) for version, words in found.items()}

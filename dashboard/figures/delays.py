@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pandas as pd
 
 from figures.data import Window
 from kafka_s3.control.tallies import POINTS
 from reading.frames import NO_TIME, data_files
+from reading.groups import Numbers
 
-SHARES = (0.5, 0.95)
+SHARES: Final = (0.5, 0.95)
+MEASURED: Final = ("committed_ms", "records", "min_ms", "max_ms")
+"""The columns of files that `delays` looks at, beside KINDS."""
 
 
 def delays(files: pd.DataFrame, window: Window) -> pd.DataFrame:
@@ -18,29 +23,24 @@ def delays(files: pd.DataFrame, window: Window) -> pd.DataFrame:
     `median_ms` half of the records do not exceed, `slow_ms` 95 % of them; `newest_ms` is how old the newest record in an object was: so far
     behind the sink was even after its commits.
     """
-    rows = data_files(files, "committed_ms", "records", "min_ms", "max_ms")
+    rows = data_files(files, *MEASURED)
     rows = rows[(rows["min_ms"] != NO_TIME).to_numpy()]
-    if rows.empty:
-        return pd.DataFrame({"at_ms": [], "median_ms": [], "slow_ms": [], "newest_ms": []})
-    seen, first, last, records = (
-        rows[name].to_numpy(np.int64) for name in ("committed_ms", "min_ms", "max_ms", "records")
-    )
+    seen, records, first, last = (rows[name].to_numpy(np.int64) for name in MEASURED)
     at = seen // window.step_ms * window.step_ms
-    late = np.concatenate([seen - first - (last - first) * place // POINTS for place in range(POINTS + 1)]).clip(min=0)
-    starts, groups = np.unique(at, return_inverse=True)
-    buckets, weights = np.tile(groups, POINTS + 1), np.tile(records, POINTS + 1)
-    newest = np.full(len(starts), np.iinfo(np.int64).max)
-    np.minimum.at(newest, groups, (seen - last).clip(min=0))
-    median, slow = (_quantiles(late, buckets, weights, share) for share in SHARES)
-    return pd.DataFrame({"at_ms": starts, "median_ms": median, "slow_ms": slow, "newest_ms": newest})
+    order = at.argsort(kind="stable")  # as good as nothing to do: a log is in order of time
+    ends = np.flatnonzero(np.diff(at[order])) + 1
+    found = [
+        (int(at[one[0]]), *_delay(seen[one] - first[one], seen[one] - last[one], records[one]))
+        for one in np.split(order, ends)
+        if len(one)
+    ]
+    return pd.DataFrame(found, columns=["at_ms", "median_ms", "slow_ms", "newest_ms"])
 
 
-def _quantiles(values: np.ndarray, groups: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
-    """Of each group the value that this share of its weight does not exceed; groups are numbered from 0 without a gap."""
-    order = np.lexsort((values, groups))
-    values, groups, weights = values[order], groups[order], weights[order]
-    sums = np.cumsum(weights)
-    ends = np.append(np.flatnonzero(np.diff(groups)), len(groups) - 1)
-    before = np.concatenate([[0], sums[ends[:-1]]])
-    found: np.ndarray = values[np.searchsorted(sums, before + share * (sums[ends] - before))]
-    return found
+def _delay(oldest: Numbers, newest: Numbers, records: Numbers) -> tuple[int, ...]:
+    """What a bucket's files say: the delays (ms) of their first and last records, those between spread evenly, and their records."""
+    late = np.concatenate([oldest - (oldest - newest) * place // POINTS for place in range(POINTS + 1)]).clip(min=0)
+    order = late.argsort()
+    sums = np.tile(records, POINTS + 1)[order].cumsum()
+    shares = late[order[sums.searchsorted([share * sums[-1] for share in SHARES])]]
+    return *shares.tolist(), max(int(newest.min()), 0)

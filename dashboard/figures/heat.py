@@ -69,7 +69,7 @@ def _cells(rows: pd.DataFrame, slots: list[Slot | None], codes: np.ndarray, patt
     groups = groups_by(places)
     found = pd.DataFrame({
         "cell": [str(names[place]) for place in places.to_numpy()[groups.first]], "files": groups.sizes(),
-        "records": groups.sums(rows["records"]), "bytes": groups.sums(rows["bytes"]), "median_bytes": groups.medians(rows["bytes"]),
+        "records": groups.sums(rows["records"]), "bytes": groups.sums(rows["bytes"]), "median_bytes": groups.medians(rows["bytes"])[0],
     })  # fmt: skip
     parts = found["cell"].str.rpartition(" ")
     made = found.assign(row=parts[0], column=parts[2]).drop(columns="cell")

@@ -73,15 +73,16 @@ def directories(files: pd.DataFrame) -> pd.DataFrame:
 
 def topic_objects(files: pd.DataFrame, topic: str) -> TopicObjects | None:
     """What the log says of a topic's objects, as the generator of tables takes it; None where the topic has none."""
-    of_topic = files[(files["topic"] == topic).to_numpy()]
-    rows = data_files(of_topic, "encoded", "folder", "name", "bytes", "format")
+    of_topic = (files["topic"] == topic).to_numpy()
+    own = files[["role", "encoded", "folder", "name", "bytes", "format"]][of_topic]
+    rows = data_files(own, "encoded", "folder", "name", "bytes", "format")
     if rows.empty:
         return None
     last = rows.tail(LOOKED_INTO).iloc[::-1]
     keys = last["folder"].astype(str) + last["name"].astype(str)
     facts = zip(keys, last["bytes"].tolist(), last["encoded"].astype(str), last["format"].astype(str), strict=True)
     newest = [ObjectFacts(*one) for one in facts]
-    roles = set(of_topic["role"].cat.remove_unused_categories().cat.categories)
+    roles = set(own["role"].cat.remove_unused_categories().cat.categories)
     encoded = rows["encoded"].cat.remove_unused_categories().cat.categories
     return TopicObjects(topic, newest, [str(name) for name in encoded], tuple(role for role in INFIX if role in roles))
 

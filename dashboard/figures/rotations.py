@@ -19,7 +19,8 @@ from reading.groups import Numbers, groups_by, middle
 
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30
-_USED: Final = ("committed_ms", "records", "bytes", "min_ms", "max_ms", "reason", "role")
+SUMMED_UP: Final = ("committed_ms", "records", "bytes", "min_ms", "max_ms", "reason")
+"""The columns of files that `summary` looks at, beside KINDS."""
 SMALL: Final = 16 * MIB
 ENOUGH: Final = 10
 MONTH_MS: Final = 30 * DAY_MS
@@ -37,10 +38,11 @@ def by_reason(rows: pd.DataFrame, window: Window) -> pd.DataFrame:
 def reasons(rows: pd.DataFrame) -> pd.DataFrame:
     """Each reason of files: files, share, records, the median size and number of records; most files first."""
     groups = groups_by(rows["reason"])
+    sizes, records = groups.medians(rows["bytes"], rows["records"])
     found = pd.DataFrame({
         "reason": rows["reason"].iloc[groups.first].astype(object).to_numpy(), "files": groups.sizes(),
         "records": groups.sums(rows["records"]), "bytes": groups.sums(rows["bytes"]),
-        "median_bytes": groups.medians(rows["bytes"]), "median_records": groups.medians(rows["records"]),
+        "median_bytes": sizes, "median_records": records,
     })  # fmt: skip
     found = found.assign(share=found["files"] / max(found["files"].sum(), 1))
     return found.sort_values(["files", "reason"], ascending=[False, True], ignore_index=True)
@@ -89,13 +91,14 @@ class Summary:
 
 def summary(files: pd.DataFrame, window: Window) -> Summary:
     """Everything that the page of rotations shows of these files; without files, a summary of none."""
-    rows = counted_files(files, *_USED)
+    rows = counted_files(files, *SUMMED_UP)
     times = spans(rows)
+    least, median, most = rows["bytes"].quantile([0.05, 0.5, 0.95])
     return Summary(
         files=len(rows),
-        median_bytes=middle(rows["bytes"]),
-        least_bytes=float(rows["bytes"].quantile(0.05)),
-        most_bytes=float(rows["bytes"].quantile(0.95)),
+        median_bytes=median,
+        least_bytes=least,
+        most_bytes=most,
         median_records=middle(rows["records"]),
         small=float((rows["bytes"] < SMALL).mean()),
         slow_ms=float(times["age_ms"].quantile(0.95)) if len(times) else None,
@@ -122,12 +125,22 @@ class Cost:
     read_cost: float
 
 
-def cost(entries: pd.DataFrame, files: pd.DataFrame, window: Window, prices: Prices) -> Cost:
-    """An object takes a request to begin, one per part, and one to complete; an entry takes one."""
+def objects(files: pd.DataFrame) -> pd.DataFrame:
+    """Each topic's objects of whatever kind: `objects`, their `bytes` and the `parts` of their uploads."""
+    groups = groups_by(files["topic"])
+    return pd.DataFrame({
+        "topic": files["topic"].iloc[groups.first].astype(object).to_numpy(), "objects": groups.sizes(),
+        "bytes": groups.sums(files["bytes"]), "parts": groups.sums(files["parts"]),
+    })  # fmt: skip
+
+
+def cost(entries: int, written: pd.DataFrame, window: Window, prices: Prices) -> Cost:
+    """What so many entries and these `objects` cost: one takes a request to begin, one per part, one to complete; an entry takes one."""
     months = max(window.until_ms - window.since_ms, 1) / MONTH_MS
-    writes = (2 * len(files) + int(files["parts"].sum()) + len(entries)) / months
-    added = int(files["bytes"].sum()) / GIB / months
-    reads = len(files) / months
+    count = int(written["objects"].sum())
+    writes = (2 * count + int(written["parts"].sum()) + entries) / months
+    added = int(written["bytes"].sum()) / GIB / months
+    reads = count / months
     return Cost(
         writes, writes / 1000 * prices.per_thousand_writes, added, added * prices.per_gib_month, reads,
         reads / 1000 * prices.per_thousand_reads,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -11,10 +11,14 @@ import pandas as pd
 from kafka_s3.ddl.table import ObjectFacts
 from reading.frames import data_files
 
+CHANGES_OF: Final = ("version", "committed_ms", "topic", "partition", "first_offset", "schema")
+OBJECTS_OF: Final = ("topic", "schema", "folder", "name", "bytes", "encoded", "format")
+"""The columns of files that `changes` and `newest_object` look at, beside KINDS."""
+
 
 def changes(files: pd.DataFrame) -> pd.DataFrame:
     """Where a topic-partition's files changed their schema: entry, time, the schema before and after."""
-    rows = data_files(files, "version", "committed_ms", "topic", "partition", "first_offset", "schema")
+    rows = data_files(files, *CHANGES_OF)
     if len(rows["schema"].cat.remove_unused_categories().cat.categories) < 2:
         return rows.iloc[:0].assign(before="", after="").drop(columns="schema")
     rows = rows.sort_values(["topic", "partition", "version", "first_offset"], kind="stable")
@@ -56,7 +60,7 @@ def pairs(found: pd.DataFrame) -> pd.DataFrame:
 
 def newest_object(files: pd.DataFrame, topic: str, schema: str) -> ObjectFacts | None:
     """The newest object with values of a topic's schema, None where there is none."""
-    rows = data_files(files, "topic", "schema", "folder", "name", "bytes", "encoded", "format")
+    rows = data_files(files, *OBJECTS_OF)
     own = rows[((rows["topic"] == topic) & (rows["schema"] == schema)).to_numpy()]
     if own.empty:
         return None

@@ -52,13 +52,6 @@ def kept(variables: Variables, sink: str) -> KeptResults:
     return KeptResults()
 
 
-@st.cache_resource(show_spinner=False, max_entries=4)
-def selections(variables: Variables, sink: str) -> KeptResults:
-    """The windows of one sink's log that were looked at last: those of some topics are copies."""
-    del variables, sink
-    return KeptResults(most=2)
-
-
 @st.cache_resource(show_spinner=False, on_release=Answers.close)
 def answers(variables: Variables) -> Answers:
     """Who asks the bucket for single objects, and keeps what came."""

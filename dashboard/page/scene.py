@@ -10,7 +10,7 @@ from typing import TypeVar
 import pandas as pd
 
 from figures.charts import Axis
-from figures.data import MINUTE_MS, Window, narrowed, selected, totals, wall
+from figures.data import MINUTE_MS, Window, narrowed, selected, totals, totals_of_topics, wall, within, written
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import StoredConfig
@@ -21,7 +21,7 @@ from page import resources
 from page.controls import Chosen
 from reading import delta_versions
 from reading.delta_versions import TableLog
-from reading.frames import Frames
+from reading.frames import KINDS, Frames
 from reading.history import Snapshot
 from reading.place import Opened
 from reading.watch import Sight
@@ -56,14 +56,30 @@ class Scene:
         return self.chosen.window(self.now_ms)
 
     @cached_property
-    def frames(self) -> Frames:
-        """The log within the window."""
-        return self._cut(self.wanted)
+    def entries(self) -> pd.DataFrame:
+        """The entries within the window, of whatever topics."""
+        return within(self.snapshot.frames.entries, self.wanted)
+
+    @cached_property
+    def counts(self) -> pd.DataFrame:
+        """The counts of dead letters and skipped records within the window."""
+        return within(self.snapshot.frames.counts, self.wanted)
+
+    @cached_property
+    def gaps(self) -> pd.DataFrame:
+        """The gaps within the window."""
+        return within(self.snapshot.frames.gaps, self.wanted)
+
+    def files(self, *columns: str) -> pd.DataFrame:
+        """These columns of the files within the window, and KINDS."""
+        return within(self.snapshot.frames.files, self.wanted, *columns, *KINDS)
 
     @cached_property
     def totals(self) -> dict[str, int]:
         """What the window holds in all, see `data.totals`."""
-        return self.kept("totals", lambda: totals(self.frames, self.wanted))
+        if not self.wanted.topics:
+            return totals(self.entries)
+        return totals_of_topics(self.kept_by_topic("written", lambda frames: written(frames.files)), self.counts)
 
     @cached_property
     def window(self) -> Window:
@@ -108,7 +124,7 @@ class Scene:
     def kept_for_all(self, name: str, make: Callable[[Frames], T], *about: Hashable) -> T:
         """As `kept`, but of all topics, whichever are chosen: a result that can be cut to them makes choosing others quick."""
         every = replace(self.wanted, topics=())
-        return self._kept(every, lambda: make(self._cut(every)), name, *about)
+        return self._kept(every, lambda: make(selected(self.snapshot.frames, every)), name, *about)
 
     def kept_for_log(self, name: str, make: Callable[[], T], *about: Hashable) -> T:
         """As `kept`, but of the whole log, whatever time is chosen."""
@@ -117,10 +133,6 @@ class Scene:
     def _kept(self, window: Window, make: Callable[[], T], *about: Hashable) -> T:
         kept = resources.kept(self.variables, self.chosen.sink)
         return kept.of(self.snapshot.frames, (window, self.window.step_ms, *about), make=make)
-
-    def _cut(self, window: Window) -> Frames:
-        cuts = resources.selections(self.variables, self.chosen.sink)
-        return cuts.of(self.snapshot.frames, window, make=lambda: selected(self.snapshot.frames, window))
 
     def kept_by_topic(self, name: str, make: Callable[[Frames], pd.DataFrame]) -> pd.DataFrame:
         """A frame whose rows are about one `topic` each, kept for all topics and cut to the chosen ones."""

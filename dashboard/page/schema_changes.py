@@ -23,7 +23,7 @@ TABLE: Final = "schema-pairs"
 def render(scene: Scene) -> None:
     """The pairs of schemas between which topics changed; of a chosen one the fields, and where it was."""
     st.subheader("Schema changes", anchor=False)
-    found = scene.kept("schemas", lambda: schemas.changes(scene.frames.files))
+    found = scene.kept("schemas", lambda: schemas.changes(scene.files(*schemas.CHANGES_OF)))
     if found.empty:
         states.nothing("Every topic-partition kept its schema in this time.")
         return
@@ -79,7 +79,7 @@ def _pair(scene: Scene, found: pd.DataFrame, pair: Any) -> None:
 
 def _fields(scene: Scene, topic: str, schema: str) -> dict[str, str] | None:
     """Fields and types of the newest object of a schema, None where they are on their way or cannot be told, which the page says."""
-    facts, reader = schemas.newest_object(scene.frames.files, topic, schema), scene.at.reader
+    facts, reader = schemas.newest_object(scene.files(*schemas.OBJECTS_OF), topic, schema), scene.at.reader
     if facts is None:
         return None
 

@@ -96,7 +96,7 @@ def banners(scene: Scene) -> None:
 
 def empty_window(scene: Scene) -> bool:
     """Says that nothing was committed in the chosen time; False where something was."""
-    if not scene.frames.entries.empty:
+    if not scene.entries.empty:
         return False
     if scene.snapshot.total == 0:
         _nothing_yet(scene)

@@ -23,6 +23,8 @@ from reading.groups import groups_by
 
 NO_TIME: Final = -1
 SKIPPED: Final = "skipped"
+KINDS: Final = ("role", "counted")
+"""The columns of files that say what a file counts as."""
 NO_GAPS: Final = '"gaps":[]'
 """How an entry says that nothing was lost."""
 _WORD: Final = pa.dictionary(pa.int32(), pa.string())

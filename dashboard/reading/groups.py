@@ -40,16 +40,23 @@ class Groups:
         np.maximum.at(found, self.of_row, values.to_numpy(np.int64))
         return found
 
-    def medians(self, values: pd.Series) -> Numbers:
-        """The middle of each group's numbers."""
+    def medians(self, *columns: pd.Series) -> list[Numbers]:
+        """The middle of each group's numbers in each of these columns, none of which is missing."""
         order = np.argsort(self.of_row, kind="stable")
         ends = np.cumsum(self.sizes())[:-1]
-        return np.array([np.median(group) for group in np.split(values.to_numpy()[order], ends)])
+        return [np.array([_middle(group) for group in np.split(column.to_numpy()[order], ends)]) for column in columns]
 
 
 def middle(values: pd.Series) -> float:
     """The middle one of whole numbers, nan of none; pandas would look for missing ones first."""
-    return float(np.median(values.to_numpy())) if len(values) else float("nan")
+    return _middle(values.to_numpy()) if len(values) else float("nan")
+
+
+def _middle(values: Numbers) -> float:
+    """Of some numbers; NumPy's median asks so much first that it takes ten times as long for a few."""
+    low, high = (len(values) - 1) // 2, len(values) // 2
+    ordered = np.partition(values, (low, high))
+    return float(ordered[low] + ordered[high]) / 2
 
 
 def groups_by(*columns: pd.Series) -> Groups:

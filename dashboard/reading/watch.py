@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.control.sinks import READERS, glance_of, sink_names
+from kafka_s3.control.sinks import READERS, glance_of, state_folders
 from kafka_s3.control.status import SinkSnapshot
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
@@ -16,7 +16,8 @@ from reading.background import Background
 from reading.read_ahead import THREADS, ReadAhead
 
 LOOK_EVERY_S: Final = 5.0
-NAMES_EVERY_S: Final = 30.0
+NAMED_S: Final = 0.5
+"""A first look that takes longer names the sinks that it has seen: a page can choose its sink already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,6 @@ class Watch:
         self._store, self._prefix, self._clock_ms = store, prefix, clock_ms
         self._readers = ThreadPoolExecutor(THREADS, thread_name_prefix="read sinks")
         self._sinks: dict[str, ReadAhead] = {}
-        self._named = -NAMES_EVERY_S
         self.sight = Sight()
         self._background = Background("watch", self._poll, failed=self._told, pause_s=lambda: LOOK_EVERY_S)
 
@@ -55,16 +55,18 @@ class Watch:
         self.sight = replace(self.sight, trouble=trouble)
 
     def _poll(self) -> None:
-        if time.monotonic() - self._named >= NAMES_EVERY_S or not self.sight.names:
-            names = tuple(sink_names(self._store, self._prefix))
-            self._named = time.monotonic()
-            self.sight = replace(self.sight, names=names)
-            self._background.answered()  # a page can choose its sink already
-        for name in self.sight.names:
+        began = time.monotonic()
+        folders = state_folders(self._store, self._prefix)
+        for name in folders:
             self._sinks.setdefault(name, ReadAhead(self._store, self._readers))
+        known: list[SinkSnapshot] = []
         with ThreadPoolExecutor(READERS) as pool:
-            known = tuple(one for one in pool.map(self._known, self.sight.names) if one is not None)
-        self.sight = Sight(known, self.sight.names, self._clock_ms())
+            for one in filter(None, pool.map(self._known, folders)):
+                known.append(one)
+                if not self.sight.names and time.monotonic() - began > NAMED_S:
+                    self.sight = replace(self.sight, names=tuple(sink.name for sink in known))
+                    self._background.answered()
+        self.sight = Sight(tuple(known), tuple(one.name for one in known), self._clock_ms())
 
     def _known(self, name: str) -> SinkSnapshot | None:
         known = glance_of(self._sinks[name], StatePaths(self._prefix, name), seen_ms=self._clock_ms())

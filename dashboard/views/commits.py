@@ -38,9 +38,9 @@ def render(scene: Scene) -> None:
 def _table(scene: Scene) -> None:
     kinds = st.pills("Kinds of entries", [str(kind) for kind in EntryKind], selection_mode="multi", key="kinds", bind="query-params",
                      help="data: records written; epoch: a driver took over; position: moved; replay: letters settled.")  # fmt: skip
-    entries = scene.frames.entries
+    entries = scene.entries
     if scene.chosen.topics:
-        versions = scene.kept("versions", lambda: data.versions_of_topics(scene.frames))
+        versions = scene.kept("versions", lambda: data.versions_of(scene.files("version"), scene.counts, scene.gaps))
         entries = entries[entries["version"].isin(versions).to_numpy()]
     if kinds:
         entries = entries[entries["kind"].isin(kinds).to_numpy()]
@@ -54,9 +54,7 @@ def _table(scene: Scene) -> None:
         else 1
     )
     newest = entries.iloc[max(len(entries) - int(number) * ROWS, 0) : len(entries) - (int(number) - 1) * ROWS]
-    rows = scene.kept(
-        "commits", lambda: data.commit_rows(newest, scene.frames.files, limit=ROWS), int(number), tuple(kinds)
-    )
+    rows = scene.kept("commits", lambda: _rows(scene, newest), int(number), tuple(kinds))
     with_delta = any(table.versions for table in scene.tables.values())
     rows = rows.assign(
         delta=[_delta_text(scene.tables, *of) for of in zip(rows["version"], rows["topics"], strict=True)]
@@ -70,6 +68,11 @@ def _table(scene: Scene) -> None:
     st.caption(
         f"{len(entries):,} entries. Each one reads as many records as it writes, turns into dead letters and skips."
     )
+
+
+def _rows(scene: Scene, newest: pd.DataFrame) -> pd.DataFrame:
+    files = data.files_of(newest, scene.snapshot.frames.files)
+    return data.commit_rows(newest, data.within(files, scene.wanted))
 
 
 def _choose(versions: list[int]) -> None:

@@ -34,7 +34,7 @@ def render(scene: Scene) -> None:
     """The page."""
     if states.empty_window(scene):
         return
-    counts = data.dead_letter_counts(scene.frames.counts)
+    counts = data.dead_letter_counts(scene.counts)
     if counts.empty:
         states.nothing("No record became a dead letter in this time.")
         return
@@ -83,7 +83,7 @@ def _charts(scene: Scene, counts: pd.DataFrame) -> None:
 def _browse(scene: Scene) -> None:
     st.subheader("Browse", anchor=False)
     selection, search = letter_search()
-    candidates = data.within(letters.letter_files(scene.snapshot.frames), scene.wanted)
+    candidates = data.within(_letter_files(scene), scene.wanted)
     size = int(candidates["bytes"].sum())
     if not st.toggle(f"Read the letters ({len(candidates):,} files, {size:,} bytes)", key="letters", bind="query-params",
                      help="Reads the dead letter files of the chosen time: these hold the records as they were consumed."):  # fmt: skip
@@ -239,7 +239,7 @@ def _one(scene: Scene, found: tuple[FiledLetter, ...]) -> None:
         if (one.letter.topic, one.letter.partition, one.letter.offset) == place:
             one_letter.render(scene, one)
             return
-    files = letters.letter_files(scene.snapshot.frames)
+    files = _letter_files(scene)
     selection = LetterSelection(topic=place[0], partition=place[1], offset=place[2])
     alone = _Question(scene, files, selection, Search()).page(None)
     if alone is not None and alone.letters:
@@ -258,3 +258,7 @@ def _commands(scene: Scene, selection: LetterSelection, search: Search) -> None:
     st.caption(
         "The dashboard changes nothing. Correct the cause, stop the sink, look with `--dry-run`, then replay and start it again."
     )
+
+
+def _letter_files(scene: Scene) -> pd.DataFrame:
+    return scene.kept_for_log("letter-files", lambda: letters.letter_files(scene.snapshot.frames))

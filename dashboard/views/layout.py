@@ -54,7 +54,7 @@ def _tree(scene: Scene, found: pd.DataFrame) -> None:
     if rows.empty:
         at, rows = "", partitions.children(found, "")
     _path(at)
-    warm = scene.kept("heat", lambda: heat(scene.frames.files, at), at)
+    warm = scene.kept("heat", lambda: heat(scene.files("topic", "encoded", "records", "bytes"), at), at)
     if warm is None:
         _treemap(rows, at)
     else:
@@ -157,7 +157,7 @@ def _go(at: str) -> None:
 
 def _folder(scene: Scene, path: str) -> str:
     topic, _, encoded = path.partition("/")
-    rows = data_files(scene.frames.files, "topic", "encoded", "folder")
+    rows = data_files(scene.files("topic", "encoded", "folder"), "topic", "encoded", "folder")
     names = [name for name in rows["encoded"].cat.categories if str(name).strip("/") == encoded]
     same = rows[((rows["topic"] == topic) & rows["encoded"].isin(names)).to_numpy()]
     return str(same["folder"].iloc[-1]) if len(same) else ""
@@ -216,7 +216,7 @@ def _late(scene: Scene, late: pd.DataFrame) -> None:
 def _engines(scene: Scene, topics: list[str]) -> None:
     st.subheader("In query engines", anchor=False)
     topic = str(st.selectbox("Topic", topics, key="table", bind="query-params"))
-    objects = partitions.topic_objects(scene.snapshot.frames.files, topic)
+    objects = scene.kept_for_log("objects", lambda: partitions.topic_objects(scene.snapshot.frames.files, topic), topic)
     if objects is None:
         return
     try:

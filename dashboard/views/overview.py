@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, data
-from figures.delays import delays
+from figures.delays import MEASURED, delays
 from figures.text import ago, plain
 from figures.units import duration_text, size_text, size_unit, unit_of
 from kafka_s3.control.status import Lag, SinkSnapshot, SinkState
@@ -138,7 +138,7 @@ def _throughput(scene: Scene) -> None:
 
 def _delay(scene: Scene) -> None:
     st.subheader("Delay", anchor=False, help="From a record's own time to the commit that holds it.")
-    found = scene.kept("delays", lambda: delays(scene.frames.files, scene.window))
+    found = scene.kept("delays", lambda: delays(scene.files(*MEASURED), scene.window))
     if found.empty:
         states.nothing("No object in this time tells the times of its records.")
         return
@@ -174,7 +174,7 @@ def _troubles(scene: Scene) -> None:
         when = data.local(pd.Series([heartbeat.warned_ms]), scene.zone).iloc[0]
         st.warning(f"{when:%Y-%m-%d %H:%M:%S}: {plain(heartbeat.warning)}", icon=":material/warning:")
         told = True
-    gone = data.lost(scene.frames.gaps)
+    gone = data.lost(scene.gaps)
     if not gone.empty:
         st.error(f"{int(gone['offsets'].sum()):,} offsets were lost or passed over.", icon=":material/content_cut:")
         columns = {"at": parts.time_column("Noticed", scene.zone), "topic": "Topic", "partition": "Partition", "first": "First offset",

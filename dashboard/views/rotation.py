@@ -29,7 +29,7 @@ def render(scene: Scene) -> None:
     """The page."""
     if states.empty_window(scene):
         return
-    found = scene.kept("rotation", lambda: rotations.summary(scene.frames.files, scene.window))
+    found = scene.kept("rotation", lambda: rotations.summary(scene.files(*rotations.SUMMED_UP), scene.window))
     if not found.files:
         states.nothing("No data file was written in this time.")
         return
@@ -152,7 +152,8 @@ def _price(label: str, value: float, *, key: str, digits: int = 4) -> float:
 def _cost(scene: Scene) -> None:
     st.subheader("Requests and storage, estimated", anchor=False)
     window = scene.at_work
-    found = rotations.cost(scene.frames.entries, scene.frames.files, window, _prices())
+    written = scene.kept_by_topic("objects", lambda frames: rotations.objects(frames.files))
+    found = rotations.cost(len(scene.entries), written, window, _prices())
     parts.figures([
         ("Writing, a month", f"{found.write_cost:,.2f}",
          f"{found.writes:,.0f} requests: an object takes one to begin, one per part, one to complete."),

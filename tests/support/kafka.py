@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 BATCH_HEAD = 12
 """A batch's first offset and its length, which counts what follows."""
@@ -57,6 +57,23 @@ def kafka_records(servers: str, topic: str, partitions: int) -> dict[tuple[int, 
             assert message.error() is None
             found[partition, message.offset()] = message.value()
             position = message.offset() + 1
+    consumer.close()
+    return found
+
+
+def committed_records(servers: str, topic: str, partition: int = 0) -> list[Given]:
+    """The records of a partition that readers of committed records see, in order, without headers of the product's own."""
+    consumer = Consumer({
+        "bootstrap.servers": servers, "group.id": "judge", "enable.auto.commit": False, "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+    })  # fmt: skip
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found: list[Given] = []
+    while (message := consumer.poll(20)) is not None and message.error() is None:
+        headers = tuple(one for one in message.headers() or () if not one[0].startswith("kafka_s3."))
+        found.append(Given(message.value(), partition, message.timestamp()[1], message.key(), headers))
+    assert message is not None
+    assert message.error().code() == KafkaError._PARTITION_EOF
     consumer.close()
     return found
 

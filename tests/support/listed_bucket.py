@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.compute as pc
+
 from kafka_s3.commit.history import read_tables
 from kafka_s3.commit.manifest import read_manifest
 from kafka_s3.commit.reading import read_entries
@@ -37,8 +39,9 @@ class ListedBucket:
         manifest = read_manifest(self, self._paths)  # type: ignore[arg-type]
         for stretch in manifest.stretches:
             table = read_tables(self, self._paths, stretch)[FILES]  # type: ignore[arg-type]
+            table = table.filter(pc.starts_with(table["key"], prefix))
             rows = zip(table["key"].to_pylist(), table["bytes"].to_pylist(), table["parts"].to_pylist(), strict=True)
-            yield from (ObjectInfo(key, size, etag_of(parts), 0) for key, size, parts in rows if key.startswith(prefix))
+            yield from (ObjectInfo(key, size, etag_of(parts), 0) for key, size, parts in rows)
         for _, entry in read_entries(self, self._paths, after=manifest.last):  # type: ignore[arg-type]
             for file in entry.files:
                 if file.key.startswith(prefix):

@@ -1,4 +1,4 @@
-"""`kafka-s3 status|list|create|pause|resume|delete|flush`: named sinks, seen and steered through their state in the bucket.
+"""`kafka-s3 create|pause|resume|delete|flush`: named sinks, steered through their state in the bucket.
 
 Nothing here speaks to a sink's process. Commands write the control object, the running sink reads it between cycles and answers in its
 heartbeat; so they work from any machine that may read and write the sink's folder of the state.
@@ -7,31 +7,23 @@ heartbeat; so they work from any machine that may read and write the sink's fold
 from __future__ import annotations
 
 import getpass
-import json
 import socket
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from kafka_s3.cli.arguments import (
     ConfigPath,
-    Output,
-    OutputFormat,
     Overrides,
     Timeout,
-    Where,
     WorkerPath,
     Yes,
-    settings_of,
 )
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, named_target, place_words, target_of
-from kafka_s3.cli.control_text import detail, detail_document, row_document, sinks_table
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
-from kafka_s3.cli.display import console, show_table
 from kafka_s3.cli.position import confirm
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.read import pairs
@@ -48,7 +40,7 @@ from kafka_s3.control.commands import (
     stored_config,
 )
 from kafka_s3.control.heartbeat import Phase
-from kafka_s3.control.sinks import all_known, is_known, known_of
+from kafka_s3.control.sinks import is_known
 from kafka_s3.control.status import sink_id
 from kafka_s3.model.clock import age, now_ms
 from kafka_s3.model.errors import ConfigError, Problem
@@ -60,46 +52,6 @@ from kafka_s3.tools.positions import written_ago
 from kafka_s3.wiring.sink_folder import folder_of
 
 QUIET_MS: Final = 600_000
-
-
-# ------------------------------------------------------------ commands that look
-
-
-@composed(where=Where)
-def list_(
-    where: Where,
-    config: Annotated[Path | None, typer.Argument(help="A configuration that names the bucket.")] = None,
-    worker: WorkerPath = None,
-    overrides: Overrides = None,
-    output: Output = OutputFormat.TABLE,
-) -> None:
-    """List the sinks that keep their state in a bucket, with status, lag and last commit."""
-    place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
-    found = all_known(place.store, place.prefix, seen_ms=now_ms())
-    if output is OutputFormat.JSON:
-        print(json.dumps({"sinks": [row_document(one, place.bucket) for one in found]}, indent=2))
-    elif found:
-        show_table(console(), sinks_table(found, place.bucket))
-    else:
-        console().print(f"No sink has state below {place}", highlight=False, soft_wrap=True)
-
-
-@composed(target=target_of)
-def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
-    """Show how one sink is, with every topic-partition."""
-    known = known_of(target.store, target.paths, seen_ms=now_ms())
-    if output is OutputFormat.JSON:
-        print(json.dumps(detail_document(known, target.place.bucket), indent=2))
-        return
-    out = console()
-    for part in detail(known, target.place.bucket):
-        if isinstance(part, str):
-            out.print(part, highlight=False, soft_wrap=True)
-        else:
-            show_table(out, part)
-
-
-# ------------------------------------------------------------ commands that ask
 
 
 def create(

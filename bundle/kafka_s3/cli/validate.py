@@ -1,4 +1,7 @@
-"""`kafka-s3 validate CONFIG`: is this configuration good? Every problem at once, before anything is read."""
+"""`kafka-s3 validate CONFIG`: is this configuration good? Every problem at once, before anything is read.
+
+No broker and no bucket is asked. A schema registry is, for two seconds at most, where it alone knows fields that directories could hide.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -14,8 +17,13 @@ from rich.markup import escape
 
 from kafka_s3.cli.arguments import ConfigPath, Output, OutputFormat, Overrides, WorkerPath
 from kafka_s3.config.read import pairs
+from kafka_s3.config.rules.columns import compared_with_registry
+from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import CheckedConfig, check_file
-from kafka_s3.model.errors import Problem
+from kafka_s3.model.errors import ConfigError, Problem
+
+LIMIT_S: Final = 2.0
+LATER: Final = "kafka-s3 doctor compares them where the sink will run; --offline leaves it out."
 
 
 def validate_command(
@@ -26,19 +34,44 @@ def validate_command(
         bool, typer.Option("--effective", help="Also show every setting in effect, secrets masked.")
     ] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Unknown keys are errors, not warnings.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not ask the schema registry for fields that a directory would hide.")
+    ] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Report everything that is wrong with a configuration, and nothing else: no broker and no bucket is asked."""
+    """Report everything that is wrong with a configuration: no broker and no bucket is asked, a schema registry for two seconds."""
     checked = check_file(config, worker_path=worker, overrides=pairs(overrides))
     if strict:
         rest = tuple(warning for warning in checked.warnings if warning not in checked.unknown)
         checked = replace(checked, problems=(*checked.problems, *checked.unknown), warnings=rest)
+    hidden, unanswered = ((), "") if offline else _asked(checked)
+    checked = replace(checked, warnings=(*checked.warnings, *hidden))
     if output is OutputFormat.JSON:
-        print(json.dumps(_document(checked, effective=effective), indent=2))
+        print(json.dumps({**_document(checked, effective=effective), "not_checked": unanswered}, indent=2))
     else:
         _print(config, checked, effective=effective)
+        if unanswered:
+            Console().print(f"[yellow]not checked:[/] {escape(unanswered)}", highlight=False, soft_wrap=True)
     if checked.problems:
         raise typer.Exit(2)
+
+
+def _asked(checked: CheckedConfig) -> tuple[tuple[Problem, ...], str]:
+    """The fields of registered schemas that directories hide, and why they could not be asked for; blank where that was not so."""
+    if checked.problems or not _may_be_asked(checked.settings):
+        return (), ""
+    from kafka_s3.tools.registered_fields import compared  # here: most configurations need no registry's client
+
+    found = compared(checked.settings, limit_s=LIMIT_S)
+    why = f"Fields of the registered schemas against the names of directories. {found.unanswered} {LATER}"
+    return found.hidden, why if found.unanswered else ""
+
+
+def _may_be_asked(settings: Settings) -> bool:
+    try:
+        return compared_with_registry(settings)
+    except ConfigError:  # a reference stands for one of the keys
+        return True
 
 
 def _document(checked: CheckedConfig, *, effective: bool) -> dict[str, Any]:

@@ -1,25 +1,26 @@
 """Which topic-partitions does a sink read, and where does each stand?
 
-Finds topics and partitions while the sink runs, gives new ones their first position, notes the heads, and sees what Kafka no longer has.
+Finds topics and partitions while the sink runs, gives new ones their first position, notes the heads, and sees what Kafka no longer has
+(`lost_offsets.py` does what is to be done then).
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TypeAlias
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.committer import nothing_more
+from kafka_s3.driver.lost_offsets import LostOffsets
 from kafka_s3.driver.partition_state import PartitionState, cut_off, delivered
-from kafka_s3.model.errors import OffsetsLost, TopicRecreated
+from kafka_s3.model.errors import OffsetsLost
 from kafka_s3.model.observer import Observer
-from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
+from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
 from kafka_s3.model.tasks import Assignment, TaskReport
 
@@ -51,13 +52,17 @@ class Topics:
     silent: frozenset[TopicPartition] = frozenset()
     missing: tuple[str, ...] = ()
 
+    @property
+    def _lost(self) -> LostOffsets:
+        return LostOffsets(self.behaviour, self.brokers, self.log, self.commit, self.observer, self.partition_states)
+
     def refresh(self, now: int) -> None:
         """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
         names = self._topic_names()
         self._damaged = {}  # perhaps it is mended
         topics = self.brokers.describe(names)
         self._note_missing(names, topics)
-        self._look_for_recreated(topics.values())
+        self._lost.look_for_recreated(topics.values())
         found = [TopicPartition(topic.name, partition) for topic in topics.values() for partition in topic.partitions]
         positions = self._first_positions([tp for tp in found if tp not in self.log.state.progress])
         ids = self._new_ids(names, topics)
@@ -91,16 +96,16 @@ class Topics:
         heads = {tp: min(end.offset, self._damaged.get(tp, end.offset)) for tp, end in ends.items()}
         self._note_silent(self.partition_states.keys() - heads.keys())
         short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
-        again = self._look_for_recreated(self.brokers.describe(sorted(short)).values())
+        again = self._lost.look_for_recreated(self.brokers.describe(sorted(short)).values())
         cut = self.brokers.cut_before(self._of_another_epoch(ends, again))
         for tp, head in heads.items():
             if tp not in self.partition_states:
                 continue
             state, same = self.partition_states[tp], min(head, cut.get(tp, head))
             if tp.topic not in again and same < state.frontier:
-                self._cut_below(tp, state.frontier, same, head)
+                self._lost.below_frontier(tp, state.frontier, same, head)
             elif same < state.seen:
-                self._truncated(state, same)
+                self._lost.above_frontier(state, same)
             known = self.partition_states[tp]
             if known.leader_epoch != ends[tp].epoch:
                 known = replace(known, leader_epoch=ends[tp].epoch)
@@ -172,17 +177,6 @@ class Topics:
             _log.info("answers again", extra={"facts": {"partition": str(tp)}})
         self.silent = frozenset(silent)
 
-    def _truncated(self, state: PartitionState, head: int) -> None:
-        """The log ends above the frontier, but before what was seen of it: nothing that was written is gone, so that is believed."""
-        tp, progress = state.topic_partition, self.log.state.progress[state.topic_partition]
-        self.observer.warned(
-            f"{tp} ends at {head} now, before it was {state.seen}: truncated above the sink's position {state.frontier}."
-        )
-        if progress.recorded.since(head).ranges:  # these offsets will be other records
-            moved = replace(progress, recorded=progress.recorded.before(head))
-            self.commit(self.log.new_entry(EntryKind.POSITION, progress={tp: moved}), nothing_more)
-        self.partition_states[tp] = cut_off(state, head)
-
     def _topic_names(self) -> list[str]:
         if self.behaviour.topics_regex is None:
             return list(self.behaviour.topics)
@@ -224,7 +218,7 @@ class Topics:
         """The assignments whose first record Kafka still has; for the others the sink stops, or records a gap."""
         topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
         # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
-        again = self._look_for_recreated(topics.values())
+        again = self._lost.look_for_recreated(topics.values())
         due = [a for a in due if a.topic_partition.topic in topics and a.topic_partition.topic not in again]
         if not due:
             return []
@@ -232,58 +226,9 @@ class Topics:
         self._note_silent(self.silent | ({a.topic_partition for a in due} - starts.keys()))
         due = [a for a in due if a.topic_partition in starts]
         lost = {a.topic_partition: starts[a.topic_partition] for a in due if starts[a.topic_partition] > a.start}
-        if not lost:
-            return list(due)
-        details = "; ".join(
-            f"{tp}: wanted {self.partition_states[tp].frontier}, available from {start}"
-            for tp, start in sorted(lost.items())
-        )
-        if self.behaviour.lost == "fail":
-            raise OffsetsLost(
-                f"Sink {self.behaviour.sink}: records that must be read are no longer in Kafka ({details}). Restore them, or set "
-                "behavior.on.lost.offsets=gap to go on and record the gap."
-            )
-        self.observer.warned(f"records lost to retention, gap recorded: {details}")
-        self._jump(lost, cause="retention")
+        if lost:
+            self._lost.by_retention(lost)
         return [a for a in due if a.topic_partition not in lost]
-
-    def _cut_below(self, tp: TopicPartition, wanted: int, same: int, head: int) -> None:
-        """The log is what it was only up to an offset before the frontier, whether it has grown again since or not."""
-        if self.behaviour.lost == "fail" and same < head:
-            raise OffsetsLost(
-                f"Sink {self.behaviour.sink}: {tp} was truncated at {same}, before {wanted}, which is wanted next, and has grown again to "
-                f"{head}: the records from {same} on are others than those that were written. Set behavior.on.lost.offsets=gap to write "
-                "them, too (objects of the same names are overwritten), or use a new sink name."
-            )
-        if self.behaviour.lost == "fail":
-            raise OffsetsLost(
-                f"Sink {self.behaviour.sink}: {tp} ends at {head}, but {wanted} is wanted next: the partition was truncated or its "
-                "topic recreated. Set behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
-            )
-        self.observer.warned(f"{tp} was truncated at {same}, before {wanted}: the sink goes on at {same}.")
-        self._jump({tp: same}, cause="truncated")
-
-    def _look_for_recreated(self, topics: Iterable[Topic]) -> set[str]:
-        """The names of the topics that are not those that the log knows; the sink stops for them, or begins them anew."""
-        again = [topic for topic in topics if self.log.state.is_recreated(topic.name, topic.id)]
-        for topic in again:
-            self._recreated(topic)
-        return {topic.name for topic in again}
-
-    def _recreated(self, topic: Topic) -> None:
-        if self.behaviour.lost == "fail":
-            raise TopicRecreated(
-                f"Sink {self.behaviour.sink}: topic {topic.name} was deleted and created again; its offsets and object names begin anew. "
-                "Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
-                "(objects of the old topic with the same names are overwritten)."
-            )
-        before = [tp for tp in self.log.state.progress if tp.topic == topic.name]
-        still = [tp for tp in before if tp.partition in topic.partitions]
-        for gone in set(self.partition_states).intersection(before).difference(still):
-            del self.partition_states[gone]
-        # a partition that the new topic does not have yet would begin at its first offset, too
-        positions = dict.fromkeys(before, 0) | self.brokers.starts(still)
-        self._jump(positions, cause="recreated", topic_ids={topic.name: topic.id})
 
     def _forget(self, gone: Sequence[TopicPartition]) -> None:
         """Leaves out what Kafka does not have any more; the log keeps its position, in case it was the brokers that did not know it yet."""
@@ -296,33 +241,6 @@ class Topics:
             )
             self.observer.warned(
                 f"{tp} is not in Kafka any more: left out. The sink stands at {partition_state.frontier}{unread}."
-            )
-
-    def _jump(
-        self, positions: Mapping[TopicPartition, int], *, cause: str, topic_ids: Mapping[str, str] | None = None
-    ) -> None:
-        """Moves frontiers over what is gone, as an entry of the log."""
-        before = self.log.state.progress
-        gaps = [
-            gap for tp, position in positions.items() for gap in _gaps(tp, before[tp], position=position, cause=cause)
-        ]
-        progress = {tp: _moved(before[tp], position, cause=cause) for tp, position in positions.items()}
-        entry = self.log.new_entry(EntryKind.POSITION, progress=progress, gaps=tuple(gaps), topic_ids=topic_ids or {})
-        self.commit(entry, partial(self._moved_to, progress, cause))
-
-    def _moved_to(self, progress: Mapping[TopicPartition, Progress], cause: str) -> None:
-        """The states after an entry that moved them."""
-        for tp in self.partition_states.keys() & progress.keys():
-            partition_state, position = self.partition_states[tp], progress[tp].frontier
-            kept = tuple(d for d in partition_state.deliveries if d.until > position) if cause == "retention" else ()
-            self.partition_states[tp] = replace(
-                partition_state,
-                frontier=position,
-                examined=position,
-                examined_ms=None,
-                recorded=progress[tp].recorded,
-                deliveries=kept,
-                open_state=None,
             )
 
     def intervals_reached(self) -> set[TopicPartition]:
@@ -342,19 +260,3 @@ class Topics:
         """Whether a topic-partition ends before what shall be read of it: it was truncated since it was looked at."""
         heads = self.brokers.heads([a.topic_partition for a in due])
         return any(heads.get(a.topic_partition, a.until) < a.until for a in due)
-
-
-def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) -> Iterator[Gap]:
-    """What is passed over on the way to a position: going back, nothing; dead letters that are recorded already are not lost."""
-    at = before.frontier
-    for first, last in (*before.recorded.before(position).ranges, (position, position)):
-        if at < first:
-            yield Gap(*tp, at, first - 1, cause)
-        at = max(at, last + 1)
-
-
-def _moved(before: Progress, position: int, *, cause: str) -> Progress:
-    """The partition_state at another position. What retention left is as it was; elsewhere offsets mean other records now."""
-    if cause == "retention":
-        return replace(before, frontier=position, recorded=before.recorded.since(position))
-    return Progress(position, None if before.written is None else min(before.written, position))

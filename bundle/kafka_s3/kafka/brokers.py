@@ -200,7 +200,7 @@ class KafkaBrokers:
     def create_topic(
         self, name: str, *, partitions: int = 1, replication: int = 1, config: Mapping[str, str] | None = None
     ) -> None:
-        """Creates a topic; one that exists already is left as it is."""
+        """Creates a topic, and waits until its partitions have leaders; one that exists already is left as it is."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
         (future,) = self._admin.create_topics([topic], request_timeout=self._seconds).values()
         try:
@@ -208,6 +208,15 @@ class KafkaBrokers:
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise self._error(error.args[0], f"create topic {name}") from error
+            return
+        wanted, until, looks = (
+            frozenset(TopicPartition(name, n) for n in range(partitions)),
+            time.monotonic() + self._seconds,
+            0,
+        )
+        while self._without_leader(wanted) and time.monotonic() < until:
+            looks += 1
+            time.sleep(AGAIN.pause_ms(looks) / 1000)
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic."""

@@ -163,7 +163,8 @@ def _go_install(folder: Path) -> None:
 def _command(engine: ServerProgram, access_log: Path | None) -> list[str]:
     if engine is ServerProgram.VERSITYGW:
         noted = [] if access_log is None else ["--access-log", str(access_log)]
-        return [str(versitygw()), "--quiet", *noted, "--port", f"{HOST}:{{port}}", "posix", "{folder}"]
+        # as S3 does; a new connection for each request costs both sides more than the request
+        return [str(versitygw()), "--quiet", "--keep-alive", *noted, "--port", f"{HOST}:{{port}}", "posix", "{folder}"]
     if find_spec("moto") is None:
         raise LocalServiceError("moto, the S3 server of this machine, is not installed: pip install 'kafka-s3[local]'")
     return [sys.executable, "-m", "moto.server", "-H", HOST, "-p", "{port}"]

@@ -86,6 +86,8 @@ class DataFile:
 def counted(files: Iterable[DataFile]) -> list[DataFile]:
     """The objects that stand for the records of their files: those of values, and those of keys where a file holds tombstones only."""
     own = [file for file in files if file.role in (Role.VALUE, Role.KEY)]
+    if all(file.role is Role.VALUE for file in own):
+        return own
     values = {
         (file.topic_partition, file.encoded_partition, file.first_offset) for file in own if file.role is Role.VALUE
     }

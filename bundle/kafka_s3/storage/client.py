@@ -5,21 +5,18 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import socket
 from typing import Any
 from urllib.parse import quote
 
 from botocore import UNSIGNED
 from botocore.config import Config
-from botocore.httpsession import URLLib3Session
+from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies
 
 from kafka_s3 import __version__
+from kafka_s3.storage.connections import Connections, Terms
 from kafka_s3.storage.credentials import Provider, session_of
 from kafka_s3.storage.options import Encryption, Proxy, StoreOptions
-
-EXPECT_FROM_BYTES = 1 << 20
-"""A request asks first (`Expect: 100-continue`) from this size on, as the AWS SDK does: below, the body costs less than the wait."""
 
 SSE = "x-amz-server-side-encryption"
 
@@ -36,17 +33,17 @@ def s3_client(options: StoreOptions, session: Any) -> Any:
     return client
 
 
-def http_session(options: StoreOptions, session: Any, url: str) -> URLLib3Session:
-    """A pool of connections like the client's own: timeouts, proxies, certificate authorities. `url` is the client's endpoint."""
+def connections(options: StoreOptions, session: Any, url: str) -> Connections:
+    """Connections like the client's own: timeouts, proxies, certificate authorities. `url` is the client's endpoint."""
     chosen = proxies(options.proxy)
-    settings: dict[str, Any] = {
-        "verify": session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE") or True,
-        "proxies": get_environ_proxies(url) if chosen is None else chosen,
-        "timeout": (options.connect_timeout_s, options.read_timeout_s),
-        "max_pool_connections": options.max_connections,
-        "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)],
-    }
-    return URLLib3Session(**settings)
+    named = session.get_config_variable("ca_bundle") or os.environ.get("REQUESTS_CA_BUNDLE")
+    terms = Terms(
+        named or str(get_cert_path(True)),
+        get_environ_proxies(url) if chosen is None else chosen,
+        options.connect_timeout_s,
+        options.read_timeout_s,
+    )
+    return Connections(terms, most=options.max_connections)
 
 
 def plain_config(options: StoreOptions) -> Config:
@@ -89,11 +86,6 @@ def proxies(proxy: Proxy | None) -> dict[str, str] | None:
 def _never_ask_first(request: Any, **_: Any) -> None:
     # botocore asks with every body, and has no option against it
     del request.headers["Expect"]
-
-
-def asks_first(options: StoreOptions, size: int) -> dict[str, str]:
-    """The header that has a large body of `size` bytes wait for the answer to the headers."""
-    return {"Expect": "100-continue"} if options.expect_continue and size >= EXPECT_FROM_BYTES else {}
 
 
 def creation_headers(options: StoreOptions) -> dict[str, str]:

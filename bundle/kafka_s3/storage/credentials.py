@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import botocore.session
@@ -135,7 +135,7 @@ def session_of(credentials: Credentials, *, region: str, config: Config) -> Any:
     """
     inner = botocore.session.Session(profile=credentials.profile or None)
     inner.set_config_variable("region", region)
-    inner.register_component("data_loader", _models(inner.get_config_variable("data_path")))
+    inner.lazy_register_component("data_loader", lambda: _models(inner.get_config_variable("data_path")))
     if credentials.role:
         renew = _renewal(credentials, credentials.role, region=region, config=config)
         _only(inner, _Held(lambda: DeferredRefreshableCredentials(renew, method="sts-assume-role")))
@@ -158,12 +158,6 @@ def load_models() -> None:
         models.load_service_model("s3", service)
     for name in ("endpoints", "partitions", "sdk-default-configuration"):
         models.load_data(name)
-
-
-@cache
-def _models(folders: str | None) -> Loader:
-    """What all sessions of the process share: reading it again takes nine tenths of what a client costs."""
-    return create_loader(folders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +185,12 @@ class Signing(CredentialProvider):
 def default_region() -> str:
     """The region of the environment or of AWS's shared files, blank where there is none."""
     return botocore.session.Session().get_config_variable("region") or ""
+
+
+@lru_cache(maxsize=8)
+def _models(folders: str | None) -> Loader:
+    """What botocore knows of AWS's services, read once per process: each session by itself would take 0.1 s of CPU for S3."""
+    return create_loader(folders)
 
 
 def _only(session: Any, *providers: Any) -> None:

@@ -198,7 +198,7 @@ def _proxy(settings: StoreSettings, problems: list[Problem]) -> Proxy | None:
     separate = settings.secret("s3.proxy.password")
     password = separate if separate and separate.reveal() else in_url
     if not (user + (password.reveal() if password else "")).isascii():
-        # HTTP's basic authentication names no character set, and urllib3 refuses to guess one at the first request
+        # HTTP's basic authentication names no character set, and none is guessed at the first request
         problems.append(
             Problem("s3.proxy.password", "****", "and s3.proxy.user must be plain ASCII.", "Change them at the proxy.")
         )

@@ -54,6 +54,7 @@ class S3Store:
         self._lock = threading.Lock()
         self._plane: DataPlane | None = None
         self._plane_pid = -1
+        self._parents: list[DataPlane] = []
         self._refuses_overwriting = False
 
     def __reduce__(self) -> tuple[type[S3Store], tuple[StoreOptions]]:
@@ -254,8 +255,11 @@ class S3Store:
 
     def _connected(self) -> DataPlane:
         with self._lock:
-            # a forked child must not share its parent's sockets
-            if self._plane is None or self._plane_pid != os.getpid():
+            # a forked child must not share its parent's sockets, nor close them: over TLS it would take leave in the parent's name
+            if self._plane is not None and self._plane_pid != os.getpid():
+                self._parents.append(self._plane)
+                self._plane = None
+            if self._plane is None:
                 self._plane, self._plane_pid = DataPlane(self.options), os.getpid()
             return self._plane
 

@@ -170,7 +170,7 @@ def _breakdown(error: Exception, request: Request) -> StorageError:
     if isinstance(error, _CREDENTIALS):
         ways = "aws.access.key.id with aws.secret.access.key, s3.credentials.provider.class, or the machine's own credentials"
         return StorageError(f"{text} There are no usable AWS credentials; set {ways}.")
-    if isinstance(error, boto.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
+    if isinstance(error, boto.SSLError) and "certificate" in str(error).lower():
         return StorageError(f"{text} Check store.url, or name the certificate authority in AWS_CA_BUNDLE.")
     if isinstance(error, boto.ProxyConnectionError):
         return StorageUnavailable(f"{text} Check s3.proxy.url, s3.proxy.user and s3.proxy.password.")

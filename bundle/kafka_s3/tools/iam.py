@@ -12,6 +12,7 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.config.transforms import routes
 from kafka_s3.storage.options import store_options
 from kafka_s3.tools.sweep import data_keys_of
+from kafka_s3.wiring.conversion import inflated_columns
 from kafka_s3.wiring.pipeline import is_block_gzip, state_paths
 
 OBJECTS: Final = ("s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts")
@@ -48,6 +49,8 @@ def sink_policy(settings: Settings) -> dict[str, Any]:
         statements.append(
             _statement("OpenFiles", ("s3:DeleteObject",), [f"{bucket}/{state_paths(settings).open_states()}*"])
         )
+    if inflated_columns(settings):  # by a version's id, for which AWS knows no narrower resource
+        statements.append(_statement("SchemaRegistry", ("glue:GetSchemaVersion",), ["*"]))
     database = settings.text("glue.database.name")
     if database:
         place = f"arn:{_partition(options.region)}:glue:{options.region}:*"

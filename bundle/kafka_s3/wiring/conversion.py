@@ -22,10 +22,10 @@ from kafka_s3.converters.whole_records import RecordConverter, RecordDecoder
 from kafka_s3.formats.block_gzip.framing import block_gzip_of
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.registry.subjects import SubjectNameStrategy, strategy_of, subject
+from kafka_s3.registry.subjects import strategy_of
 from kafka_s3.schemas.compatibility import Compatibility
-from kafka_s3.schemas.connect import ConnectSchema, read_schema
-from kafka_s3.schemas.registered import Language
+from kafka_s3.schemas.connect import read_schema
+from kafka_s3.schemas.registered import SchemaRegistry
 from kafka_s3.transforms.chain import Chain
 from kafka_s3.transforms.classes import chain_of, read_by_transforms
 from kafka_s3.transforms.whole_records import TransformedRecords
@@ -109,7 +109,7 @@ def _reads_keys(settings: Settings) -> bool:
 
 
 def inflated_columns(settings: Settings) -> tuple[str, ...]:
-    """The columns of Kafka's records that AWS Glue's serializers may have compressed, record by record."""
+    """The columns of Kafka's records that name schemas of AWS Glue, whose serializers may have compressed them, record by record."""
     read = {"value": True, "key": _reads_keys(settings)}
     return tuple(
         side for side, is_read in read.items() if is_read and settings.text(f"{side}.converter") in GLUE_CONVERTERS
@@ -126,22 +126,6 @@ def names_schemas(settings: Settings) -> bool:
     return settings.text("value.converter") in CONFLUENT_CONVERTERS
 
 
-def latest_value_schema(settings: Settings, topic: str) -> ConnectSchema | None:
-    """The schema of a topic's values by the newest version of its subject, None where the subject depends on the record,
-    or the registry has no subjects.
-
-    Raises UnknownSchema, RegistryUnavailable, RegistryError, SchemaError.
-    """
-    from kafka_s3.registry.client import RegistryClient
-
-    catalog, registry = _catalog(settings, Role.VALUE), registry_of(settings, SIDES[Role.VALUE])[0]
-    if catalog.strategy is not SubjectNameStrategy.TOPIC or not isinstance(registry, RegistryClient):
-        return None
-    version, registered = registry.latest(subject(catalog.strategy, topic, None, role=Role.VALUE))
-    first = (0,) if catalog.language is Language.PROTOBUF else ()
-    return catalog.make(registered, first, version).schema
-
-
 def registry_converter(settings: Settings, role: Role) -> Callable[[str], RegistryValues] | None:
     """Makes the converter of a topic's values or keys that asks a schema registry, None where another one is configured.
 
@@ -149,7 +133,7 @@ def registry_converter(settings: Settings, role: Role) -> Callable[[str], Regist
     """
     if settings.text(SIDES[role]) not in REGISTRY_CONVERTERS:
         return None
-    catalog = _catalog(settings, role)
+    catalog = catalog_of(settings, role)
     return lambda topic: RegistryValues(catalog, topic, role)
 
 
@@ -176,7 +160,7 @@ def _writes_bodies_as_they_came(settings: Settings) -> bool:
 def _converter(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> MakeConverter:
     name = settings.text(SIDES[role])
     if name in REGISTRY_CONVERTERS:
-        catalog = _catalog(settings, role, fields)
+        catalog = catalog_of(settings, role, fields)
         return lambda topic: RegistryValues(catalog, topic, role)
     if name in NUMBERS:
         return lambda topic: Numbers(name)
@@ -190,12 +174,21 @@ def _converter(settings: Settings, role: Role, fields: frozenset[str] | None = N
             return lambda topic: JsonEnvelope() if envelope else JsonValues()
 
 
-def _catalog(settings: Settings, role: Role, fields: frozenset[str] | None = None) -> SchemaCatalog:
+def catalog_of(
+    settings: Settings,
+    role: Role,
+    fields: frozenset[str] | None = None,
+    *,
+    registry: SchemaRegistry | None = None,
+) -> SchemaCatalog:
+    """The decoders of a converter's schemas, which are asked for in a registry: the settings' own, unless one is given.
+
+    Raises ValueError where its settings do not go together.
+    """
     converter = SIDES[role]
     language, make = payload_decoders(settings, converter, fields)
-    registry, _ = registry_of(settings, converter)
     return SchemaCatalog(
-        registry,
+        registry or registry_of(settings, converter)[0],
         language,
         strategy_of(settings.text(f"{converter}.{role}.subject.name.strategy")),
         make,

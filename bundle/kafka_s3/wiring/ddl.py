@@ -12,10 +12,10 @@ from kafka_s3.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
 from kafka_s3.ddl.topic_table import table_of
 from kafka_s3.delta.columns import TableColumns
 from kafka_s3.model.clock import now_ms
-from kafka_s3.model.errors import ConfigError, Problem, UnknownSchema
+from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.naming.table_names import TableNames
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.wiring.conversion import latest_value_schema
+from kafka_s3.wiring.latest_schemas import latest_schemas
 from kafka_s3.wiring.pipeline import state_paths
 
 
@@ -59,8 +59,6 @@ def _registered(settings: Settings, objects: TopicObjects) -> TableColumns | Non
     by_registry = settings.text("value.converter") in REGISTRY_CONVERTERS and objects.newest[0].format == "json"
     if not by_registry or changed:
         return None
-    try:
-        schema = latest_value_schema(settings, objects.topic)
-    except UnknownSchema:  # registered under another name: the objects have to tell
-        return None
+    with latest_schemas(settings) as latest:
+        schema = latest(objects.topic)  # None, where it is registered under another name: the objects have to tell
     return None if schema is None else json_columns(schema, decimals=settings.text("json.decimal.format").upper())

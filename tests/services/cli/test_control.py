@@ -14,7 +14,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from kafka_s3.cli.control import create, delete, flush, list_, pause, resume, status
+from kafka_s3.cli.control import create, delete, flush, pause, resume
+from kafka_s3.cli.look import list_, status
 from kafka_s3.cli.position import position
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE, STATE

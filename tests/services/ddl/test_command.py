@@ -53,11 +53,20 @@ GUIDE = {
     "storage.class": "io.confluent.connect.s3.storage.S3Storage",
     "partitioner.class": "io.confluent.connect.storage.partitioner.TimeBasedPartitioner",
     "path.format": "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH", "locale": "en-US", "timezone": "UTC",
-    "partition.duration.ms": "3600000", "flush.size": "50000", "rotate.interval.ms": "600000", "s3.part.size": "26214400",
+    "partition.duration.ms": "3600000", "flush.size": "50000", "rotate.interval.ms": "600000", "s3.part.size": "52428800",
     "key.converter": AVRO, "value.converter": AVRO, "value.converter.schemas.enable": None, "errors.tolerance": "all",
     "errors.deadletterqueue.topic.name": "dlq-s3-sink", "errors.deadletterqueue.topic.replication.factor": "3",
 }  # fmt: skip
 """Its complete example, but for bucket and addresses."""
+GUIDES_TABLE = """CREATE EXTERNAL TABLE events (
+event_id STRING,
+event_type STRING,
+timestamp BIGINT,
+user_id STRING
+)
+PARTITIONED BY (year STRING, month STRING, day STRING, hour STRING)
+STORED AS PARQUET
+LOCATION 's3://{bucket}/topics/events/'"""
 OF_GLUE = {"s3.part.size": "52428800", "schema.compatibility": "FULL"}
 """What it sets for Glue."""
 
@@ -129,7 +138,8 @@ def test_the_guides_section_on_athena(s3: EmbeddedS3, registry: EmbeddedRegistry
     assert text.startswith(f"CREATE EXTERNAL TABLE `events` (\n{columns}  `country` string\n)")
     assert "PARTITIONED BY (`year` string, `month` string, `day` string, `hour` string)" in text
     assert f"STORED AS PARQUET\nLOCATION 's3://{bucket}/topics/events/'" in text
-    asked(s3, bucket, text)
+    for statement in (GUIDES_TABLE.format(bucket=bucket), text):
+        asked(s3, bucket, statement)
     asked(s3, bucket, "MSCK REPAIR TABLE events")  # not needed: directories are projected
     assert "'projection.enabled'='true'" in text.replace(" = ", "=")
 

@@ -7,7 +7,9 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -24,8 +26,10 @@ from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.wiring.metering import metering
 from kafka_s3.wiring.running import attended, run_until_drained
 from tests.support.kafka import Given, document, produce
-from tests.support.metrics import named_in_examples
+from tests.support.metrics import named_in_examples, panels
+from tests.support.prometheus import prometheus
 from tests.support.surroundings import Surroundings
+from tests.support.waiting import eventually
 
 HOURLY = {
     "partitioner.class": "io.confluent.connect.storage.partitioner.HourlyPartitioner", "locale": "en", "timezone": "UTC",
@@ -60,25 +64,43 @@ def collector() -> Iterator[tuple[str, list[ExportMetricsServiceRequest]]]:
         thread.join()
 
 
+@dataclass(frozen=True)
+class Metered:
+    """A topic with three records and a dead letter of which a file is committed and one record is in an open one; its sink's port."""
+
+    topic: str
+    port: int
+
+
+@contextmanager
+def metered(here: Surroundings, topic: str, **options: str) -> Iterator[Metered]:
+    """While the sink is there, with all done that can be."""
+    (port,) = free_ports(1)
+    produce(here.servers, topic, [*(Given(document(n=n)) for n in range(2)), Given(b"{broken"), Given(document(n=3))])
+    config = here.config(topic, **HOURLY, **{"metrics.prometheus.port": str(port)}, **options)
+    settings = resolved(validate(config).usable())
+    with (
+        metering([settings]) as meters,
+        attended(settings, observer=Silent(), clock_ms=now_ms, meters=meters) as attendance,
+    ):
+        sink = sink_on_spark(settings, here.spark, observer=attendance.heartbeat, store=attendance.store)
+        run_until_drained(sink, settings, Event(), channel=attendance.channel)
+        yield Metered(topic, port)
+        with pytest.raises(SinkError, match=r"metrics\.prometheus\.port"), metering([settings]):
+            pass
+
+
 def test_prometheus_and_a_collector_get_all_that_the_dashboard_and_the_rules_ask_for(
     here: Surroundings, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, (port,) = topic("metered"), free_ports(1)
-    produce(here.servers, name, [*(Given(document(n=n)) for n in range(2)), Given(b"{broken"), Given(document(n=3))])
-    config = here.config(name, **HOURLY, **{"metrics.prometheus.port": str(port), "metrics.otlp.enable": "true"})
-    settings = resolved(validate(config).usable())
+    name = topic("metered")
     with collector() as (url, messages):
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
         with (
-            metering([settings]) as meters,
-            attended(settings, observer=Silent(), clock_ms=now_ms, meters=meters) as attendance,
+            metered(here, name, **{"metrics.otlp.enable": "true"}) as sink,
+            urllib.request.urlopen(f"http://127.0.0.1:{sink.port}/metrics", timeout=30) as answer,
         ):
-            sink = sink_on_spark(settings, here.spark, observer=attendance.heartbeat, store=attendance.store)
-            run_until_drained(sink, settings, Event(), channel=attendance.channel)
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-                page = answer.read().decode()
-            with pytest.raises(SinkError, match=r"metrics\.prometheus\.port"), metering([settings]):
-                pass
+            page = answer.read().decode()
     samples = [sample for family in text_string_to_metric_families(page) for sample in family.samples]
     assert named_in_examples() <= {sample.name for sample in samples}
 
@@ -100,3 +122,19 @@ def test_prometheus_and_a_collector_get_all_that_the_dashboard_and_the_rules_ask
         for point in one.gauge.data_points
     }
     assert phases["stopped"] == 1, "the last message is sent when the sink has ended"
+
+
+def test_a_real_prometheus_loads_the_rules_and_answers_every_query_of_the_dashboard(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    with metered(here, topic("scraped")) as sink, prometheus(tmp_path, sink.port) as server:
+        eventually(lambda: bool(server.samples("rate(kafka_s3_records_total[1m])")), what=lambda: "no two looks")
+        assert [one for one in panels() if not server.samples(one)] == []
+        eventually(
+            lambda: server.rules()["KafkaS3DeadLetters"]["state"] == "firing",
+            what=lambda: "the first dead letter of a topic is an alert, too",
+        )
+        rules = server.rules()
+    assert {rule["health"] for rule in rules.values()} == {"ok"}
+    states = {name: rule["state"] for name, rule in rules.items() if rule["state"] != "inactive"}
+    assert states == {"KafkaS3DeadLetters": "firing", "KafkaS3LateRecords": "pending"}, "the records are of last year"

@@ -9,6 +9,9 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import ReadOnlyCredentials
 
 from kafka_s3.model.errors import StorageError, StorageUnavailable
 from kafka_s3.model.files import Upload
@@ -97,12 +100,14 @@ def test_the_address_and_the_signature_are_botocores(
     plane.client.meta.events.register("before-send.s3.HeadObject", stop)
     with pytest.raises(KeyError):
         plane.client.head_object(Bucket=bucket_name, Key=KEY)
-    ours, (theirs,) = plane._signed("HEAD", S3Request(KEY)), caught
+    ours, (theirs,) = plane._addressed("HEAD", S3Request(KEY)), caught
 
     assert ours.url == theirs.url
-    scopes = [_scope(request.headers.get("Authorization")) for request in (ours, theirs)]
-    assert scopes[0] == scopes[1]
-    assert (scopes[0] == []) == (changes.get("credentials") is not None)
+    signed = ours.signature
+    assert _scope(theirs.headers.get("Authorization")) == (
+        [] if signed is None else [signed.access_key, signed.region, signed.service, "aws4_request"]
+    )
+    assert (signed is None) == (changes.get("credentials") is not None)
     plane.close()
 
 
@@ -184,11 +189,35 @@ def test_keys_that_are_about_to_expire_are_renewed_between_two_requests(
     assert [put.headers["x-amz-security-token"] for put in puts] == ["t", "t"]
 
 
+@pytest.mark.parametrize("operation", ASKED)
+def test_a_signature_is_the_one_that_botocore_would_make(operation: str, open_store, bucket: str, relay) -> None:
+    relay.answer(418, "Teapot")
+    with pytest.raises(Exception, match=r"Teapot|418"):
+        ASKED[operation][0](open_store(bucket, relay.url, part_retries=1))
+
+    (seen,) = relay.seen
+    given = seen.headers["Authorization"]
+    signed = given.partition("SignedHeaders=")[2].partition(",")[0].split(";")
+    assert {"user-agent", "accept-encoding", "expect"}.isdisjoint(signed), "what a proxy may change"
+    signer = S3SigV4Auth(None, "s3", "us-west-2")
+    signer.credentials = ReadOnlyCredentials("AKIATEST", "wJalr/very+secret", None)
+    request = AWSRequest(seen.method, relay.url + seen.path, {name: seen.headers[name] for name in signed}, seen.body)
+    request.context["timestamp"] = seen.headers["X-Amz-Date"]
+    text = signer.string_to_sign(request, signer.canonical_request(request))
+    assert given.endswith(f"Signature={signer.signature(text, request)}")
+
+
+def test_a_key_that_libcurl_would_shorten_is_refused(s3: S3Store, relay) -> None:
+    with pytest.raises(StorageError, match=r"a/\.\./b.*part '\.' or '\.\.'"):
+        s3.put("a/../b", b"")
+    assert relay.seen == []
+
+
 def test_over_tls_a_part_with_a_digest_is_not_hashed_again() -> None:
     plane = DataPlane(StoreOptions("orders", credentials=KEYS))
     digest = {"Content-MD5": "841a2d689ad86bd1611447453c22c6fc"}
     hashes = [
-        plane._signed("PUT", S3Request("a", "", digest, b"body", trusts)).headers["X-Amz-Content-SHA256"]
+        plane._addressed("PUT", S3Request("a", "", digest, b"body", trusts)).headers["X-Amz-Content-SHA256"]
         for trusts in (True, False)
     ]
     assert hashes[0] == "UNSIGNED-PAYLOAD"

@@ -127,7 +127,7 @@ def test_state_is_put_with_its_digest_as_buckets_with_object_lock_demand(s3: S3S
 
 
 @pytest.mark.parametrize(
-    ("asked", "size", "sent"), [(True, 1 << 20, "100-continue"), (True, 100, None), (False, 1 << 20, None)]
+    ("asked", "size", "sent"), [(True, (1 << 20) + 1, "100-continue"), (True, 100, None), (False, (1 << 20) + 1, None)]
 )
 def test_large_parts_ask_first_unless_switched_off(
     open_store, bucket: str, relay, asked: bool, size: int, sent: str | None

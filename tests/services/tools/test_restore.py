@@ -6,11 +6,10 @@ import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import typer
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from kafka_s3.cli.restore import restore
@@ -23,7 +22,7 @@ from kafka_s3.model.protocols import Message
 from kafka_s3.tools.restore.sink import RealTarget
 from tests.support.configurations import BASE
 from tests.support.direct_sink import drain_directly
-from tests.support.kafka import Given, document, produce
+from tests.support.kafka import Given, committed_records, document, produce
 from tests.support.s3_proxy import First, LateAnswer, Proxy, Rule, Which
 from tests.support.sink_process import SinkProcess
 
@@ -33,22 +32,6 @@ KEPT = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "store.kafka.headers": "true", "headers.format.class": BASE["format.class"],
 }  # fmt: skip
-
-
-def found(servers: str, name: str) -> list[tuple[bytes | None, bytes | None, Any]]:
-    """Key, value and own header of each record of a partition that counts, in order."""
-    consumer = Consumer({
-        "bootstrap.servers": servers, "group.id": "judge", "enable.auto.commit": False, "enable.partition.eof": True,
-        "isolation.level": "read_committed",
-    })  # fmt: skip
-    consumer.assign([TopicPartition(name, 0, 0)])
-    records = []
-    while (message := consumer.poll(20)) is not None and message.error() is None:
-        own = [value for header, value in message.headers() or () if header == "n"]
-        records.append((message.key(), message.value(), own))
-    assert message is not None
-    consumer.close()
-    return records
 
 
 def test_killed_twice_it_goes_on_and_nothing_is_doubled_or_lost(
@@ -87,7 +70,8 @@ def test_killed_twice_it_goes_on_and_nothing_is_doubled_or_lost(
     (share,) = json.loads(done.stdout)["partitions"]
     assert share["records"] == share["already_there"] + share["written"] == RECORDS
     assert 0 < share["already_there"] < RECORDS
-    assert found(kafka.bootstrap_servers, target) == [(one.key, one.value, [one.headers[0][1]]) for one in given]
+    found = committed_records(kafka.bootstrap_servers, target)
+    assert [(one.key, one.value, one.headers) for one in found] == [(one.key, one.value, one.headers) for one in given]
 
 
 @pytest.mark.nightly
@@ -106,4 +90,4 @@ def test_behind_another_producers_open_transaction_it_does_not_guess(
     other.abort_transaction()
     with target.sending(Place(name, 0)) as send:
         send(name, Message(None, b"sent", (), None), partition=0)
-    assert [value for _, value, _ in found(kafka.bootstrap_servers, name)] == [b"sent"]
+    assert [one.value for one in committed_records(kafka.bootstrap_servers, name)] == [b"sent"]

@@ -230,10 +230,12 @@ def test_a_glance_says_of_a_sink_what_the_whole_log_says_at_the_price_of_a_few_r
         assert sink.cycle()
         if turn == 55:
             writer.beat()
+    ask_pause(world.store, paths, CommandRequest("r", 0, "ann"))
+    world.store.put(paths.config(), b"{}")
     asked = FaultyStore(world.store)
     (seen,) = all_known(asked, "_kafka_s3", seen_ms=world.now)
     assert len(asked.calls) == 4 + len(world.entries()) - 57, (
-        "the folder, its names, the heartbeat, a listing; entries since"
+        "the folder, the heartbeat, a listing, what was asked; entries since"
     )
     whole = known_of(world.store, paths, seen_ms=world.now)
     assert seen.log is not None
@@ -242,6 +244,7 @@ def test_a_glance_says_of_a_sink_what_the_whole_log_says_at_the_price_of_a_few_r
         whole.log.version, whole.log.epoch, whole.log.totals,
     )  # fmt: skip
     assert (seen.last_commit, health(seen)) == (whole.last_commit, health(whole))
+    assert (seen.control, seen.configured) == (whole.control, True)
 
 
 def test_a_heartbeat_of_another_log_is_not_taken_for_this_ones() -> None:

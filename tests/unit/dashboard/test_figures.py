@@ -38,9 +38,9 @@ from kafka_s3.control.status import SinkSnapshot
 from kafka_s3.control.tallies import Tally
 from kafka_s3.ddl.table import topics_of
 from kafka_s3.local.memory import MemoryRecord
-from kafka_s3.model.files import Reason, Role, Totals
+from kafka_s3.model.files import Reason, Role, Totals, counted
 from kafka_s3.model.offsets import TopicPartition
-from reading.frames import Frames, LogPart, cut, data_files, frames_of, joined, part_of
+from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, joined, part_of
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked
@@ -78,7 +78,7 @@ def test_the_tables_hold_every_entry_file_and_count_of_the_log(entries: list[Com
 
 
 def test_totals_are_those_of_the_log_and_add_up(made: World, frames: Frames) -> None:
-    totals = data.totals(frames, EVERYTHING)
+    totals = data.totals(frames.entries)
     state = made.log().load()
     assert (totals["read"], totals["written"], totals["dead_letters"]) == (
         state.totals.read,
@@ -104,8 +104,7 @@ def test_a_number_of_files_is_the_same_in_the_log_and_on_every_page() -> None:
     assert roles == {Role.VALUE: 2, Role.KEY: 4, Role.HEADER: 4, Role.DEAD_LETTER: 1}
 
     totals, window = made.log().load().totals, data.narrowed(frames, EVERYTHING, 0)
-    of_topic = replace(window, topics=("orders",))
-    told = [data.totals(frames, window), data.totals(data.selected(frames, of_topic), of_topic)]
+    told = [data.totals(frames.entries), data.totals_of_topics(data.written(frames.files), frames.counts)]
     assert [(one["files"], one["bytes"]) for one in told] == [(totals.files, totals.bytes)] * 2
     assert totals.files == 4
     for found in (
@@ -118,11 +117,35 @@ def test_a_number_of_files_is_the_same_in_the_log_and_on_every_page() -> None:
 
 
 def test_the_totals_of_the_topics_sum_up_to_those_of_all(frames: Frames) -> None:
+    written = data.written(frames.files)
     both = [
-        data.totals(data.selected(frames, w), w)
-        for w in (Window(0, 1 << 52, ("orders",)), Window(0, 1 << 52, ("payments",)))
+        data.totals_of_topics(
+            written[written["topic"] == topic], data.within(frames.counts, Window(0, 1 << 52, (topic,)))
+        )
+        for topic in ("orders", "payments")
     ]
-    assert {name: both[0][name] + both[1][name] for name in both[0]} == data.totals(frames, EVERYTHING)
+    assert {name: both[0][name] + both[1][name] for name in both[0]} == data.totals(frames.entries)
+
+
+def test_files_are_cut_to_the_chosen_topics_column_by_column(frames: Frames) -> None:
+    window = Window(0, 1 << 52, ("payments",))
+    whole, narrow = data.within(frames.files, window), data.within(frames.files, window, "records", *KINDS)
+    assert set(whole["topic"]) == {"payments"}
+    assert narrow.equals(whole[["records", *KINDS]])
+    assert data.within(frames.files, replace(window, topics=("nothing",))).empty
+    assert data.within(frames.files.iloc[:0], window).empty
+
+
+def test_the_entries_of_a_page_have_their_files_words_and_offsets(made: World, frames: Frames) -> None:
+    chosen = frames.entries.iloc[1:4]
+    rows = data.commit_rows(chosen, data.files_of(chosen, frames.files))
+    assert rows["version"].tolist() == [3, 2, 1]
+    for row in rows.itertuples():
+        files = made.entries()[row.version].files
+        assert row.reasons == ", ".join(sorted({str(file.reason) for file in files}))
+        assert row.topics == ", ".join(sorted({file.topic for file in files}))
+        assert all(f"{file.topic}-{file.partition} " in row.offsets for file in counted(files))
+    assert data.files_of(chosen.iloc[:0], frames.files).empty
 
 
 LOG = worked().entries()
@@ -367,8 +390,7 @@ def test_large_files_get_no_advice() -> None:
 
 def test_the_cost_counts_the_requests_of_uploads_and_entries() -> None:
     files = files_of(Reason.FLUSH_SIZE, count=10, size=1 << 30, records=1)
-    entries = pd.DataFrame({"version": [0, 1]})
-    found = rotations.cost(entries, files, Window(0, rotations.MONTH_MS), rotations.Prices(1.0, 2.0, 3.0))
+    found = rotations.cost(2, rotations.objects(files), Window(0, rotations.MONTH_MS), rotations.Prices(1.0, 2.0, 3.0))
     assert (found.writes, found.write_cost) == (10 * 3 + 2, 0.032)
     assert (found.added_gib, found.storage_cost) == (10.0, 30.0)
     assert (found.reads, found.read_cost) == (10, 0.02)

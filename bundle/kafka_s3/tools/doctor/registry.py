@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from kafka_s3.config.classes import GLUE_CONVERTERS, REGISTRY_CONVERTERS
-from kafka_s3.config.rules.columns import RENAME, hidden, hidden_columns
+from kafka_s3.config.rules.columns import compared_with_registry
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.schemas.connect import SchemaError
 from kafka_s3.tools.doctor.finding import Area, CheckResult, CheckStatus
-from kafka_s3.wiring.conversion import latest_value_schema, reads_envelopes
+from kafka_s3.wiring.conversion import reads_envelopes
+from kafka_s3.wiring.latest_schemas import hidden_by_directories, latest_schemas
 from kafka_s3.wiring.pipeline import is_block_gzip
 from kafka_s3.wiring.registries import registry_of
 
@@ -30,19 +31,19 @@ def check_registry(settings: Settings) -> Iterator[CheckResult]:
     for converter in _converters(settings):
         found = _answers(settings, converter)
         yield found
-        if converter == "value.converter" and found.status is CheckStatus.OK and not settings.names("transforms"):
+        if converter == "value.converter" and found.status is CheckStatus.OK and compared_with_registry(settings):
             yield from _hidden(settings)
 
 
 def _hidden(settings: Settings) -> Iterator[CheckResult]:
-    for topic in settings.names("topics"):
-        try:
-            schema = latest_value_schema(settings, topic)
-        except (RegistryError, SchemaError):  # none is registered under the topic's name
-            continue
-        columns = [] if schema is None else [field.name for field in schema.fields]
-        for pair in hidden_columns(settings, columns):
-            yield AREA.warning(f"schema of {topic}", hidden(*pair), RENAME)
+    with latest_schemas(settings, timeout_s=TIMEOUT_S, retries=RETRIES) as latest:
+        for topic in settings.names("topics"):
+            try:
+                problems = hidden_by_directories(settings, latest, topic)
+            except (RegistryError, SchemaError) as error:
+                yield AREA.warning(f"schema of {topic}", f"its fields were not compared with the directories: {error}")
+                continue
+            yield from (AREA.warning(f"schema of {topic}", problem.rule, problem.remedy) for problem in problems)
 
 
 def _converters(settings: Settings) -> Iterator[str]:

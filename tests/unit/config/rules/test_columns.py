@@ -32,6 +32,11 @@ def schema(*names: str) -> str:
         ({"partitioner.class": STORAGE + "FieldPartitioner", "partition.field.name": "id,Id"}, ("id",), ["partition.field.name"]),
         ({"partitioner.class": STORAGE + "TimeBasedPartitioner", "partition.duration.ms": "3600000",
           "path.format": "'dt'=YYYY-MM-dd/'dt'=HH"}, ("dt",), ["path.format", "value.schema"]),
+        ({"partitioner.class": "com.canelmas.kafka.connect.FieldAndTimeBasedPartitioner", "partition.duration.ms": "3600000",
+          "partition.field.name": "country", "path.format": "'day'=dd"}, ("country", "Day"), ["value.schema"]),
+        ({"partitioner.class": "header", "partition.header.name": "tenant"}, ("Tenant",), ["value.schema"]),
+        ({"partitioner.class": "key"}, ("key",), ["value.schema"]),
+        ({"partitioner.class": "key", "partition.key.field": "id"}, ("key",), []),
     ],
 )  # fmt: skip
 def test_a_directory_with_the_name_of_a_column_is_told(
