@@ -37,8 +37,8 @@ ALARM: Final = "#c2362f"
 OTHERS: Final = "(others)"
 ROWS: Final = "rows"
 """The name of a chart's data: the same for new numbers, so that the page updates the chart and does not draw it anew."""
-SHORT: Final = {"labelExpr": "format(datum.value, '~s')"}
-"""Each number by itself: a format would give all of an axis the unit of its largest, and 0 as 0k."""
+SHORT: Final = {"labelExpr": "format(datum.value, datum.value < 1 ? '~r' : '~s')"}
+"""Each number by itself: a format would give all of an axis the unit of its largest, and 0 as 0k; half an hour is 0.5, not 500m."""
 IEC: Final = (
     "datum.value < 1024 ? format(datum.value, '~r') + ' B' : datum.value < 1048576 ? format(datum.value / 1024, '.3~r') + ' KiB' : "
     "datum.value < 1073741824 ? format(datum.value / 1048576, '.3~r') + ' MiB' : format(datum.value / 1073741824, '.3~r') + ' GiB'"

@@ -36,10 +36,10 @@ class SharedSession:
 
     def begin(self) -> Future[SparkSession]:
         """Starts it, unless that was done before."""
-        import pyspark.sql  # noqa: F401  here, before the thread: two that load it at once find halves of it
-
         with self._lock:
             if self._session is None:
+                import pyspark.sql  # noqa: F401  before the thread does: two that load it at once find halves of it
+
                 pool = ThreadPool(1)
                 self._session = pool.submit(self._start)
                 pool.shutdown(wait=False)
