@@ -241,11 +241,8 @@ class KafkaBrokers:
             self._leaderless = self._without_leader(self._leaderless)
         try:
             return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
-        except KafkaUnavailable:
-            found = self._without_leader(frozenset(specs)) - self._leaderless
-            if not found:
-                raise
-            self._leaderless |= found
+        except KafkaUnavailable:  # also of a topic that is new, whose leader librdkafka overlooks until it is asked again
+            self._leaderless |= self._without_leader(frozenset(specs))
         return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
 
     def _asked(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, LogEnd]:
