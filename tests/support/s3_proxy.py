@@ -15,7 +15,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -25,6 +25,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 HOST = "127.0.0.1"
 UPSTREAM_TIMEOUT_S = 30
 PIECE = 1 << 16
+FORM = "application/x-www-form-urlencoded"
+"""How services of AWS are asked that have neither paths nor a header for their operations: SNS."""
 
 
 @dataclass(frozen=True)
@@ -267,14 +269,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_any(self) -> None:
         """One request, whatever its method."""
-        request = self._request()
-        action = self.server.proxy.action_for(request)
         length = int(self.headers.get("Content-Length") or 0)
+        form = self.rfile.read(length) if self.headers.get("Content-Type", "").startswith(FORM) else b""
+        request = self._request(dict(parse_qsl(form.decode())))
+        action = self.server.proxy.action_for(request)
         if isinstance(action, Reset):
             self._ask(self.rfile.read(min(length, action.after)))
             self._cut()
             return
-        body = self.rfile.read(length)
+        body = form or self.rfile.read(length)
         if isinstance(action, First):
             action.act(request)
             action = action.then
@@ -293,13 +296,14 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_any  # noqa: N815 - the names that the library looks for
 
-    def _request(self) -> Request:
+    def _request(self, form: Mapping[str, str]) -> Request:
         parts = urlsplit(self.path)
         bucket, _, key = parts.path.lstrip("/").partition("/")
         query = dict(parse_qsl(parts.query, keep_blank_values=True))
-        signed = re.search(r"Credential=([^/]+)/", self.headers.get("Authorization") or "")
-        target = self.headers.get("X-Amz-Target", "")
-        return Request(self.command, bucket, unquote(key), query, signed.group(1) if signed else "", target)
+        signed = re.search(r"Credential=([^/]+)/\w+/[\w-]+/(\w+)/", self.headers.get("Authorization") or "")
+        access_key, service = signed.groups() if signed else ("", "")
+        target = f"{service}.{form['Action']}" if "Action" in form else self.headers.get("X-Amz-Target", "")
+        return Request(self.command, bucket, unquote(key), query, access_key, target)
 
     def _ask(self, part: bytes) -> None:
         """Begins a request at the server that never ends: it gets a part of the body, and then a cut connection."""

@@ -39,6 +39,7 @@ from tests.support.repository import ROOT
 from tests.support.s3_proxy import COMPLETION, Proxy, Refuse, Request, Rule
 
 HOUR_MS = 3_600_000
+ACCOUNT = "123456789012"
 SCHEMA = {"type": "record", "name": "N", "fields": [{"name": "n", "type": "long"}]}
 FORMATS = "io.confluent.connect.s3.format."
 CONFIGS: dict[str, dict[str, str | None]] = {
@@ -60,12 +61,18 @@ CONFIGS: dict[str, dict[str, str | None]] = {
     "followers": {
         **TIME, "glue.database.name": "followed", "done.marker.name": "_SUCCESS", "notification.class": "sqs", "tail.state.enable": "false",
     },
+    "messages to a topic of SNS": {"notification.class": "sns", "tail.state.enable": "false"},
 }  # fmt: skip
+
+TARGETS: dict[str, Callable[[str, str], str]] = {
+    "sqs": lambda url, name: f"{url}/{ACCOUNT}/{name}",
+    "sns": lambda _, name: f"arn:aws:sns:{REGION}:{ACCOUNT}:{name}",
+}
 
 
 def action(request: Request) -> str:
     """The permission that a request needs."""
-    if request.target:  # AWSGlue.GetTable, AmazonSQS.SendMessage
+    if request.target:  # AWSGlue.GetTable, AmazonSQS.SendMessage, sns.Publish
         service, _, operation = request.target.partition(".")
         return f"{service.removeprefix('AWS').removeprefix('Amazon').lower()}:{operation}"
     if not request.key:
@@ -97,7 +104,7 @@ class Recorded:
     def __init__(self, proxy: Proxy, bucket: str, config: dict[str, str | None]) -> None:
         places = {
             "store.url": proxy.url, "s3.bucket.name": bucket, "s3.region": REGION, "s3.retry.backoff.ms": "1",
-            "aws.endpoint.url": proxy.url, "notification.target": f"{proxy.url}/123456789012/{bucket}",
+            "aws.endpoint.url": proxy.url, "notification.target": TARGETS[config.get("notification.class") or "sqs"](proxy.url, bucket),
         }  # fmt: skip
         self.settings = settings_of({"flush.size": "4", **places, **config})
         self.now = START_MS
@@ -133,6 +140,7 @@ def in_glue(version: UUID) -> Callable[..., bytes]:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_what_a_sink_asks_for_is_what_its_policy_allows(name: str, s3: EmbeddedS3, bucket: str) -> None:
     client(s3, "sqs").create_queue(QueueName=bucket)
+    client(s3, "sns").create_topic(Name=bucket)
     if "glue.database.name" in CONFIGS[name]:
         client(s3, "glue").create_database(DatabaseInput={"Name": CONFIGS[name]["glue.database.name"]})
     with Proxy(s3.endpoint_url) as proxy, GlueServer(access_key=ACCESS_KEY) as glue, Proxy(glue.url) as registry:
