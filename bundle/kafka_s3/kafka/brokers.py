@@ -241,7 +241,7 @@ class KafkaBrokers:
             self._leaderless = self._without_leader(self._leaderless)
         try:
             return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
-        except KafkaUnavailable:  # also of a topic that is new, whose leader librdkafka overlooks until it is asked again
+        except KafkaUnavailable:  # a new topic's leader, too, librdkafka overlooks at first
             self._leaderless |= self._without_leader(frozenset(specs))
         return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
 
