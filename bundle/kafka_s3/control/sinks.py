@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
@@ -34,7 +33,7 @@ ReadLog = Callable[[], tuple[LogState, CommitEntry] | None]
 def sink_names(store: ObjectStore, prefix: str) -> list[str]:
     """The names of the sinks with state below the prefix, in order. Raises StorageError."""
     folders = state_folders(store, prefix)
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPool(READERS) as pool:
         known = list(pool.map(lambda name: is_known(store, StatePaths(prefix, name)), folders))
     return [name for name, one in zip(folders, known, strict=True) if one]
 
@@ -76,7 +75,7 @@ def glance_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSna
 
 def all_known(store: ObjectStore, prefix: str, *, seen_ms: int) -> list[SinkSnapshot]:
     """A glance at every sink below the prefix, in order of their names. Raises StorageError."""
-    with ThreadPoolExecutor(READERS) as pool:
+    with ThreadPool(READERS) as pool:
         look = partial(glance_of, store, seen_ms=seen_ms)
         found = pool.map(look, (StatePaths(prefix, name) for name in state_folders(store, prefix)))
         return [one for one in found if one is not None]
@@ -138,7 +137,7 @@ class _Look:
             return read_entry(self._store.get(key), key=key)
 
         with ThreadPool(READ_THREADS) as pool:
-            entries = list(pool.map(read, keys))
+            entries = list(pool.each(read, keys))
         if not entries or entries[0].version != beat.version or beat.totals is None:
             return self.whole_log()
         state = LogState(beat.version, entries[0].epoch, totals=beat.totals)

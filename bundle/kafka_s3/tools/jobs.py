@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -18,6 +17,7 @@ from kafka_s3.config.read import pairs, read_properties
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.tools.logs import told_as_json
 
 CONFIGURATIONS: Final = frozenset({".json", ".properties"})
@@ -81,7 +81,7 @@ def look_at_each(given: Namespace, look: Callable[[Settings], tuple[str, bool]])
 
     def all_of_them() -> int:
         codes, paths = [OK], configurations(given.config)
-        with ThreadPoolExecutor(LOOKS) as pool:
+        with ThreadPool(LOOKS) as pool:
             for path, found in zip(paths, pool.map(one, paths), strict=True):
                 print(f"--- {path.name}", flush=True)
                 codes.append(outcome(partial(told, found)))
