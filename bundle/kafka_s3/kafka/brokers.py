@@ -209,11 +209,8 @@ class KafkaBrokers:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise self._error(error.args[0], f"create topic {name}") from error
             return
-        wanted, until, looks = (
-            frozenset(TopicPartition(name, n) for n in range(partitions)),
-            time.monotonic() + self._seconds,
-            0,
-        )
+        wanted = frozenset(TopicPartition(name, number) for number in range(partitions))
+        until, looks = time.monotonic() + self._seconds, 0
         while self._without_leader(wanted) and time.monotonic() < until:
             looks += 1
             time.sleep(AGAIN.pause_ms(looks) / 1000)
@@ -241,8 +238,11 @@ class KafkaBrokers:
             self._leaderless = self._without_leader(self._leaderless)
         try:
             return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
-        except KafkaUnavailable:  # a new topic's leader, too, librdkafka overlooks at first
-            self._leaderless |= self._without_leader(frozenset(specs))
+        except KafkaUnavailable as error:
+            found = self._without_leader(frozenset(specs)) - self._leaderless
+            if not found and not _is_unheard_of(error):
+                raise
+            self._leaderless |= found
         return self._asked({tp: spec for tp, spec in specs.items() if tp not in self._leaderless}, doing)
 
     def _asked(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, LogEnd]:
@@ -307,6 +307,12 @@ def wait_until_ready(bootstrap_servers: str, timeout_s: float) -> None:
         if time.monotonic() > deadline:
             raise KafkaUnavailable(f"No Kafka broker answered at {bootstrap_servers} within {timeout_s:.0f} s.")
         time.sleep(0.2)
+
+
+def _is_unheard_of(error: KafkaUnavailable) -> bool:
+    """Whether librdkafka remembers a topic from when it was not there; it forgets that where all topics are listed."""
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError._NOENT
 
 
 def create_topic(
