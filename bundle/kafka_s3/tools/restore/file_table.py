@@ -9,8 +9,9 @@ import marshal
 import sqlite3
 from collections.abc import Iterator
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
+from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import ROLES
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.restore.stored import StoredFile, StoredObject
@@ -29,11 +30,27 @@ BEGIN;
 _OF: Final = "topic = ? AND partition = ?"
 
 
+class _Database(sqlite3.Connection):
+    """A temporary database. Raises LocalDiskError where the disk takes no more of it."""
+
+    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
+        try:
+            return super().execute(sql, parameters)
+        except sqlite3.OperationalError as error:
+            raise LocalDiskError(
+                f"The plan's temporary file cannot grow: {error}. Make room there, have SQLITE_TMPDIR or TMPDIR name a larger disk, or "
+                "restore one topic at a time."
+            ) from error
+
+
 class FileTable:
-    """Files by topic-partition. Their temporary space is given back with the table and all that was planned of it."""
+    """Files by topic-partition. Their temporary space is given back with the table and all that was planned of it.
+
+    Every method raises LocalDiskError where the disk is full, and so do those of `PlannedFiles`.
+    """
 
     def __init__(self) -> None:
-        self._db = sqlite3.connect("", isolation_level=None)  # no name: a temporary file that nobody else sees
+        self._db = sqlite3.connect("", isolation_level=None, factory=_Database)  # no name: a file that nobody else sees
         self._db.executescript(f"PRAGMA cache_size = -{CACHE_KIB};{_TABLES}")
         self._plans = count()
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.restore.file_table import FileTable
@@ -63,3 +69,24 @@ def test_planned_files_are_read_by_number_and_by_first_offset_and_know_their_sum
     assert list(plan.at(0)) == [(0, files[0]), (1, files[1])]
     assert (plan.records(), plan.records(until=1), plan.size) == (30, 10, 21)
     assert (other.records(), other.records(until=0), other.size) == (None, 0, 7)
+
+
+@pytest.fixture
+def cramped() -> Iterator[None]:
+    """Files of this process may not grow beyond 64 KiB."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_told_with_the_way_out(cramped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kafka_s3.tools.restore.file_table.CACHE_KIB", 64)
+    table = FileTable()
+
+    def fill() -> None:
+        for first in range(0, 100_000, 10):
+            table.add(file(first))
+
+    with pytest.raises(LocalDiskError, match=r"temporary file cannot grow.*TMPDIR"):
+        fill()
