@@ -32,6 +32,8 @@ def _fit(run: Run) -> Values | str:
 class ByteArrayFile(TextStream):
     """An open object of raw bytes."""
 
+    __slots__ = ("_separator",)
+
     def __init__(self, schema: ConnectSchema | None, *, separator: bytes, gzip_level: int | None) -> None:
         super().__init__(gzip_level)
         self._separator = separator

@@ -8,36 +8,47 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_s3.formats.format import Paused
-from kafka_s3.model.deflate import DEFAULT_LEVEL, FULL_FLUSH, RAW, Bytes, checksum, packer
+from kafka_s3.model.deflate import DEFAULT_LEVEL, ENGINE_BYTES, FULL_FLUSH, RAW, Bytes, Packer, checksum, packer
 
 HEADER: Final = bytes.fromhex("1f8b08000000000000ff")
 """No name, no time, and nothing said of level and system."""
 
 
 class GzipMember:
-    """Bytes in, compressed bytes out; `level` is -1 to 9."""
+    """Bytes in, compressed bytes out; `level` is -1 to 9.
+
+    Its engine is there from the first byte until the next time that all is `flushed`: ten thousand open files would hold a gigabyte.
+    """
+
+    __slots__ = ("_checksum", "_engine", "_fed", "_header", "_length", "_level")
 
     def __init__(self, level: int = DEFAULT_LEVEL) -> None:
-        self._deflate = packer(level, frame=RAW)
+        self._level = level
+        self._engine: Packer | None = None
         self._header = HEADER
         self._checksum, self._length, self._fed = 0, 0, False
+
+    def held(self) -> int:
+        """Bytes of memory that the engine holds."""
+        return 0 if self._engine is None else ENGINE_BYTES
 
     def compress(self, data: Bytes) -> bytes:
         """Adds data; gives what is ready, which may be nothing."""
         self._checksum = checksum(data, self._checksum)
         self._length += len(data)
         self._fed = self._fed or len(data) > 0
-        return self._behind_header(self._deflate.compress(data))
+        return self._behind_header(self._packer().compress(data))
 
     def end(self) -> bytes:
         """The rest of the member."""
         trailer = self._checksum.to_bytes(4, "little") + (self._length & 0xFFFFFFFF).to_bytes(4, "little")
-        return self._behind_header(self._deflate.flush() + trailer)
+        return self._behind_header(self._packer().flush() + trailer)
 
     def flushed(self) -> bytes:
         """The rest of what was added so far, up to a byte boundary: what `pause` has to find."""
-        fed, self._fed = self._fed, False
-        return self._behind_header(self._deflate.flush(FULL_FLUSH)) if fed else b""
+        rest = self._packer().flush(FULL_FLUSH) if self._fed else b""
+        self._engine, self._fed = None, False
+        return self._behind_header(rest)
 
     def pause(self) -> Paused:
         """What another object needs to go on, once all is `flushed`."""
@@ -53,3 +64,8 @@ class GzipMember:
             return b""
         header, self._header = self._header, b""
         return header + compressed
+
+    def _packer(self) -> Packer:
+        if self._engine is None:
+            self._engine = packer(self._level, frame=RAW)
+        return self._engine

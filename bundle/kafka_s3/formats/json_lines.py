@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from kafka_s3.formats.format import Format
 from kafka_s3.formats.text_stream import TextStream
 from kafka_s3.model.deflate import Bytes
-from kafka_s3.records.joining import joined
+from kafka_s3.records.joining import ended, joined
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects, Plain, Values
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
@@ -29,24 +30,26 @@ def json_format(*, gzip_level: int | None, decimals: str) -> Format:
 
 
 def _fit(decimals: str, run: Run) -> Values | str:
-    """JSON lines hold any value, but for a decimal that has more digits than its schema's scale: Protobuf's name a scale of their own."""
-    if (
-        decimals == "NUMERIC"
-        or run.schema is None
-        or not isinstance(run.values, Objects)
-        or not has_decimal(run.schema)
-    ):
-        return run.values
-    try:
-        for item in run.values.objects():
-            to_json(item, run.schema)
-    except SchemaError as error:
-        return f"JSON cannot hold the value: {error}"
-    return run.values
+    """JSON lines hold any value, but for a decimal that has more digits than its schema's scale: Protobuf's name a scale of their own.
+
+    Documents get their newlines here, all at once: they may go into thousands of directories.
+    """
+    values = run.values
+    if isinstance(values, JsonText):
+        return values if values.ended else replace(values, texts=ended(values.texts, b"\n"), ended=True)
+    if decimals == "NUMERIC" and run.schema is not None and isinstance(values, Objects) and has_decimal(run.schema):
+        try:
+            for item in values.objects():
+                to_json(item, run.schema)
+        except SchemaError as error:
+            return f"JSON cannot hold the value: {error}"
+    return values
 
 
 class JsonLines(TextStream):
     """An open file of JSON lines."""
+
+    __slots__ = ("_decimals", "_schema")
 
     def __init__(self, schema: ConnectSchema | None, *, gzip_level: int | None, decimals: str) -> None:
         super().__init__(gzip_level)
@@ -59,7 +62,7 @@ class JsonLines(TextStream):
 
     def _lines(self, values: Values) -> Bytes:
         if isinstance(values, JsonText):
-            return joined(values.texts, b"\n")
+            return joined(values.texts, b"" if values.ended else b"\n")
         if isinstance(values, Plain) and (
             pa.types.is_string(values.array.type) or pa.types.is_binary(values.array.type)
         ):

@@ -30,6 +30,7 @@ from kafka_s3.schemas.json_form import scale_of
 
 ROW_GROUP_BYTES: Final = 64 << 20
 OBJECT_BYTES: Final = 1536  # what an Arrow column costs beside its data; counts where a file gets a few rows at a time
+WRITER_BYTES: Final = 16 << 10  # what Arrow's writer holds for a column between two row groups
 FEW_ROWS: Final = 256
 SAMPLE: Final = 4096
 MANY_TABLES: Final = 4
@@ -124,18 +125,23 @@ class ParquetFile:
         if self._few == MANY_TABLES:
             self._join_small()
         if self._waiting >= ROW_GROUP_BYTES:
-            self.compact()
+            self._encode()
 
     def size(self) -> int:
         """Encoded bytes, and an estimate of the waiting rows by the compression seen so far."""
         return self._position() + int(self._waiting * self._share)
 
     def pending(self) -> int:
-        """Bytes of the rows that wait for their row group."""
-        return self._waiting
+        """Bytes of the rows that wait for their row group, and what Arrow's writer holds."""
+        held = WRITER_BYTES * len(self._layout.schema) if self._piece is not None and self._layout is not None else 0
+        return self._waiting + held
 
     def compact(self) -> None:
-        """Writes the waiting rows as a row group."""
+        """Writes the waiting rows as a row group, and lets go of Arrow's writer."""
+        self._encode()
+        self._end_piece()
+
+    def _encode(self) -> None:
         if not self._tables:
             return
         table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
@@ -156,7 +162,6 @@ class ParquetFile:
     def finish(self) -> None:
         """Writes the last row group and the footer."""
         self.compact()
-        self._end_piece()
         if self._footers:
             self._out += footer_of(self._footers)
 

@@ -14,6 +14,8 @@ COMPRESS_EVERY: Final = 1 << 16
 class TextStream:
     """Bytes in, encoded bytes out; `gzip_level` is -1 to 9, None for plain."""
 
+    __slots__ = ("_encoded", "_gzip", "_held", "_plain", "_ready", "_size", "_taken", "_waiting")
+
     def __init__(self, gzip_level: int | None) -> None:
         self._gzip = None if gzip_level is None else GzipMember(gzip_level)
         self._plain: list[Bytes] = []
@@ -29,7 +31,7 @@ class TextStream:
         self._plain.append(text)
         self._waiting += len(text)
         if self._gzip is None or self._waiting >= COMPRESS_EVERY:
-            self.compact()
+            self._encode()
 
     def size(self) -> int:
         """Encoded bytes, and a quarter of the text that waits for gzip or is held back in it; never less than said before."""
@@ -38,20 +40,15 @@ class TextStream:
         return self._size
 
     def pending(self) -> int:
-        """Bytes of text that wait for gzip."""
-        return self._waiting
+        """Bytes of text that wait for gzip, and what that holds itself."""
+        return self._waiting if self._gzip is None else self._waiting + self._gzip.held()
 
     def compact(self) -> None:
-        """Feeds the waiting text to gzip."""
-        plain, waiting = self._plain, self._waiting
-        self._plain, self._waiting = [], 0
-        if self._gzip is None:
-            self._encoded += plain
-            self._ready += waiting
-        else:
-            compressed = self._gzip.compress(whole(plain))
-            self._held = 0 if compressed else self._held + waiting
-            self._add(compressed)
+        """Feeds the waiting text to gzip, which gives all that it has and lets go of its engine."""
+        self._encode()
+        if self._gzip is not None:
+            self._add(self._gzip.flushed())
+            self._held = 0
 
     def take(self) -> Bytes:
         """The encoded bytes since the last take."""
@@ -62,7 +59,7 @@ class TextStream:
 
     def finish(self) -> None:
         """Ends the gzip member."""
-        self.compact()
+        self._encode()
         if self._gzip is not None:
             self._add(self._gzip.end())
         self._held = self._size = 0  # nothing is estimated any more
@@ -70,8 +67,6 @@ class TextStream:
     def pause(self) -> Paused:
         """Text is kept as it is; gzip is flushed, and goes on as the same member."""
         self.compact()
-        if self._gzip is not None:
-            self._add(self._gzip.flushed())
         member = self._gzip.pause() if self._gzip is not None else None
         return {"taken": self._taken + self._ready, "size": self._size, "gzip": member}
 
@@ -80,6 +75,17 @@ class TextStream:
         self._taken, self._size = paused["taken"], paused["size"]
         if self._gzip is not None:
             self._gzip.resume(paused["gzip"])
+
+    def _encode(self) -> None:
+        plain, waiting = self._plain, self._waiting
+        self._plain, self._waiting = [], 0
+        if self._gzip is None:
+            self._encoded += plain
+            self._ready += waiting
+        elif waiting:
+            compressed = self._gzip.compress(whole(plain))
+            self._held = 0 if compressed else self._held + waiting
+            self._add(compressed)
 
     def _add(self, encoded: bytes) -> None:
         self._encoded.append(encoded)

@@ -24,6 +24,8 @@ GZIP_MAGIC: Final = b"\x1f\x8b"
 """What a gzip member begins with."""
 RAW: Final = -15
 """Deflate alone, as in Avro's blocks."""
+ENGINE_BYTES: Final = 256 << 10
+"""What a growing stream holds itself, about."""
 FULL_FLUSH: Final = zlib.Z_FULL_FLUSH
 DEFAULT_LEVEL: Final = -1
 ISAL_LEVELS: Final = {DEFAULT_LEVEL: 2, 1: 1, 2: 2, 3: 2, 4: 2, 5: 2, 6: 2}

@@ -19,6 +19,9 @@ _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 def refusal(key: str, *, state_prefix: str) -> str | None:
     """Why an object of this key is never written, None where it may be. The text shows control characters in escaped form."""
+    first = state_prefix.strip("/").partition("/")[0]
+    if _is_plain(key) and not (first and key.lstrip("/").startswith(first)):
+        return None
     parts = [part for part in key.split("/") if part]
     reason = part_refusal(key)
     if reason is None and len(key.encode("utf-8", "surrogatepass")) > LONGEST_KEY:
@@ -27,6 +30,12 @@ def refusal(key: str, *, state_prefix: str) -> str | None:
     if reason is None and state and parts[: len(state)] == state:
         reason = f"lies in {'/'.join(state)}/, the folder of the commit log"
     return f"The object's key {_quoted(key)} {reason}." if reason else None
+
+
+def _is_plain(key: str) -> bool:
+    """Whether no rule could be about this text; most keys are such, and a batch may have ten thousand of them."""
+    harmless = key.isascii() and key.isprintable() and len(key) <= LONGEST_KEY
+    return harmless and DELTA_LOG not in key and "/." not in key and not key.startswith(".")
 
 
 def part_refusal(text: str) -> str | None:

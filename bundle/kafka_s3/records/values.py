@@ -62,10 +62,14 @@ class Values(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JsonText:
-    """Valid JSON documents without a schema, one line each. `table` holds the fields that were asked of the converter, parsed."""
+    """Valid JSON documents without a schema, one line each. `table` holds the fields that were asked of the converter, parsed.
+
+    `ended`: each text has its line's newline.
+    """
 
     texts: pa.Array
     table: pa.Table | None
+    ended: bool = False
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -73,12 +77,13 @@ class JsonText:
     def take(self, rows: Longs) -> JsonText:
         """The documents at these positions."""
         indices = pa.array(rows)
-        return JsonText(self.texts.take(indices), None if self.table is None else self.table.take(indices))
+        table = None if self.table is None else self.table.take(indices)
+        return JsonText(self.texts.take(indices), table, self.ended)
 
     def slice(self, start: int, stop: int) -> JsonText:
         """The documents `[start, stop)`."""
         table = None if self.table is None else self.table.slice(start, stop - start)
-        return JsonText(self.texts.slice(start, stop - start), table)
+        return JsonText(self.texts.slice(start, stop - start), table, self.ended)
 
     def column(self, path: Sequence[str]) -> Column:
         """The field from the parsed table where it has one, else from the documents."""

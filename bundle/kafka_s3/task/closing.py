@@ -48,5 +48,5 @@ def _finished(uploads: list[FileUpload], threads: int) -> list[Upload]:
 
 def _beside(data: DataFile, extra: SidecarObject, output: Output) -> DataFile:
     """The facts of an object that goes with another one, once it is uploaded."""
-    sent = upload_whole(output.store, extra.key, extra.content, part_size=output.part_size, folder=output.folder)
+    sent = upload_whole(output.store, extra.key, extra.content, part_size=output.part_size)
     return replace(data, key=extra.key, role=extra.role, format=str(extra.role), upload=sent, bytes=sent.size)

@@ -31,8 +31,11 @@ def fitted_runs(
     Version 1 has the open file, and records come as v1 v2 v1, of which v2 is projected: one run of version 1 with three records, in the
     order of their offsets. A field of v2 that has no value in version 1 makes that record bad, and the run has two.
     """
+    directories = part.runs_by_directory(start, stop, shared=shared)
+    if len(part.runs) == 1 and part.runs[0].schema is None:  # nothing to project, nothing to refuse
+        return FittedRuns([(name, run) for name, [(run, _)] in directories])
     found = FittedRuns()
-    for name, runs in part.runs_by_directory(start, stop, shared=shared):
+    for name, runs in directories:
         parts: list[tuple[Run, Longs]] = []
         for run, own in runs:
             run, bad = _fitted(run, open_files.files.get(name), rules, others=len(runs) - 1)

@@ -206,7 +206,7 @@ def _texts(parts: list[Values], order: Longs) -> Values | None:
     if len(texts) < len(parts) or (tables and not _alike(tables, len(parts))):
         return None
     table = pa.concat_tables(tables).combine_chunks() if tables else None
-    return JsonText(pa.concat_arrays([part.texts for part in texts]), table).take(order)
+    return JsonText(pa.concat_arrays([part.texts for part in texts]), table, texts[0].ended).take(order)
 
 
 def _alike(tables: list[pa.Table], count: int) -> bool:

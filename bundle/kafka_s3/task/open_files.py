@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
+
+import numpy as np
 
 from kafka_s3.formats.format import Columnar, Format, Placed, SidecarObject, can
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.records.runs import Run, Sidecar
-from kafka_s3.records.values import NO_TIMESTAMP, Values
+from kafka_s3.records.values import NO_TIMESTAMP, Longs, Values
 from kafka_s3.schemas.compatibility import SchemaDecision
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.file_encoders import FileEncoder, OneSchema, file_encoder
 from kafka_s3.task.schema_changes import SchemaRules
+from kafka_s3.task.spill import SpillFile
 from kafka_s3.task.uploads import FileUpload
+
+LARGE: Final = 1 << 20
+"""Bytes of a file that are worth a file on local disk of their own."""
+FILE_BYTES: Final = 1 << 10
+"""What Python takes for an open file beside its content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +71,11 @@ class OpenObject:
         """Bytes held in memory."""
         return self.encoder.pending() + self.upload.in_memory()
 
-    def release(self) -> None:
+    def release(self, into: SpillFile) -> None:
         """Encodes and spills what is held in memory."""
         self.encoder.compact()
         self.upload.add(self.encoder.take())
-        self.upload.spill()
+        self.upload.spill(into)
 
     def finish(self) -> None:
         """Encodes the rest."""
@@ -77,9 +85,9 @@ class OpenObject:
     def columns(self) -> str:
         """The columns of this object, once it is finished; blank where no table asks for them."""
         encoder = self.encoder.inner
-        if self.role is not Role.VALUE or not isinstance(encoder, Columnar):
+        if self.role is not Role.VALUE or not can(encoder, Columnar):
             return ""
-        return self.format.columns(encoder.written_schema())
+        return self.format.columns(cast(Columnar, encoder).written_schema())
 
     def sidecar_objects(self, first_offset: int) -> list[SidecarObject]:
         """What is stored beside this object, once it is finished."""
@@ -109,7 +117,7 @@ class OpenFile:
         for role, sidecar in run.sidecars.items():
             if role in self.objects and self.objects[role].schema != sidecar.schema:
                 return SchemaDecision.ROLL
-        values = self.values
+        values = self.objects.get(Role.VALUE)
         if values is None or run.tombstones:
             return SchemaDecision.WRITE if (values is None) == run.tombstones else SchemaDecision.ROLL
         return rules.decision(run.schema, values.encoder)
@@ -124,7 +132,8 @@ class OpenFile:
 
     def fits(self, run: Run) -> bool:
         """Whether the columns of the file can hold the run's values."""
-        return self.values is None or self.values.encoder.fits(run.values)
+        values = self.objects.get(Role.VALUE)
+        return values is None or values.encoder.fits(run.values)
 
     def append(self, run: Run) -> None:
         """Adds records of this file's directory, whose values fit its schema."""
@@ -137,20 +146,27 @@ class OpenFile:
                 target.append(run.sidecars[role].values, run.sidecars[role].schema)
         self.last_offset = int(run.offsets[-1])
         self.records += len(run)
-        known = run.timestamps[run.timestamps != NO_TIMESTAMP]
-        if len(known):
-            low, high = int(known.min()), int(known.max())
-            self.min_timestamp = low if self.min_timestamp is None else min(low, self.min_timestamp)
-            self.max_timestamp = high if self.max_timestamp is None else max(high, self.max_timestamp)
+        self._note_times(run.timestamps)
 
     def memory(self) -> int:
         """Bytes held in memory."""
         return sum(target.memory() for target in self.objects.values())
 
-    def release(self) -> None:
+    def _note_times(self, times: Longs) -> None:
+        low = int(np.minimum.reduce(times))
+        if low == NO_TIMESTAMP:
+            times = times[times != NO_TIMESTAMP]
+            if not len(times):
+                return
+            low = int(np.minimum.reduce(times))
+        high = int(np.maximum.reduce(times))
+        self.min_timestamp = low if self.min_timestamp is None else min(low, self.min_timestamp)
+        self.max_timestamp = high if self.max_timestamp is None else max(high, self.max_timestamp)
+
+    def release(self, into: SpillFile) -> None:
         """Encodes and spills what is held in memory."""
         for target in self.objects.values():
-            target.release()
+            target.release(into)
 
     def data_file(
         self, topic_partition: TopicPartition, target: OpenObject, upload: Upload, *, reason: Reason
@@ -210,19 +226,9 @@ class OpenFiles:
         """Bytes held in memory."""
         return sum(file.memory() for file in self.files.values())
 
-    def release_memory(self, budget: int) -> None:
-        """Keeps the task within its budget: the files that hold most are encoded and spilled first, down to half the budget."""
-        if len(self.files) == 1:
-            return
-        held = {name: file.memory() for name, file in self.files.items()}
-        total = sum(held.values())
-        if total <= budget:
-            return
-        for name in sorted(held, key=lambda name: -held[name]):
-            self.files[name].release()
-            total -= held[name]
-            if total <= budget // 2:
-                return
+    def release_memory(self, output: Output) -> None:
+        """Keeps the task within its budget of memory, see `release_largest`."""
+        release_largest(self.files.values(), output)
 
     def uploads(self) -> list[FileUpload]:
         """The uploads of all open objects."""
@@ -244,6 +250,23 @@ def open_file(output: Output, topic_partition: TopicPartition, name: str, *, run
         schema = run.schema if role is Role.VALUE else run.sidecars[role].schema
         is_value = role is Role.VALUE
         encoder = file_encoder(output.schemas, form, schema) if is_value else OneSchema(form.open(schema), schema)
-        upload = FileUpload(output.store, key, part_size=output.part_size, folder=output.folder)
+        upload = FileUpload(output.store, key, part_size=output.part_size)
         objects[role] = OpenObject(role, form, encoder, upload)
     return OpenFile(name, objects, first)
+
+
+def release_largest(files: Collection[OpenFile], output: Output) -> None:
+    """Where files hold more than the task's budget, those that hold most are encoded and spilled first, down to half of it.
+
+    What holds much has a file of its own on local disk, for that is gone as soon as its part is sent; the others share one.
+    """
+    held = [(file.memory(), file) for file in files]
+    total, shared = sum(size for size, _ in held), SpillFile(output.folder)
+    budget = max(output.memory - len(held) * FILE_BYTES, output.memory // 4)
+    if len(held) < 2 or total <= budget:
+        return
+    for size, file in sorted(held, key=lambda one: -one[0]):
+        file.release(SpillFile(output.folder) if size >= LARGE else shared)
+        total -= size
+        if total <= budget // 2:
+            return

@@ -79,5 +79,5 @@ def _resumed_object(paused: Mapping[str, Any], output: Output) -> OpenObject:
     is_value = role is Role.VALUE
     encoder = file_encoder(output.schemas, form, schema) if is_value else OneSchema(form.open(schema), schema)
     encoder.resume(paused["encoder"])
-    upload = FileUpload.resumed(output.store, paused["upload"], part_size=output.part_size, folder=output.folder)
+    upload = FileUpload.resumed(output.store, paused["upload"], part_size=output.part_size)
     return OpenObject(role, form, encoder, upload)

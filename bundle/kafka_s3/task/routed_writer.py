@@ -23,7 +23,7 @@ from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.task.closing import Closed
 from kafka_s3.task.fitted_runs import FittedRuns
 from kafka_s3.task.interleaved import Interleaved
-from kafka_s3.task.open_files import OpenFile, OpenFiles
+from kafka_s3.task.open_files import OpenFiles, release_largest
 from kafka_s3.task.rotation import Close, RotationPoint
 from kafka_s3.task.writer import TopicPartitionWriter
 
@@ -157,6 +157,10 @@ class RoutedWriter:
         for writer in self._writers():
             writer.drop_tail()
 
+    def open_count(self) -> int:
+        """How many files of all topics are open."""
+        return sum(writer.open_count() for writer in self._writers())
+
     def open_files(self) -> OpenFiles:
         """Nothing: files of several topics are read again. Raises CannotPause."""
         raise CannotPause("a transform sends records to several topics")
@@ -182,18 +186,7 @@ class RoutedWriter:
 
     def _release_memory(self) -> None:
         """Keeps all topics together within the task's budget, as `OpenFiles` does for one."""
-        budget = self.own.output.memory
-        held: list[tuple[int, OpenFile]] = [
-            (file.memory(), file) for writer in self._writers() for file in writer.open.files.values()
-        ]
-        total = sum(size for size, _ in held)
-        if len(held) < 2 or total <= budget:
-            return
-        for size, file in sorted(held, key=lambda one: -one[0]):
-            file.release()
-            total -= size
-            if total <= budget // 2:
-                return
+        release_largest([file for writer in self._writers() for file in writer.open.files.values()], self.own.output)
 
 
 def _without_bad(lane: _Lane, fitted: FittedRuns) -> list[Failure]:

@@ -10,12 +10,75 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Final
+
+from kafka_s3.model.deflate import Bytes
 
 HELD: Final = "kafka-s3-spill-"
 UNHELD: Final = "kafka-s3-new-"
+
+
+class SpillFile:
+    """A file in a task's folder, made with the first bytes, gone with the last: those of many uploads lie in it behind each other.
+
+    To make a file takes a hundred times as long as to write a few kilobytes. It is not kept open, for a task may have a thousand.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._path: Path | None = None
+        self._end = 0
+        self._left = 0
+        self._lock = Lock()
+
+    def append(self, pieces: Iterable[Bytes]) -> Spilled:
+        """Writes pieces behind each other. Raises OSError."""
+        if self._path is None:
+            with tempfile.NamedTemporaryFile(dir=self.folder, prefix="part-", delete=False) as file:
+                self._path = Path(file.name)
+        with self._path.open("ab") as file:
+            file.writelines(pieces)
+            begin, self._end = self._end, file.tell()
+        self._left += 1
+        return Spilled(self, begin, self._end)
+
+    def read(self, begin: int, end: int) -> bytes:
+        """The bytes `[begin, end)`. Raises OSError."""
+        assert self._path is not None
+        with self._path.open("rb") as file:
+            file.seek(begin)
+            return file.read(end - begin)
+
+    def drop(self) -> None:
+        """One upload less needs its bytes."""
+        with self._lock:  # uploads end side by side
+            self._left -= 1
+            if self._left or self._path is None:
+                return
+            self._path.unlink()
+            self._path, self._end = None, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """Bytes of one upload in a file, from `begin` to `end`."""
+
+    file: SpillFile
+    begin: int
+    end: int
+
+    def read(self) -> bytes:
+        """The bytes. Raises OSError."""
+        return self.file.read(self.begin, self.end)
+
+    def drop(self) -> None:
+        """They are not needed any more."""
+        self.file.drop()
 
 
 def task_folder() -> Path:

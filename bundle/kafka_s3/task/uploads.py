@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +10,7 @@ from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.spill import task_folder
+from kafka_s3.task.spill import Spilled, SpillFile, task_folder
 
 LARGE_PIECE: Final = 64 << 10
 REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
@@ -28,14 +27,17 @@ def spill_folder() -> Path:
 class FileUpload:
     """One object on its way: bytes go in, full parts go out, the rest waits in memory or, when that is short, on local disk."""
 
-    def __init__(self, store: ObjectStore, key: str, *, part_size: int, folder: Path) -> None:
+    __slots__ = (
+        "_etags", "_id", "_inherited", "_part_size", "_sent", "_spilled", "_spilled_bytes", "_store", "_waiting", "_waiting_bytes", "key",
+    )  # fmt: skip
+
+    def __init__(self, store: ObjectStore, key: str, *, part_size: int) -> None:
         self.key = key
         self._store = store
         self._part_size = part_size
-        self._folder = folder
         self._waiting: list[Bytes] = []
         self._waiting_bytes = 0
-        self._spilled: Path | None = None
+        self._spilled: list[Spilled] = []
         self._spilled_bytes = 0
         self._id: str | None = None
         self._etags: list[str] = []
@@ -43,9 +45,9 @@ class FileUpload:
         self._inherited = False
 
     @classmethod
-    def resumed(cls, store: ObjectStore, paused: Paused, *, part_size: int, folder: Path) -> FileUpload:
+    def resumed(cls, store: ObjectStore, paused: Paused, *, part_size: int) -> FileUpload:
         """Goes on with the upload of another task. Raises KeyError, TypeError where it is none."""
-        upload = cls(store, paused["key"], part_size=part_size, folder=folder)
+        upload = cls(store, paused["key"], part_size=part_size)
         upload._id, upload._etags, upload._sent = paused["id"], list(paused["parts"]), paused["sent"]
         upload.add(paused["waiting"])
         upload._inherited = paused["id"] is not None
@@ -90,25 +92,17 @@ class FileUpload:
         """Bytes that wait in memory."""
         return self._waiting_bytes
 
-    def spill(self) -> None:
+    def spill(self, into: SpillFile) -> None:
         """Moves the waiting bytes to local disk. Raises LocalDiskError."""
         if not self._waiting:
             return
         try:
-            self._append_to_disk()
+            self._spilled.append(into.append(self._waiting))
         except OSError as error:
-            what = f"{self._waiting_bytes} bytes of {self.key} cannot be kept on local disk, in {self._folder.parent}"
+            what = f"{self._waiting_bytes} bytes of {self.key} cannot be kept on local disk, in {into.folder.parent}"
             raise LocalDiskError(f"{what}: {error.strerror}. {REMEDY}") from error
         self._spilled_bytes += self._waiting_bytes
         self._waiting, self._waiting_bytes = [], 0
-
-    def _append_to_disk(self) -> None:
-        """Appends the waiting bytes. The file is not kept open: a task may have a thousand uploads."""
-        if self._spilled is None:
-            with tempfile.NamedTemporaryFile(dir=self._folder, prefix="part-", delete=False) as file:
-                self._spilled = Path(file.name)
-        with self._spilled.open("ab") as file:
-            file.writelines(self._waiting)
 
     def finish(self) -> Upload:
         """Sends the last part, even an empty one, and gives the upload for the commit entry. Nothing is visible yet."""
@@ -118,18 +112,20 @@ class FileUpload:
         return Upload(self.key, self._id, tuple(self._etags), self._sent, self._inherited)
 
     def abort(self) -> None:
-        """Drops the local file, and the upload unless it is inherited."""
-        self._gathered()
+        """Drops what waits, and the upload unless it is inherited."""
+        self._drop()
         if self._id is not None and not self._inherited:
             self._store.abort_upload(self.key, self._id)
 
     def _gathered(self) -> bytes:
-        pieces = self._waiting
-        if self._spilled is not None:
-            pieces = [self._spilled.read_bytes(), *pieces]
-            self._spilled.unlink()
-        self._waiting, self._waiting_bytes, self._spilled, self._spilled_bytes = [], 0, None, 0
-        return b"".join(pieces)
+        gathered = b"".join([*(spilled.read() for spilled in self._spilled), *self._waiting])
+        self._drop()
+        return gathered
+
+    def _drop(self) -> None:
+        for spilled in self._spilled:
+            spilled.drop()
+        self._waiting, self._waiting_bytes, self._spilled, self._spilled_bytes = [], 0, [], 0
 
     def _send(self, data: bytes) -> None:
         if self._id is None:
@@ -138,8 +134,8 @@ class FileUpload:
         self._sent += len(data)
 
 
-def upload_whole(store: ObjectStore, key: str, content: bytes, *, part_size: int, folder: Path) -> Upload:
+def upload_whole(store: ObjectStore, key: str, content: bytes, *, part_size: int) -> Upload:
     """A small object, uploaded and not yet published."""
-    upload = FileUpload(store, key, part_size=part_size, folder=folder)
+    upload = FileUpload(store, key, part_size=part_size)
     upload.add(content)
     return upload.finish()

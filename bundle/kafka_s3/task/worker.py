@@ -36,6 +36,7 @@ from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.registry.compression import slices
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.task.coalescing import coalesced
 from kafka_s3.task.dead_letters.bad_records import BadRecords, Stopped
 from kafka_s3.task.dead_letters.file import DeadLetterFile
 from kafka_s3.task.dead_letters.limit import AboveLimit, DeadLetterLimit
@@ -176,7 +177,7 @@ class _Task:
         try:
             if self._assignment.state is not None:
                 self._resume(self._assignment.state)
-            self._deliver(iter(batches))
+            self._deliver(coalesced(batches, self._writer.open_count, self._pipeline.memory // 4))
             if self._assignment.close is not None and self._until == self._assignment.until:
                 self._writer.close(self._assignment.close)
             self._bad.check_all(self._read)
@@ -306,7 +307,7 @@ class _Task:
         parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
         failures += [failure for part in _interleaved(parts) for failure in self._writer.write(part)]
         self._bad.take(failures, decoded.nulls, batch)
-        self._bad.keep_within(self._pipeline.memory - self._writer.memory())
+        self._bad.keep_within(self._pipeline.memory, self._writer.memory)
 
     def _not_recorded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records that are no dead letters yet; all are counted."""
@@ -372,7 +373,7 @@ class _Task:
         return [replace(values[-1], key=key, bytes=sent.size, upload=sent, role=Role.POINTER, format="pointer")]
 
     def _sent(self, key: str, content: bytes) -> Upload:
-        return upload_whole(self._store, key, content, part_size=self._pipeline.part_size, folder=self._folder)
+        return upload_whole(self._store, key, content, part_size=self._pipeline.part_size)
 
 
 def _interleaved(parts: list[Partitioned]) -> Iterator[Interleaved]:

@@ -68,7 +68,7 @@ class TopicPartitionWriter:
             if fitted.bad:
                 rejected += [rejection(int(part.offsets[place]), text) for place, text in fitted.bad]
                 part = part.without([place for place, _ in fitted.bad])
-            elif not self.open.fit(fitted.runs):
+            elif not self.output.copies and not self.open.fit(fitted.runs):
                 self.close(Reason.SCHEMA)
             else:
                 self.append(fitted.runs, part, row, point.row)
@@ -98,7 +98,7 @@ class TopicPartitionWriter:
             self.open.files[name].append(run)
         directory, last_offset = part.names[part.codes[stop - 1]], int(part.offsets[stop - 1])
         self.open.note(directory, records=stop - start, last_offset=last_offset)
-        self.open.release_memory(self.output.memory)
+        self.open.release_memory(self.output)
 
     def holds(self, point: RotationPoint) -> bool:
         """Whether the reason of a point that was reached holds: a size is only known when its records are written."""
@@ -129,6 +129,10 @@ class TopicPartitionWriter:
     def memory(self) -> int:
         """Bytes that the open files hold in memory."""
         return self.open.memory()
+
+    def open_count(self) -> int:
+        """How many files are open."""
+        return len(self.open.files)
 
     def open_files(self) -> OpenFiles:
         """What is open, for another task to go on with."""

@@ -13,6 +13,7 @@ import pytest
 
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.task import spill
+from kafka_s3.task.spill import SpillFile
 from kafka_s3.task.uploads import FileUpload, spill_folder
 
 
@@ -40,9 +41,9 @@ def test_a_folder_that_was_cleaned_away_is_made_again() -> None:
     spill_folder().rmdir()
     next(Path(tempfile.gettempdir()).iterdir()).rmdir()
 
-    upload = FileUpload(MemoryStore(), "key", part_size=1 << 20, folder=spill_folder())
+    upload = FileUpload(MemoryStore(), "key", part_size=1 << 20)
     upload.add(b"more")
-    upload.spill()
+    upload.spill(SpillFile(spill_folder()))
     assert upload.in_memory() == 0
 
 

@@ -81,7 +81,7 @@ class _Framed:
 
 
 class BlockGzipFile:
-    """An open data object: an `Encoder` that also knows its index. Every record is compressed at once; nothing is ever pending."""
+    """An open data object: an `Encoder` that also knows its index. Every record is compressed at once."""
 
     def __init__(self, schema: ConnectSchema | None, *, variant: BlockGzip) -> None:
         self._variant = variant
@@ -117,11 +117,13 @@ class BlockGzipFile:
         return self._said
 
     def pending(self) -> int:
-        """Nothing: records are compressed when they are added."""
-        return 0
+        """What gzip holds: records are compressed when they are added."""
+        return self._gzip.held()
 
     def compact(self) -> None:
-        """Nothing is left to do."""
+        """Has gzip give all that it has, and let go of its engine."""
+        self._encoded += self._gzip.flushed()
+        self._held = 0
 
     def take(self) -> bytes:
         """The encoded bytes since the last take."""
@@ -137,7 +139,7 @@ class BlockGzipFile:
 
     def pause(self) -> Paused:
         """The blocks so far, and the one that is open, which goes on as the same member."""
-        self._encoded += self._gzip.flushed()
+        self.compact()
         return {
             "blocks": [asdict(block) for block in self._blocks],
             "begin": self._begin,

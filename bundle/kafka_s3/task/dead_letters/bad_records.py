@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -65,9 +65,10 @@ class BadRecords:
         """Raises AboveLimit where the letters of this task are too many for the records that were read."""
         self._limit.check_all(self.file, read)
 
-    def keep_within(self, budget: int) -> None:
-        """Leaves the task's memory to others where the letters need more than `budget` bytes of it. Raises LocalDiskError."""
-        if self.file.memory() > budget:
+    def keep_within(self, budget: int, others: Callable[[], int]) -> None:
+        """Leaves the task's memory to others where the letters and these need more than `budget` bytes. Raises LocalDiskError."""
+        held = self.file.memory()
+        if held and held + others() > budget:
             self.file.release()
 
     def skipped_before(self, frontier: int) -> int:

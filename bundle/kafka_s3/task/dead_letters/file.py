@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from kafka_s3.model.dead_letters import DeadLetter, LetterLines
+from kafka_s3.model.deflate import ENGINE_BYTES
 from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.values import Longs
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.task.spill import SpillFile
 from kafka_s3.task.uploads import FileUpload
-
-DEFLATE_BYTES: Final = 256 << 10
-"""What the compressor holds itself."""
 
 
 class DeadLetterFile:
@@ -52,9 +50,7 @@ class DeadLetterFile:
     def add(self, letters: list[DeadLetter]) -> None:
         """Takes letters in the order of their offsets, all behind those of the last call."""
         if self._upload is None:
-            self._upload = FileUpload(
-                self._store, self._key(letters[0].offset), part_size=self._part_size, folder=self._folder
-            )
+            self._upload = FileUpload(self._store, self._key(letters[0].offset), part_size=self._part_size)
         for letter in letters:
             self._upload.add(self._lines.line(letter))
             self._note(letter)
@@ -63,12 +59,12 @@ class DeadLetterFile:
     def memory(self) -> int:
         """Bytes held in memory."""
         held = sum(offsets.nbytes for offsets in self._offsets)
-        return held if self._upload is None else held + DEFLATE_BYTES + self._upload.in_memory()
+        return held if self._upload is None else held + ENGINE_BYTES + self._upload.in_memory()
 
     def release(self) -> None:
         """Moves what waits to local disk. Raises LocalDiskError."""
         if self._upload is not None:
-            self._upload.spill()
+            self._upload.spill(SpillFile(self._folder))
 
     def finish(self) -> DataFile | None:
         """The log's row of the file, once its upload has all its parts; None where there are no letters."""

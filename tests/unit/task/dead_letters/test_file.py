@@ -80,9 +80,9 @@ def test_a_task_spills_its_letters_as_soon_as_they_are_beyond_its_budget(tmp_pat
         ORDERS, make_pipeline(settings_of(TOLERANT | {"flush.size": "3"})).policy, file, DeadLetterLimit(1.0, 2000)
     )
     file.add([letter(offset, noise(offset)) for offset in range(2000)])
-    records.keep_within(4 * MIB)
+    records.keep_within(4 * MIB, lambda: 0)
     assert list(tmp_path.iterdir()) == []
-    records.keep_within(MIB)
+    records.keep_within(MIB, lambda: 0)
     assert file.memory() < MIB // 2
     assert [path.stat().st_size > MIB for path in tmp_path.iterdir()] == [True]
 
