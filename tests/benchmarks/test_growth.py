@@ -22,7 +22,7 @@ from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, Delivery
+from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
@@ -118,22 +118,34 @@ def batches(directories: int, bad_every: int, resident: list[int], making: list[
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
+@pytest.fixture(scope="module")
+def _warm() -> None:
+    """The process has loaded and compiled what the work needs."""
+    work_off(100, 0, 128 * MIB)
+
+
+@pytest.mark.usefixtures("_warm")
 @pytest.mark.parametrize(
     ("directories", "bad_every"), [(1, 0), (100, 0), (100, 7), (10_000, 0), (10_000, 7), (100_000, 0)]
 )
 def test_memory_stays_within_its_bound_however_many_directories_there_are(directories: int, bad_every: int) -> None:
-    memory, resident = 128 * MIB, list[int]()
-    pipeline = make_pipeline(resolved(validate(configuration(memory)).usable()))
-    topic_partition, deliveries = TopicPartition("orders", 0), (Delivery(1, DIRECTORY_RECORDS),)
-    whole = Assignment(topic_partition, 0, DIRECTORY_RECORDS, deliveries, close=Reason.FLUSH_NOW)
-    making, began = list[float](), time.process_time()
-    report = pipeline.process(whole, batches(directories, bad_every, resident, making), Forgetful())
-    spent = time.process_time() - began - sum(making)
+    memory = 128 * MIB
+    report, spent, held = work_off(directories, bad_every, memory)
     assert report.read == DIRECTORY_RECORDS
-    dead = len(report.dead)
     dead, written = len(report.dead), sum(file.records for file in report.files if file.role is Role.VALUE)
     assert dead + written == DIRECTORY_RECORDS
     print(
         f"\n{directories:,} directories, {dead:,} dead letters of {report.read:,} records: {spent / report.read * 1e6:.2f} us of CPU a "
-        f"record; {(max(resident) - resident[0]) / MIB:.0f} MiB more than at the beginning, writer.memory.bytes is {memory // MIB} MiB"
+        f"record; {held / MIB:.0f} MiB more than at the beginning, writer.memory.bytes is {memory // MIB} MiB"
     )
+
+
+def work_off(directories: int, bad_every: int, memory: int) -> tuple[TaskReport, float, int]:
+    """A task over the records; its report, CPU-seconds, and how much larger the process has become (bytes)."""
+    resident, making = list[int](), list[float]()
+    pipeline = make_pipeline(resolved(validate(configuration(memory)).usable()))
+    topic_partition, deliveries = TopicPartition("orders", 0), (Delivery(1, DIRECTORY_RECORDS),)
+    whole = Assignment(topic_partition, 0, DIRECTORY_RECORDS, deliveries, close=Reason.FLUSH_NOW)
+    began = time.process_time()
+    report = pipeline.process(whole, batches(directories, bad_every, resident, making), Forgetful())
+    return report, time.process_time() - began - sum(making), max(resident) - resident[0]
