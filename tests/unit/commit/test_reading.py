@@ -10,7 +10,6 @@ from kafka_s3.commit import reading
 from kafka_s3.storage.faults import Fault
 from tests.support.memory_world import ORDERS, world_of
 
-
 READ_THREADS = reading.READ_THREADS
 
 
