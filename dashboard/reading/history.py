@@ -68,11 +68,18 @@ class History:
     """One sink's log, read by a thread of its own; close it when done."""
 
     def __init__(
-        self, store: ObjectStore, paths: StatePaths, *, clock_ms: Callable[[], int], most_files: int = MOST_FILES
+        self,
+        store: ObjectStore,
+        paths: StatePaths,
+        *,
+        clock_ms: Callable[[], int],
+        most_files: int = MOST_FILES,
+        look_every_s: float = LOOK_EVERY_S,
     ) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix=f"read {paths.sink}")
         self._ahead = ReadAhead(store, self._pool)
         self._store, self._paths, self._clock_ms, self._most_files = store, paths, clock_ms, most_files
+        self._look_every_s = look_every_s
         self._stretches = Stretches(store, paths, self._pool)
         self._identity: str | None = None
         self._parts: list[LogPart] = []
@@ -111,7 +118,7 @@ class History:
         self._read_older()
 
     def _pause_s(self) -> float:
-        return max(0.0, self._looked + LOOK_EVERY_S - time.monotonic())
+        return max(0.0, self._looked + self._look_every_s - time.monotonic())
 
     def _poll(self) -> None:
         """The sink's state and its new entries."""
@@ -155,7 +162,7 @@ class History:
             self._take_below(end)
             if time.monotonic() - self._shown > SHOW_EVERY_S:
                 self._show()
-            if self._background.asked and time.monotonic() - self._looked > LOOK_EVERY_S:
+            if self._background.asked and time.monotonic() - self._looked > self._look_every_s:
                 self._poll()
         if self.snapshot.read < sum(map(len, self._parts)) or self._bounded != self.snapshot.bounded:
             self._show()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CHECKPOINT_EVERY
@@ -76,10 +77,20 @@ def _dead(tp: TopicPartition, offsets: dict[TopicPartition, int]) -> DataFile:
 
 def big_log(count: int, files: int, *, until_ms: int) -> MemoryStore:
     """A bucket in memory that holds nothing but such a log and its checkpoints."""
-    store, paths, state = MemoryStore(lambda: until_ms), StatePaths("_kafka_s3", "big"), LogState()
+    store = MemoryStore(lambda: until_ms)
+    for key, content in _objects(count, files, until_ms):
+        store.put(key, content)
+    return store
+
+
+@cache
+def _objects(count: int, files: int, until_ms: int) -> tuple[tuple[str, bytes], ...]:
+    """Its keys and contents: many tests want the same log."""
+    found: list[tuple[str, bytes]] = []
+    paths, state = StatePaths("_kafka_s3", "big"), LogState()
     for entry in entries(count, files, until_ms=until_ms):
-        store.put(paths.commit(entry.version), entry.to_json())
+        found.append((paths.commit(entry.version), entry.to_json()))
         state = state.after(entry)
         if entry.version % CHECKPOINT_EVERY == CHECKPOINT_EVERY - 1:
-            store.put(paths.checkpoint(entry.version), checkpoint_json(state, entry))
-    return store
+            found.append((paths.checkpoint(entry.version), checkpoint_json(state, entry)))
+    return tuple(found)

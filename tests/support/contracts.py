@@ -17,6 +17,7 @@ modules have no package around them, as Streamlit wants it, and jobs are scripts
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,8 @@ ROOT: Final = Path(__file__).parents[2]
 TREES: Final = {"bundle": "", "dashboard": "dashboard.", "jobs": "jobs."}
 """The folders with the product's modules, and what stands before a module's name to make it unique."""
 TABLE: Final = "pyproject.toml"
+CALLED: Final = re.compile("import_module|__import__")
+"""Imports that are calls, and so may be anywhere in an expression."""
 Tree: TypeAlias = Mapping[str, str]
 """The texts of the modules and of the file with the table, by their paths from the root."""
 
@@ -166,11 +169,17 @@ def _module(path: str) -> Module:
 @cache
 def imported_names(text: str, module: str, is_package: bool) -> tuple[tuple[int, str], ...]:
     """Line and full name of everything that a text imports: `from a import b` gives `a.b`, for b may be a module."""
-    return tuple(
-        (node.lineno, name)
-        for node in ast.walk(ast.parse(text))
-        for name in _names(node, module, is_package=is_package)
-    )
+    tree = ast.parse(text)
+    nodes = ast.walk(tree) if CALLED.search(text) else _statements(tree)
+    return tuple((node.lineno, name) for node in nodes for name in _names(node, module, is_package=is_package))
+
+
+def _statements(outer: ast.AST) -> Iterator[ast.AST]:
+    """All statements, at any depth: a tenth of the nodes."""
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(outer, part, ()):
+            yield inner
+            yield from _statements(inner)
 
 
 def _names(node: ast.AST, module: str, *, is_package: bool) -> Iterator[str]:

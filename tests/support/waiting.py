@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 
 def eventually(holds: Callable[[], bool], *, seconds: float = 240, what: Callable[[], str] = str) -> None:
-    """Waits until it holds, or fails with what is there instead."""
-    deadline = time.monotonic() + seconds
+    """Waits until it holds, or fails with what is there instead. Asks often at first, for most things are there at once."""
+    deadline, pause = time.monotonic() + seconds, 0.01
     while not holds():
         assert time.monotonic() < deadline, what()
-        time.sleep(0.2)
+        time.sleep(pause)
+        pause = min(2 * pause, 0.2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
 
@@ -33,3 +34,18 @@ def watch() -> Iterator[None]:
 
 pytest_runtest_setup = pytest.hookimpl(wrapper=True)(watch)
 pytest_runtest_call = pytest.hookimpl(wrapper=True)(watch)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def entries_one_by_one() -> Iterator[None]:
+    """A bucket in memory answers at once: reading a log with threads costs four times as much. `commit/test_reading.py` has them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("kafka_s3.commit.reading.READ_THREADS", 1)
+        yield
+
+
+def pytest_collection_finish() -> None:
+    """Each of Streamlit's sixty loggers stands alone, and would be given handlers of its own in every phase of every test."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("streamlit.") and isinstance(logger, logging.Logger):
+            logger.propagate = True

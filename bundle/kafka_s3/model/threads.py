@@ -20,11 +20,15 @@ class ThreadPool(ThreadPoolExecutor):
 
     def __init__(self, most: int) -> None:
         super().__init__(most, initializer=_take_over, initargs=(copy_context(),))
+        self._alone = most == 1
 
     def each(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-        """What `work` makes of each item, in order, side by side. One alone is done by the caller: a thread would cost as much."""
+        """What `work` makes of each item, in order, side by side. One alone is done by the caller: a thread would cost as much.
+
+        So are all where there is but one thread, each as it is asked for.
+        """
         given = list(items)
-        return map(work, given) if len(given) == 1 else self.map(work, given)
+        return map(work, given) if self._alone or len(given) == 1 else self.map(work, given)
 
 
 def beside(target: Callable[[], None], name: str) -> Thread:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from threading import Event
 
+import pytest
+
+from kafka_s3.commit import reading
 from kafka_s3.storage.faults import Fault
 from tests.support.memory_world import ORDERS, world_of
 
+READ_THREADS = reading.READ_THREADS
 
-def test_a_start_asks_for_several_entries_at_a_time() -> None:
+
+def test_a_start_asks_for_several_entries_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first request is answered once another one is there."""
+    monkeypatch.setattr(reading, "READ_THREADS", READ_THREADS)
     world = world_of(1)
     world.start()
     for offset in range(7):

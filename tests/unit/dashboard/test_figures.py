@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-import altair as alt
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -44,7 +43,7 @@ from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, j
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples
 from tests.support.filled import HOUR_MS, worked
-from tests.support.memory_world import ORDERS, START_MS, World
+from tests.support.memory_world import ORDERS, START_MS, World, pieces
 
 EVERYTHING = Window(0, 1 << 52)
 JSON_FORMAT = "io.confluent.connect.s3.format.json.JsonFormat"
@@ -148,16 +147,16 @@ def test_the_entries_of_a_page_have_their_files_words_and_offsets(made: World, f
     assert data.files_of(chosen.iloc[:0], frames.files).empty
 
 
-LOG = worked().entries()
+@cache
+def log() -> list[CommitEntry]:
+    return worked().entries()
 
 
-@given(cuts=st.lists(st.integers(0, len(LOG)), max_size=6))
+@given(cuts=st.lists(st.integers(0, 99), max_size=6))
 @settings(max_examples=examples(25))
 def test_a_log_read_in_pieces_and_in_any_order_gives_the_same_tables(cuts: list[int]) -> None:
-    entries = LOG
-    bounds = sorted({0, len(entries), *cuts})
-    pieces = [part_of(entries[a:b], first=a, last=b - 1) for a, b in itertools.pairwise(bounds)]
-    whole = joined(pieces[::-1])
+    entries = log()
+    whole = joined([part_of(entries[a:b], first=a, last=b - 1) for a, b in pieces(len(entries), cuts)][::-1])
     assert [(part.first, part.last) for part in whole] == [(0, len(entries) - 1)]
     expected = frames_of([part_of(entries, first=0, last=len(entries) - 1)])
     for name in ("entries", "files", "counts", "gaps"):
@@ -165,13 +164,13 @@ def test_a_log_read_in_pieces_and_in_any_order_gives_the_same_tables(cuts: list[
 
 
 def test_a_part_can_be_cut_to_some_entries() -> None:
-    part = cut(part_of(LOG, first=0, last=18), first=5, last=7)
+    part = cut(part_of(log(), first=0, last=18), first=5, last=7)
     assert (part.first, part.last, len(part)) == (5, 7, 3)
     assert set(frames_of([part]).files["version"]) == {5, 6, 7}
 
 
 def test_parts_with_a_hole_between_them_stay_apart() -> None:
-    parts = [part_of(LOG[a:b], first=a, last=b - 1) for a, b in ((0, 3), (5, 9))]
+    parts = [part_of(log()[a:b], first=a, last=b - 1) for a, b in ((0, 3), (5, 9))]
     assert [(part.first, part.last) for part in joined(parts)] == [(0, 2), (5, 8)]
 
 
@@ -243,8 +242,8 @@ def test_times_are_drawn_at_the_wall_clock_of_the_zone() -> None:
 
 
 def test_a_schema_change_is_seen_within_a_partition_and_not_between_partitions() -> None:
-    file = LOG[2].files[0]
-    entry = replace(LOG[2], files=tuple(
+    file = log()[2].files[0]
+    entry = replace(log()[2], files=tuple(
         replace(file, partition=partition, first_offset=offset, schema=schema)
         for partition, offset, schema in ((0, 0, "a v1"), (0, 5, "a v2"), (1, 0, "a v1"), (1, 5, "a v1"))
     ))  # fmt: skip
@@ -253,10 +252,10 @@ def test_a_schema_change_is_seen_within_a_partition_and_not_between_partitions()
 
 
 def test_schemas_that_take_turns_are_one_pair_with_its_changes_counted() -> None:
-    file = LOG[2].files[0]
+    file = log()[2].files[0]
     names = ("a v1", "a v2", "a v1", "a v2", "a v3")
     turns = tuple(replace(file, first_offset=offset, schema=name) for offset, name in enumerate(names))
-    frames = frames_of([part_of([replace(LOG[2], files=turns)], first=2, last=2)])
+    frames = frames_of([part_of([replace(log()[2], files=turns)], first=2, last=2)])
     found = schemas.pairs(schemas.changes(frames.files))
     assert found[["before", "after", "changes", "back", "partitions"]].values.tolist() == [
         ["a v1", "a v2", 3, 1, 1], ["a v2", "a v3", 1, 0, 1],
@@ -286,7 +285,7 @@ def test_reasons_count_every_data_file(entries: list[CommitEntry], frames: Frame
 
 
 def files_of(reason: Reason, *, count: int, size: int, records: int, directories: int = 1) -> pd.DataFrame:
-    file = LOG[2].files[0]
+    file = log()[2].files[0]
     made = tuple(
         replace(
             file,
@@ -298,7 +297,7 @@ def files_of(reason: Reason, *, count: int, size: int, records: int, directories
         )
         for n in range(count)
     )
-    return frames_of([part_of([replace(LOG[2], files=made)], first=2, last=2)]).files
+    return frames_of([part_of([replace(log()[2], files=made)], first=2, last=2)]).files
 
 
 def test_small_files_by_flush_size_get_a_larger_flush_size_and_its_effect() -> None:
@@ -500,6 +499,8 @@ def test_many_directories_are_put_together_in_the_treemap() -> None:
 
 
 def test_charts_are_valid_and_draw_what_they_were_given() -> None:
+    import altair as alt  # takes long, and no other test needs it
+
     at = pd.Timestamp("2024-01-15T10:00:00Z")
     axis = Axis(60_000, at, at + pd.Timedelta(hours=1))
     frame = pd.DataFrame({"at": [at], "reason": ["a"], "files": [2]})
@@ -569,12 +570,12 @@ def test_a_part_knows_its_length() -> None:
 
 def heated(**encoded: int) -> Heat | None:
     """A map of files of so many bytes each in directories of these names."""
-    file = LOG[2].files[0]
+    file = log()[2].files[0]
     files = tuple(
         replace(file, encoded_partition=name, first_offset=offset, bytes=size)
         for offset, (name, size) in enumerate(encoded.items())
     )
-    return heat(frames_of([part_of([replace(LOG[2], files=files)], first=2, last=2)]).files)
+    return heat(frames_of([part_of([replace(log()[2], files=files)], first=2, last=2)]).files)
 
 
 def test_hours_of_directories_are_a_map_with_sums_and_the_median_size() -> None:
@@ -598,7 +599,7 @@ def test_days_of_directories_are_a_map_of_months_and_what_names_no_time_is_none(
 
 
 def test_a_map_is_of_the_directory_that_was_chosen() -> None:
-    frames = frames_of([part_of(LOG, first=0, last=len(LOG) - 1)])
+    frames = frames_of([part_of(log(), first=0, last=len(log()) - 1)])
     whole = heat(frames.files)
     assert whole is not None
     part = heat(frames.files, "payments/year=2024/month=01/day=15/hour=12")

@@ -29,6 +29,7 @@ from kafka_s3.formats.parquet import parquet_format
 from kafka_s3.records.values import JsonText, Objects, Plain, Values
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
+from tests.support.examples import examples
 
 SCHEMA = ConnectSchema(
     SchemaType.STRUCT,
@@ -91,7 +92,7 @@ EVERY_FORMAT = pytest.mark.parametrize(("form", "make", "schema", "rows"), CASES
 
 
 @EVERY_FORMAT
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(steps=st.lists(st.tuples(st.integers(1, 40), st.sampled_from(["", "pause", "take", "compact"])), max_size=12))
 def test_the_file_is_that_of_an_encoder_that_was_never_paused(
     form: Format,

@@ -22,10 +22,12 @@ def test_several_items_are_done_beside_the_caller_in_its_context_and_come_in_the
         assert list(pool.each(at_work, range(5))) == [(n, "orders", False) for n in range(5)]
 
 
-def test_one_item_alone_is_done_by_the_caller_and_none_by_nobody() -> None:
+def test_one_item_alone_and_all_of_a_single_thread_are_done_by_the_caller_and_none_by_nobody() -> None:
     with ThreadPool(2) as pool:
         assert [done for _, _, done in pool.each(at_work, [7])] == [True]
         assert list(pool.each(at_work, [])) == []
+    with ThreadPool(1) as pool:
+        assert [done for _, _, done in pool.each(at_work, range(3))] == [True] * 3
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ from tests.support.memory_world import ORDERS, World, settings_of
 BEGUN_MS = 1_705_276_800_000  # 2024-01-15T00:00:00Z
 FORMAT = "io.confluent.connect.s3.format."
 RATE = 5
-POLL = {"poll.interval.ms": "30000"}
+POLL = {"poll.interval.ms": "60000"}
 WINDOW_MS = 1_800_000
 RARE = pytest.mark.nightly
 SCHEDULE = {"flush.size": None, "rotate.schedule.interval.ms": "600000", "timezone": "UTC"}
@@ -48,6 +50,7 @@ SCHEMAS = {"value.converter.schemas.enable": "true"}
 PARQUET = {"format.class": FORMAT + "parquet.ParquetFormat", "value.schema.inference": "true"}
 
 
+@cache
 def orders(count: int) -> list[bytes]:
     """Documents as a shop writes them; some are broken, some say nothing."""
     chance = random.Random(7)
@@ -61,6 +64,7 @@ def orders(count: int) -> list[bytes]:
     return found
 
 
+@cache
 def versions(count: int) -> list[bytes]:
     """Documents with their schemas, of two versions while the second one is rolled out."""
     fields = [{"field": "n", "type": "int64"}, {"field": "note", "type": "string", "optional": True}]
@@ -210,7 +214,7 @@ def test_the_requests_of_a_delta_table_grow_with_its_log_until_a_checkpoint() ->
 def test_very_many_records_shorten_the_window() -> None:
     settings = settings_of({"flush.size": "1"})
     slow, fast = (
-        made_load(settings, rate=rate, record_bytes=10, partitions=1, begun_ms=BEGUN_MS).streams for rate in (10, 1000)
+        made_load(settings, rate=rate, record_bytes=200, partitions=1, begun_ms=BEGUN_MS).streams for rate in (10, 1000)
     )
     assert (window_of(slow), window_of(fast)) == (DAY_MS, 3_000_000)
 
@@ -235,11 +239,15 @@ def test_a_sample_tells_each_partitions_share_of_the_rate() -> None:
     assert [round(load.streams[tp].per_second, 2) for tp in (ORDERS, other)] == [30, 10]
 
 
-LATE = made_sample(9).slice(0, 4).set_column(1, "timestamp", pa.array([1_005, 1_400, 1_100, 2_205]))
+def late() -> Stream:
+    """Four records out of step."""
+    times = pa.array([1_005, 1_400, 1_100, 2_205])
+    return as_it_came(made_sample(200).slice(0, 4).set_column(1, "timestamp", times), begun_ms=900)
 
 
-@pytest.mark.parametrize("stream", [steady(made_sample(9), 3), as_it_came(LATE, begun_ms=900)], ids=["steady", "late"])
-def test_records_come_when_their_times_say(stream: Stream) -> None:
+@pytest.mark.parametrize("make", [lambda: steady(made_sample(200), 3), late], ids=["steady", "late"])
+def test_records_come_when_their_times_say(make: Callable[[], Stream]) -> None:
+    stream = make()
     for elapsed in (0, 1, 105, 333, 334, 1000, 1_400, 1_705, 3_000, 9_999):
         rows = stream.rows(0, stream.until(elapsed), begun_ms=0)
         assert all(time < elapsed for time in rows.column("timestamp").to_pylist())
@@ -248,12 +256,12 @@ def test_records_come_when_their_times_say(stream: Stream) -> None:
 
 
 def test_a_sample_keeps_its_own_intervals_and_place_and_comes_again_behind_a_usual_interval() -> None:
-    stream = as_it_came(LATE, begun_ms=900)
+    stream = late()
     assert stream.rows(0, 6, begun_ms=900).column("timestamp").to_pylist() == [1_005, 1_400, 1_100, 2_205, 2_605, 3_000]
     faster = stream.at(stream.per_second * 10)
     assert faster.rows(0, 5, begun_ms=0).column("timestamp").to_pylist() == [10, 50, 20, 130, 170]
 
 
 def test_a_sample_without_times_comes_once_a_second() -> None:
-    sample = made_sample(9).slice(0, 2).set_column(1, "timestamp", pa.array([None, 5], pa.int64()))
+    sample = made_sample(200).slice(0, 2).set_column(1, "timestamp", pa.array([None, 5], pa.int64()))
     assert as_it_came(sample, begun_ms=0).rows(0, 3, begun_ms=0).column("timestamp").to_pylist() == [0, 1000, 2000]
