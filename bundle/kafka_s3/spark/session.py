@@ -90,9 +90,9 @@ def session_with(options: str) -> SparkSession:
 
 def _archive() -> str:
     from kafka_s3.local.java import find_java
-    from kafka_s3.spark.class_archive import archive_options, joined
+    from kafka_s3.spark.class_archive import joined, spark_classes
 
-    return joined(archive_options(find_java()))
+    return joined(spark_classes().options(find_java()))
 
 
 def _started(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> SparkSession:
