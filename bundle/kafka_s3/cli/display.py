@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -15,9 +15,10 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
-from kafka_s3.commit.state import LogState
-from kafka_s3.model.observer import Round, Start, Waiting
-from kafka_s3.storage.store import ObjectInfo
+if TYPE_CHECKING:
+    from kafka_s3.commit.state import LogState
+    from kafka_s3.model.observer import Round, Start, Waiting
+    from kafka_s3.storage.store import ObjectInfo
 
 SHOWN_PER_FOLDER = 4
 PIPE_WIDTH: Final = 200

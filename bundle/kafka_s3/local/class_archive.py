@@ -60,7 +60,7 @@ class ClassArchive:
     def _folder(self, java: Java) -> Path:
         """Another one where Java or the jars are others, or installed anew: their files must be the very ones that were written down."""
         ages = [path.stat().st_mtime_ns for path in (java.executable.resolve(), self.jars)]
-        named = f"{java.home} {java.version} {self.jars} {ages}"
+        named = f"{self.name} {java.home} {java.version} {self.jars} {ages}"
         return cache_folder() / "classes" / hashlib.sha256(named.encode()).hexdigest()[:12]
 
     def _make(self, java: Java, target: Path) -> None:
