@@ -45,9 +45,10 @@ $(TESTING): requirements-dev.txt $(READY)
 	  $(BIN)/python -m pytest --collect-only --quiet >/dev/null 2>&1; wait $$jars; }
 	@touch $(TESTING)
 
-# What is made once: jars, the archive of Spark's classes, and the loops' machine code, which else each process of a first run would compile.
+# What is made once: jars, the archives of Kafka's and Spark's classes, and the loops' machine code, which else each process of a first run would compile.
 jars: $(READY)
 	@$(BIN)/python -m kafka_s3.local.jars
+	@$(BIN)/python -m kafka_s3.local.kafka
 	@$(BIN)/python -m kafka_s3.spark.class_archive
 	@$(BIN)/python -c "import kafka_s3.converters.avro_loops, kafka_s3.converters.json_loops, kafka_s3.kafka.reader.gather, kafka_s3.records.joining_loops"
 

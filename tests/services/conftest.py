@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 def _spark_classes() -> None:
     """Every JVM of Spark takes the archive of its classes, also those that tests start by its own commands."""
     from kafka_s3.local.java import find_java
-    from kafka_s3.spark.class_archive import archive_options, joined
+    from kafka_s3.spark.class_archive import joined, spark_classes
 
-    os.environ["SPARK_SUBMIT_OPTS"] = joined(archive_options(find_java()))
+    os.environ["SPARK_SUBMIT_OPTS"] = joined(spark_classes().options(find_java()))
 
 
 @pytest.fixture(scope="session")

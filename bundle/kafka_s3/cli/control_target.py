@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of, unlogged
 from kafka_s3.cli.composed import composed
@@ -18,9 +18,11 @@ from kafka_s3.control.heartbeat import Heartbeat, read_heartbeat
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.secret import MASK
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.options import StoreOptions
-from kafka_s3.storage.store import ObjectStore
-from kafka_s3.wiring.sink_folder import SinkFolder, folder_of
+
+if TYPE_CHECKING:
+    from kafka_s3.storage.options import StoreOptions
+    from kafka_s3.storage.store import ObjectStore
+    from kafka_s3.wiring.sink_folder import SinkFolder
 
 STORED_WORKER: Final = "A stored configuration has its worker's settings with it; --set changes single keys."
 NOT_STORED: Final = "is masked in the stored configuration, so the secret is not there."
@@ -59,6 +61,8 @@ def is_file(sink: str) -> bool:
 def named_target(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
     """The sink of a configuration file, or of a name, whether or not the bucket holds anything of it."""
     if is_file(sink):
+        from kafka_s3.wiring.sink_folder import folder_of  # loads the S3 client
+
         settings = settings_of(Path(sink), worker, overrides)
         return Target(folder_of(settings), settings.name, sink)
     return Target(where.folder(), sink, sink)

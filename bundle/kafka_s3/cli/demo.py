@@ -17,10 +17,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 
 from kafka_s3.cli.demo_text import REGISTRY_KEY, shown, tell_checked, tell_made, tell_next
-from kafka_s3.cli.display import ProgressObserver
+from kafka_s3.cli.display import ProgressObserver, progress_bar
 from kafka_s3.cli.shipped import shipped
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
@@ -36,7 +36,6 @@ from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
-from kafka_s3.model.protocols import Message
 from kafka_s3.model.threads import ThreadPool
 from kafka_s3.spark.session import spark_session
 from kafka_s3.spark.several import SharedSession
@@ -157,41 +156,53 @@ def _wait_for_ctrl_c() -> None:
 def _make(
     out: Console, services: DemoServices, session: SharedSession, sinks: Mapping[Path, dict[str, str]], *, count: int
 ) -> None:
-    """Sends a few records, so that the sinks get going, then all others: what they then do in a second is what they do every day."""
+    """Sends a few records, on which the sinks get going, then all others: what they then do in a second is what they do every day."""
     from kafka_s3.spark.launch import sink_on_spark  # loads pyspark
 
-    records = _Records(services, count)
+    def told(text: str) -> None:
+        out.print(text, highlight=False)
+
+    records, stop = _Records(services, count), Event()
     settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
-    records.send(out, "[bold]2[/] producing the first {:,} records to {} ...", count // FIRST)
-    out.print("[bold]3[/] waiting for Spark ...")
+    told(f"[bold]2[/] producing the first {records.coming(count // FIRST):,} records to {', '.join(TOPICS)} ...")
+    with progress_bar(out) as bar:
+        records.send(bar, count // FIRST)
+    told("[bold]3[/] waiting for Spark ...")
     spark = session.of("demo")
-    stop = Event()
     stop_on_signals(stop)
+    told(f"[bold]4[/] the sinks of {' and '.join(str(shown(path)) for path in sinks)} get going ...")
+    told(f"  meanwhile producing the other {records.coming(count):,} records")
     with ExitStack() as stack:
-        start = partial(_start, out, services, stack, lambda one, told: sink_on_spark(one, spark, observer=told))
-        running = [start(path, one) for path, one in settings.items()]
-        for sink in running:
-            sink.drain("[bold]4[/] the sink of {} gets going ...", stop)
-        records.send(out, "[bold]5[/] producing the other {:,} records to {} ...", count)
-        for step, sink in enumerate(running, start=6):
-            sink.drain(f"[bold]{step}[/] running the sink of {{}} ...", stop)
-            if not stop.is_set():
-                sink.tell(records.malformed)
+        with progress_bar(out) as bar, ThreadPool(len(sinks)) as pool:
+            start = partial(_start, services, stack, bar, lambda one, told: sink_on_spark(one, spark, observer=told))
+            running = [start(path, one) for path, one in settings.items()]
+            going = [pool.submit(sink.drain, stop) for sink in running]
+            records.send(bar, count)
+            for sink_of in going:
+                sink_of.result()
+        for step, sink in enumerate(running, start=5):
+            if stop.is_set():
+                return
+            told(f"[bold]{step}[/] running the sink of {shown(sink.path)} ...")
+            with progress_bar(out) as bar:
+                sink.observer.moves_to(bar)
+                sink.drain(stop)
+            sink.tell(out, records.malformed)
 
 
 def _start(
-    out: Console,
     services: DemoServices,
     stack: ExitStack,
+    bar: Progress,
     made: Callable[[Settings, Observer], Sink],
     path: Path,
     settings: Settings,
 ) -> _RunningSink:
     """A sink with its bucket, and with a heartbeat as long as `stack` is open."""
     services.s3.create_bucket(settings.text("s3.bucket.name"))
-    bar = ProgressObserver(out)
-    attendance = stack.enter_context(attended(settings, observer=bar, clock_ms=now_ms))
-    return _RunningSink(out, path, settings, bar, made(settings, attendance.heartbeat), attendance.channel)
+    observer = ProgressObserver(bar)
+    attendance = stack.enter_context(attended(settings, observer=observer, clock_ms=now_ms))
+    return _RunningSink(path, settings, observer, made(settings, attendance.heartbeat), attendance.channel)
 
 
 class _Records:
@@ -207,44 +218,44 @@ class _Records:
         self._share = of_shipments / max(count, 1)
         self.malformed: Counter[str] = Counter()
 
-    def send(self, out: Console, text: str, most: int) -> None:
+    def coming(self, most: int) -> int:
+        """How many records `send` sends."""
+        return sum(min(wanted, self._left[one]) for one, wanted in self._wanted(most).items())
+
+    def send(self, bar: Progress, most: int) -> None:
         """Sends up to so many orders and payments, and shipments to go with them."""
-        wanted = dict(zip(self._left, (most, round(most * self._share)), strict=True))
-        total = sum(min(wanted[one], left) for one, left in self._left.items())
-        out.print(text.format(total, ", ".join(TOPICS)), highlight=False)
+        wanted, total = self._wanted(most), self.coming(most)
         portion = itertools.chain.from_iterable(itertools.islice(one, number) for one, number in wanted.items())
+        task = bar.add_task("producing", total=total, told="", left="")
         with sending(self._brokers.clients) as send:
-            for record in track(portion, total=total, description="  producing", console=out):
-                message = Message(record.key, record.value, record.headers, record.timestamp_ms)
-                send(record.topic, message, partition=record.partition)
+            for record in bar.track(portion, total=total, task_id=task):
+                send(record.topic, record.message, partition=record.partition)
                 if record.malformed:
                     self.malformed[record.topic] += 1
         self._left = {one: max(left - wanted[one], 0) for one, left in self._left.items()}
+
+    def _wanted(self, most: int) -> dict[Iterator[orders.DemoRecord], int]:
+        return dict(zip(self._left, (most, round(most * self._share)), strict=True))
 
 
 @dataclass(frozen=True)
 class _RunningSink:
     """A sink that is run again and again, with its heartbeat in between."""
 
-    out: Console
     path: Path
     settings: Settings
-    bar: ProgressObserver
+    observer: ProgressObserver
     sink: Sink
     channel: CommandChannel
 
-    def drain(self, text: str, stop: Event) -> None:
+    def drain(self, stop: Event) -> None:
         """Works off what is in Kafka, to the last record."""
-        if stop.is_set():
-            return
-        self.out.print(text.format(shown(self.path)), highlight=False)
-        with self.bar:
-            run_until_drained(self.sink, self.settings, stop, close=Reason.FLUSH_NOW, channel=self.channel)
+        run_until_drained(self.sink, self.settings, stop, close=Reason.FLUSH_NOW, channel=self.channel)
 
-    def tell(self, malformed: Mapping[str, int]) -> None:
+    def tell(self, out: Console, malformed: Mapping[str, int]) -> None:
         """What is in the bucket, and whether it is all that was sent."""
-        tell_made(self.out, self.settings, self.sink.store, self.sink.log.state)
-        self.out.print(f"  {self.bar.rate:,.0f} records/s", highlight=False)
+        tell_made(out, self.settings, self.sink.store, self.sink.log.state)
+        out.print(f"  {self.observer.rate:,.0f} records/s", highlight=False)
         report = audit_of(self.settings, SegmentSelection(), kafka=kafka_of(self.settings)).run()
         topics = self.settings.names("topics")
-        tell_checked(self.out, report, malformed=sum(malformed.get(topic, 0) for topic in topics))
+        tell_checked(out, report, malformed=sum(malformed.get(topic, 0) for topic in topics))

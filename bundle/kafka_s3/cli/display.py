@@ -6,18 +6,19 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.measure import Measurement
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
-from kafka_s3.commit.state import LogState
-from kafka_s3.model.observer import Round, Start, Waiting
-from kafka_s3.storage.store import ObjectInfo
+if TYPE_CHECKING:
+    from kafka_s3.commit.state import LogState
+    from kafka_s3.model.observer import Round, Start, Waiting
+    from kafka_s3.storage.store import ObjectInfo
 
 SHOWN_PER_FOLDER = 4
 PIPE_WIDTH: Final = 200
@@ -53,14 +54,22 @@ def _is_one_word(column: Column) -> bool:
     return not any(" " in cell for cell in cells) and max(map(len, cells), default=0) >= len(str(column.header))
 
 
+def progress_bar(console: Console) -> Progress:
+    """Lines of progress, each with what it tells, to which `told` and `left` are given."""
+    return Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[told]}"), TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console,
+    )  # fmt: skip
+
+
 @dataclass
 class ProgressObserver:
-    """A progress bar over the records that were there at the start: records per second, files, lag, time that remains.
+    """A line of `bar` over the records that were there at the start: records per second, files, lag, time that remains.
 
     `rate` is that of the records within the rounds: what comes before and between them is no part of it.
     """
 
-    console: Console
+    bar: Progress
     rate: float = 0.0
     _began: float = 0.0
     _backlog: int = 0
@@ -68,34 +77,35 @@ class ProgressObserver:
     _read: int = 0
     _worked_ms: int = 0
     _files: int = 0
-    _bar: Progress = field(init=False)
+    _lag: str = "unknown"
+    _task: TaskID = field(init=False)
 
     def __post_init__(self) -> None:
-        """Prepares the bar."""
-        self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[rate]} records/s"), TextColumn("{task.fields[files]} files"),
-            TextColumn("lag {task.fields[lag]}"), TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=self.console,
-        )  # fmt: skip
-        self._task = self._bar.add_task("starting", total=None, rate="0", files=0, lag="unknown", left="")
+        """Takes a line of the bar."""
+        self.moves_to(self.bar)
+
+    def moves_to(self, bar: Progress) -> None:
+        """Takes a line of another bar."""
+        self.bar, self._task = bar, bar.add_task("starting", total=None, told="", left="")
 
     def __enter__(self) -> ProgressObserver:
-        self._bar.start()
+        self.bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self.bar.stop()
 
     def started(self, start: Start) -> None:
         """The clock starts."""
         self._began, self._backlog = time.monotonic(), start.backlog
         self._done = self._read = self._worked_ms = self._files = 0
-        self._bar.reset(self._task)
-        self._bar.update(self._task, total=start.backlog or None, lag=f"{start.backlog:,}", description=start.sink)
+        self.bar.reset(self._task)
+        self._lag = f"{start.backlog:,}"
+        self.bar.update(self._task, total=start.backlog or None, description=start.sink)
 
     def preparing(self, step: str) -> None:
         """Beside the spinner."""
-        self._bar.update(self._task, description=step)
+        self.bar.update(self._task, description=step)
 
     def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
         """Nothing: the bar moves by what is read."""
@@ -111,31 +121,31 @@ class ProgressObserver:
         self._worked_ms += done.ended_ms - done.started_ms
         self._read += done.read
         self.rate = self._read / max(self._worked_ms / 1000, 0.001)
-        self._bar.update(self._task, files=self._files, lag=f"{sum(done.lag.values()):,}")
+        self._lag = f"{sum(done.lag.values()):,}"
         self._move(self._done)
 
     def _move(self, records: int) -> None:
         passed = max(time.monotonic() - self._began, 0.001)
         rate = self.rate or records / passed
         left = max(self._backlog - records, 0) / rate if rate else 0
-        told = f"{left:,.0f} s left" if left >= 1 else ""
-        self._bar.update(self._task, completed=records, rate=f"{rate:,.0f}", left=told)
+        told = f"{rate:,.0f} records/s {self._files} files lag {self._lag}"
+        self.bar.update(self._task, completed=records, told=told, left=f"{left:,.0f} s left" if left >= 1 else "")
 
     def warned(self, text: str) -> None:
         """Shown above the bar."""
-        self._bar.console.print(f"[yellow]trying again:[/] {text}", highlight=False)
+        self.bar.console.print(f"[yellow]trying again:[/] {text}", highlight=False)
 
     def recovered(self, after_ms: int) -> None:
         """Shown above the bar."""
-        self._bar.console.print(f"[green]recovered[/] after {after_ms / 1000:.0f} s", highlight=False)
+        self.bar.console.print(f"[green]recovered[/] after {after_ms / 1000:.0f} s", highlight=False)
 
     def stopped(self) -> None:
         """Beside the spinner."""
-        self._bar.update(self._task, left="stopped")
+        self.bar.update(self._task, left="stopped")
 
     def decided(self, choice: str, reason: str) -> None:
         """Shown above the bar."""
-        self._bar.console.print(f"{choice}: {reason}", highlight=False)
+        self.bar.console.print(f"{choice}: {reason}", highlight=False)
 
 
 def bucket_tree(bucket: str, objects: Iterable[ObjectInfo]) -> Tree:

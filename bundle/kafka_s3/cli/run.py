@@ -14,13 +14,13 @@ from rich.console import Console
 from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath, unlogged
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
-from kafka_s3.cli.display import ProgressObserver
+from kafka_s3.cli.display import ProgressObserver, progress_bar
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
-from kafka_s3.spark.process import process_of
+from kafka_s3.spark.session import begin_jvm
 from kafka_s3.spark.several import exit_code, run_side_by_side
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
 
@@ -61,8 +61,11 @@ def run(
             [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
         )
     known = _settings(sinks, where, worker, overrides)
+    jvm = begin_jvm(name="kafka-s3", cores=cores)  # beside what is imported and asked until Spark is needed
+    from kafka_s3.spark.process import process_of
+
     close = Reason.FLUSH_NOW if flush else None
-    with process_of(known, available_now=available_now, close=close, cores=cores) as process:
+    with process_of(known, available_now=available_now, close=close, cores=cores, jvm=jvm) as process:
         if len(known) == 1:
             with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
                 process.run(known[0], observer)
@@ -72,7 +75,7 @@ def run(
 
 
 def _observer(progress: bool) -> AbstractContextManager[Observer]:
-    return ProgressObserver(Console(stderr=True)) if progress else nullcontext(LogObserver())
+    return ProgressObserver(progress_bar(Console(stderr=True))) if progress else nullcontext(LogObserver())
 
 
 def _settings(sinks: list[str], where: Where, worker: Path | None, overrides: list[str] | None) -> list[Settings]:

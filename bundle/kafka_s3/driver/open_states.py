@@ -7,6 +7,7 @@ dropped with one line that says why, and the tail is read again from the frontie
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -22,8 +23,9 @@ from kafka_s3.model.tasks import TaskReport
 from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import drop_state, drop_unused_state, state_uploads
+from kafka_s3.task.open_state import NEW_TABLE_SCHEMA, drop_state, drop_unused_state, state_uploads
 
+_log = logging.getLogger(__name__)
 THREADS: Final = 16
 """How many overtaken states are removed at a time."""
 
@@ -77,7 +79,9 @@ class OpenStates:
         """Learns which states tasks left, from committed reports; `note` has to follow."""
         for report in reports:
             tp = report.topic_partition
-            if report.dropped:
+            if report.dropped == NEW_TABLE_SCHEMA:
+                _log.info("%s: open files are begun anew with the table's new schema", tp)
+            elif report.dropped:
                 self._tell(tp, report.dropped)
             else:
                 self._continued.update(self._there.get(tp, ()))

@@ -20,6 +20,8 @@ from kafka_s3.model.seldom import Seldom
 
 REQUEST_SECONDS: Final = 30.0
 BATCH_MESSAGES: Final = 10_000
+LINGER_MS: Final = 100
+"""How long a producer collects a batch. A flush does not wait for it, and small batches cost the brokers more than their records."""
 LARGEST_MESSAGE: Final = 1_000_000_000
 """The client's own limit, its highest: the topic's is the one that counts."""
 QUEUE_KIB: Final = 128 << 10
@@ -76,7 +78,8 @@ class Clients:
     def producer(self, batch: int = BATCH_MESSAGES) -> Producer:
         """An idempotent producer with acknowledgement by all replicas, of at most so many messages in a batch."""
         return self._made(Producer, {
-            "enable.idempotence": True, "linger.ms": 20, "message.max.bytes": LARGEST_MESSAGE, "batch.num.messages": batch,
+            "enable.idempotence": True, "linger.ms": LINGER_MS, "message.max.bytes": LARGEST_MESSAGE, "batch.num.messages": batch,
+            "delivery.report.only.error": True,
         })  # fmt: skip
 
     def transactional_producer(self, name: str) -> Producer:

@@ -12,7 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kafka_s3.local.class_archive import WRITTEN_S, ClassArchive
 from kafka_s3.local.errors import LocalServiceError
+from kafka_s3.local.guard import GRACE_SECONDS
 from kafka_s3.local.jars import kafka_jars
 from kafka_s3.local.java import find_java
 from kafka_s3.local.process import HOST, ServerProcess, free_ports, require_free
@@ -51,6 +53,7 @@ SETTINGS = {
 class EmbeddedKafka:
     """A Kafka 4.1 broker on this machine; a context manager. Its data is gone when it stops. `settings` are the broker's own, beyond ours;
     `listeners` among them are further ones, beside the plain one; `advertised.listeners` say how clients reach those through a proxy.
+    Its JVM starts quickly, from the archive of Kafka's classes, unless `java_options` are given; `grace_s` is how long it may take to stop.
     With `joins` it is broker `node` of that one's cluster, and leaves the metadata to it.
 
     Raises LocalServiceError where Java or the jars cannot be had or the broker does not start; the text then holds the end of its log.
@@ -60,10 +63,11 @@ class EmbeddedKafka:
         self,
         port: int | None = None,
         *,
-        java_options: Sequence[str] = FAST_START,
+        java_options: Sequence[str] | None = None,
         settings: Mapping[str, str] | None = None,
         joins: EmbeddedKafka | None = None,
         node: int = 1,
+        grace_s: float = GRACE_SECONDS,
     ) -> None:
         free, own = free_ports(2)
         self.port = port or free
@@ -71,7 +75,8 @@ class EmbeddedKafka:
         self._joins = joins
         self._controller_port: int = own if joins is None else joins._controller_port
         self._cluster_id = ""
-        self._java_options = tuple(java_options)
+        self._java_options = java_options
+        self._grace_s = grace_s
         self._settings = dict(settings or {})
         self._folder: Path | None = None
         self._process: ServerProcess | None = None
@@ -170,11 +175,14 @@ class EmbeddedKafka:
         return folder
 
     def _launch(self, folder: Path) -> ServerProcess:
+        java, options = find_java(), self._java_options
+        if options is None:
+            options = [*FAST_START, *kafka_classes().options(java)]
         command: list[str | Path] = [
-            find_java().executable, *self._java_options, "-Dorg.apache.logging.log4j.level=WARN",
+            java.executable, *options, "-Dorg.apache.logging.log4j.level=WARN",
             "-cp", str(kafka_jars()[0].parent / "*"), "kafka.Kafka", folder / "server.properties",
         ]  # fmt: skip
-        return ServerProcess("The Kafka broker", command, log=folder / "broker.log")
+        return ServerProcess("The Kafka broker", command, log=folder / "broker.log", grace_s=self._grace_s)
 
     def _wait(self, process: ServerProcess) -> None:
         from kafka_s3.kafka.brokers import wait_until_ready
@@ -195,6 +203,16 @@ class EmbeddedKafka:
             self._process = None
 
 
+def kafka_classes() -> ClassArchive:
+    """The archive of the classes of Kafka's broker. Raises LocalServiceError where its jars cannot be had."""
+    return ClassArchive("Kafka", kafka_jars()[0].parent, _write_classes)
+
+
+def _write_classes(options: Sequence[str]) -> None:
+    with EmbeddedKafka(java_options=(*FAST_START, *options), grace_s=WRITTEN_S) as broker:
+        broker.create_topic("any")
+
+
 def _properties(settings: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
@@ -205,3 +223,7 @@ def _kafka_id() -> str:
         identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not identity.startswith("-"):
             return identity
+
+
+if __name__ == "__main__":
+    kafka_classes().options(find_java())

@@ -137,9 +137,10 @@ class MemoryKafka:
 
     def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> list[Refusal]:
         """Notes the messages, but for those that `refuses` has a reason against."""
-        refused = [Refusal(message, reason) for message in messages if (reason := self.refuses(message))]
+        given = list(messages)
+        refused = [Refusal(message, reason) for message in given if (reason := self.refuses(message))]
         left = [refusal.message for refusal in refused]
-        self.produced.setdefault(topic, []).extend(message for message in messages if message not in left)
+        self.produced.setdefault(topic, []).extend(message for message in given if message not in left)
         return refused
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:

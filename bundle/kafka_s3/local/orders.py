@@ -11,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import NamedTuple, TypeVar
 
+from kafka_s3.model.protocols import Message
+
 TOPICS = ("orders", "payments")
 PARTITIONS = 3
 DEFAULT_COUNT = 200_000
@@ -42,10 +44,7 @@ class DemoRecord(NamedTuple):
 
     topic: str
     partition: int
-    key: bytes
-    value: bytes
-    timestamp_ms: int
-    headers: tuple[tuple[str, bytes], ...]
+    message: Message
     malformed: bool
 
 
@@ -65,15 +64,12 @@ def demo_records(
         order = below(count // 2 + 1, chance)
         topic, text = ("orders", _order) if chance.random() < 0.55 else ("payments", _payment)
         value = text(order, _iso(created_ms), chance).encode()
-        yield DemoRecord(
-            topic=topic,
-            partition=order % PARTITIONS,
-            key=_order_id(order).encode(),
-            value=_broken(value, chance) if number in broken else value,
-            timestamp_ms=created_ms,
-            headers=(("source", b"shop"), ("trace", b"%016x" % chance.getrandbits(64))),
-            malformed=number in broken,
+        is_broken = number in broken
+        headers = ("source", b"shop"), ("trace", b"%016x" % chance.getrandbits(64))
+        message = Message(
+            _order_id(order).encode(), _broken(value, chance) if is_broken else value, headers, created_ms
         )
+        yield DemoRecord(topic, order % PARTITIONS, message, is_broken)
 
 
 def time_ms(share: float) -> int:

@@ -53,16 +53,23 @@ def is_free(port: int, address: str = HOST) -> bool:
 
 
 class ServerProcess:
-    """A server in a process of its own that ends with ours. Its output goes to `log`."""
+    """A server in a process of its own that ends with ours. Its output goes to `log`; `grace_s` is how long it may take to stop."""
 
     def __init__(
-        self, name: str, command: Sequence[str | Path], *, log: Path, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        log: Path,
+        environment: Mapping[str, str] | None = None,
+        grace_s: float = guard.GRACE_SECONDS,
     ) -> None:
         self.name = name
         self._log = log
+        self._grace_s = grace_s
         with log.open("ab") as output:
             self._guard = subprocess.Popen(
-                [sys.executable, "-IS", guard.__file__, *map(str, command)],
+                [sys.executable, "-IS", guard.__file__, str(grace_s), *map(str, command)],
                 stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})}, start_new_session=True,
             )  # fmt: skip
@@ -105,7 +112,7 @@ class ServerProcess:
         if pipe is not None:
             pipe.close()
         try:
-            self._guard.wait(guard.GRACE_SECONDS + 5)
+            self._guard.wait(self._grace_s + 5)
         except subprocess.TimeoutExpired:
             os.killpg(self._guard.pid, 9)
             self._guard.wait()

@@ -15,6 +15,7 @@ from fastavro import parse_schema, schemaless_writer
 
 from kafka_s3.local.orders import COUNTRIES, PARTITIONS, DemoRecord, below, one_of, time_ms
 from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.model.protocols import Message
 
 TOPIC: Final = "shipments"
 SUBJECT: Final = "shipments-value"
@@ -66,15 +67,10 @@ def shipment_records(
         shipment = _shipment(number, count, chance)
         version = _version((number + 0.5) / count, chance)
         value = _framed(schema_ids[version], writers[version], shipment)
-        yield DemoRecord(
-            topic=TOPIC,
-            partition=number % PARTITIONS,
-            key=shipment["shipment_id"].encode(),
-            value=_broken(value, chance) if number in broken else value,
-            timestamp_ms=shipment["shipped_at"],
-            headers=(("source", b"warehouse"),),
-            malformed=number in broken,
-        )
+        is_broken = number in broken
+        key, value = shipment["shipment_id"].encode(), _broken(value, chance) if is_broken else value
+        message = Message(key, value, (("source", b"warehouse"),), shipment["shipped_at"])
+        yield DemoRecord(TOPIC, number % PARTITIONS, message, is_broken)
 
 
 def _shipment(number: int, count: int, chance: random.Random) -> dict[str, Any]:

@@ -6,7 +6,7 @@ Python's own threads begin with none, and the log's lines of a process with seve
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, copy_context
 from threading import Thread
 from typing import TypeVar
@@ -29,6 +29,14 @@ class ThreadPool(ThreadPoolExecutor):
         """
         given = list(items)
         return map(work, given) if self._alone or len(given) == 1 else self.map(work, given)
+
+
+def begun(work: Callable[[], R]) -> Future[R]:
+    """What `work`, which is done by a thread with the caller's context, will come to. The process does not end before it has."""
+    pool = ThreadPool(1)
+    future = pool.submit(work)
+    pool.shutdown(wait=False)
+    return future
 
 
 def beside(target: Callable[[], None], name: str) -> Thread:

@@ -32,12 +32,14 @@ def load_data() -> None:
 
 def main() -> None:
     """Serves Spark until the executor ends."""
+    gc.disable()  # among what is being imported there is none, and looking takes a quarter of the time
     for name in NEEDED:
         importlib.import_module(name)
     with contextlib.suppress(ImportError, OSError, AttributeError):
         importlib.import_module(READER)
     load_data()
     gc.freeze()  # what all workers share is never garbage
+    gc.enable()
     importlib.import_module("pyspark.daemon").manager()
 
 

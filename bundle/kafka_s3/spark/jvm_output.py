@@ -1,14 +1,12 @@
 """What becomes of the lines that the JVM of a local Spark writes? Lines of our log, without those that say nothing.
 
-The JVM and its Python workers write to the standard error that this process has when they are started. While they are, it is a pipe, whose
-other end is read until the last of them is gone.
+The JVM and its Python workers write to a pipe in place of standard error, whose other end is read until the last of them is gone.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Thread
@@ -20,23 +18,17 @@ NOISE: Final = (
 )  # fmt: skip
 """Parts of what every start says."""
 _log = logging.getLogger(__name__)
-STDERR: Final = 2
 
 
 @contextmanager
-def taken_over() -> Iterator[None]:
-    """What is started within the body writes into our log; standard error is what it was afterwards."""
+def into_log() -> Iterator[int]:
+    """A descriptor, for processes that are started within the body: what they write to it are lines of our log."""
     reading, writing = os.pipe()
     Thread(target=_pass_on, args=(reading,), name="jvm output", daemon=True).start()
-    sys.stderr.flush()
-    before = os.dup(STDERR)
-    os.dup2(writing, STDERR)
-    os.close(writing)
     try:
-        yield
+        yield writing
     finally:
-        os.dup2(before, STDERR)
-        os.close(before)
+        os.close(writing)
 
 
 def worth_telling(line: str) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from threading import Event
+from typing import TYPE_CHECKING
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
@@ -17,6 +19,9 @@ from kafka_s3.spark.task_values import set_task_values
 from kafka_s3.tools.preflight import ask_bucket, ask_kafka
 from kafka_s3.wiring.metering import Metering, metering
 from kafka_s3.wiring.running import attended, run_until_drained, run_until_stopped, stopping
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +60,20 @@ class Process:
 
 @contextmanager
 def process_of(
-    sinks: Sequence[Settings], *, available_now: bool, close: Reason | None = None, cores: str = "*"
+    sinks: Sequence[Settings],
+    *,
+    available_now: bool,
+    close: Reason | None = None,
+    cores: str = "*",
+    jvm: Future[JavaGateway] | None = None,
 ) -> Iterator[Process]:
     """A process for these sinks: numbers for whoever they name, an ear for SIGTERM, and one session of Spark, which the first starts.
+    `jvm` is one that was begun for it (`session.begin_jvm`).
 
     That of a platform is taken, and left as it is. Raises ConfigError, also where two of them are one sink; SinkError.
     """
     check_distinct(sinks)
     stop, name = Event(), sinks[0].name if len(sinks) == 1 else "kafka-s3"
-    session = SharedSession(lambda: spark_session(name=name, cores=cores), sinks=len(sinks))
+    session = SharedSession(lambda: spark_session(name=name, cores=cores, jvm=jvm), sinks=len(sinks))
     with metering(sinks) as meters, stopping(stop), closing(session):
         yield Process(session, stop, meters, available_now, close)

@@ -9,12 +9,18 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kafka_s3.spark.jvm_output import taken_over
+from kafka_s3.model.threads import begun, beside
+from kafka_s3.spark.jvm_output import into_log
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 LOCAL: Final = {
@@ -25,9 +31,11 @@ LOCAL: Final = {
     "spark.driver.memory": "1g",
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "kafka_s3.spark.daemon",
+    "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
     "spark.log.level": "ERROR",
     "spark.scheduler.mode": "FAIR",
 }
+"""The traceback's form is Spark's own choice for the functions of a DataFrame; set for all, they share workers with `_first_worker`."""
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 DELTA: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -48,16 +56,33 @@ all records pass through, where Spark reads them.
 OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
-def spark_session(*, name: str, cores: str = "*") -> SparkSession:
-    """The active session, or a new local one on `cores` cores with the Kafka connector's jars from the cache."""
+def spark_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway] | None = None) -> SparkSession:
+    """The active session, or a new local one on `cores` cores with the Kafka connector's jars from the cache, in `jvm` if that is given."""
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    if "SPARK_REMOTE" in os.environ or "SPARK_ENV_LOADED" in os.environ or "DATABRICKS_RUNTIME_VERSION" in os.environ:
+    if _is_given():
         return SparkSession.builder.appName(name).getOrCreate()
-    return local_session(name=name, cores=cores)
+    return local_session(name=name, cores=cores, jvm=jvm)
+
+
+def begin_jvm(*, name: str, cores: str = "*") -> Future[JavaGateway] | None:
+    """The JVM of a `spark_session` to come, which starts beside what the caller does; None where that one will not be local.
+
+    It raises what the session would raise. Without a session it ends with this process.
+    """
+    if _is_given():
+        return None
+    import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
+
+    return begun(lambda: _launched(_kafka_settings(name, cores)))
+
+
+def _is_given() -> bool:
+    """Whether the surroundings have a session, or say where it is."""
+    return not {"SPARK_REMOTE", "SPARK_ENV_LOADED", "DATABRICKS_RUNTIME_VERSION"}.isdisjoint(os.environ)
 
 
 def end_session(spark: SparkSession) -> None:
@@ -66,11 +91,15 @@ def end_session(spark: SparkSession) -> None:
         spark.stop()
 
 
-def local_session(*, name: str, cores: str = "*") -> SparkSession:
+def local_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway] | None = None) -> SparkSession:
     """A new local session; finds Java, fetches the connector once."""
+    return _started(_kafka_settings(name, cores), jvm)
+
+
+def _kafka_settings(name: str, cores: str) -> dict[str, str]:
     from kafka_s3.local.jars import spark_kafka_jars
 
-    return _started(name, cores, {JAVA_OPTIONS: _archive()}, spark_kafka_jars)
+    return _settings(name, cores, {JAVA_OPTIONS: _archive()}, spark_kafka_jars)
 
 
 def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
@@ -78,40 +107,61 @@ def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
     from kafka_s3.local.jars import spark_kafka_and_delta_jars
 
     more = {**DELTA, "spark.sql.warehouse.dir": str(warehouse), JAVA_OPTIONS: f"{DELTA[JAVA_OPTIONS]} {_archive()}"}
-    return _started(name, cores, more, spark_kafka_and_delta_jars)
+    return _started(_settings(name, cores, more, spark_kafka_and_delta_jars))
 
 
 def session_with(options: str) -> SparkSession:
     """A new local session whose JVM gets these options, as the archive of classes is made (`class_archive`)."""
     from kafka_s3.local.jars import spark_kafka_jars
 
-    return _started("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars)
+    return _started(_settings("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars))
 
 
 def _archive() -> str:
     from kafka_s3.local.java import find_java
-    from kafka_s3.spark.class_archive import archive_options, joined
+    from kafka_s3.spark.class_archive import joined, spark_classes
 
-    return joined(archive_options(find_java()))
+    return joined(spark_classes().options(find_java()))
 
 
-def _started(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> SparkSession:
+def _settings(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> dict[str, str]:
+    options = f"{java_options(os.environ)} {more.get(JAVA_OPTIONS, '')}".strip()
+    own = {"spark.master": f"local[{cores}]", "spark.app.name": name, "spark.jars": ",".join(map(str, jars()))}
+    return {**LOCAL, **more, **own, JAVA_OPTIONS: options}
+
+
+def _started(settings: Mapping[str, str], jvm: Future[JavaGateway] | None = None) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    if SparkContext._gateway is None:  # a process has one JVM, in which one session can follow another
+        SparkContext._ensure_initialized(gateway=_launched(settings) if jvm is None else jvm.result())
+    beside(partial(_first_worker, SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))), "first worker")
+    session: SparkSession = SparkSession.builder.config(map=dict(settings)).getOrCreate()
+    _leave_the_stop_to_python(session)
+    return session
+
+
+def _launched(settings: Mapping[str, str]) -> JavaGateway:
+    """A JVM that waits for Spark's context, with what Spark's start and its workers need of the environment."""
+    from pyspark import SparkConf
+    from pyspark.java_gateway import launch_gateway
+
+    from kafka_s3.local.jars import pyspark_jars
     from kafka_s3.local.java import java_environment
 
     os.environ.update(java_environment())
+    os.environ.setdefault("SPARK_HOME", str(pyspark_jars().parent))  # else a script starts a Python to find it
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python must be the one that has the product
-    builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-    options = f"{java_options(os.environ)} {more.get(JAVA_OPTIONS, '')}".strip()
-    settings = {**LOCAL, **more, JAVA_OPTIONS: options, "spark.jars": ",".join(map(str, jars()))}
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    with taken_over():
-        session: SparkSession = builder.getOrCreate()
-    _leave_the_stop_to_python(session)
-    return session
+    with into_log() as lines:
+        return launch_gateway(SparkConf(loadDefaults=False).setAll([*settings.items()]), {"stderr": lines})
+
+
+def _first_worker(context: SparkContext) -> None:
+    """Has Spark start its workers' daemon, which imports for two seconds, while it prepares its first query. If that fails, jobs tell."""
+    with suppress(Exception):
+        context.parallelize(range(1), 1).count()
 
 
 def _leave_the_stop_to_python(session: SparkSession) -> None:

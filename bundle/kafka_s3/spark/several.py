@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kafka_s3.config.masking import reason_of
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.threads import begun
 from kafka_s3.spark.session import end_session
 from kafka_s3.tools.logs import name_in_logs
 
@@ -40,9 +40,7 @@ class SharedSession:
             if self._session is None:
                 import pyspark.sql  # noqa: F401  before the thread does: two that load it at once find halves of it
 
-                pool = ThreadPool(1)
-                self._session = pool.submit(self._start)
-                pool.shutdown(wait=False)
+                self._session = begun(self._start)
             return self._session
 
     def of(self, sink: str) -> SparkSession:

@@ -25,6 +25,9 @@ MOST_BYTES: Final = 512 << 20
 """More than that is read again rather than kept."""
 DIFFERS: Final = {"identity": "configuration or version", "table": "schema of the table"}
 """What a state's members are called where they differ."""
+OF_ANOTHER: Final = "it is of another "
+NEW_TABLE_SCHEMA: Final = OF_ANOTHER + DIFFERS["table"]
+"""Why a state cannot go on where the sink itself has given its table another schema since: nothing is the matter then."""
 _BYTES: Final = "$bytes"
 
 
@@ -77,7 +80,7 @@ def check_state(document: Mapping[str, Any], expected: Mapping[str, Any]) -> Non
     """Compares what a state says of itself with what is wanted of it. Raises StateUnusable for the first difference."""
     for name, value in expected.items():
         if document.get(name) != value:
-            raise StateUnusable(f"it is of another {DIFFERS.get(name, name)}")
+            raise StateUnusable(OF_ANOTHER + DIFFERS.get(name, name))
 
 
 def check_uploads(uploads: Iterable[tuple[str, str]], store: ObjectStore) -> None:

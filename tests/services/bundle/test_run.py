@@ -214,7 +214,7 @@ def test_the_serverless_job_and_the_maintenance_run_through_spark_connect(cloud:
     ids = register_shipments(cloud.registry)
     cloud.kafka.create_topic("shipments", 4)
     shipments = list(shipment_records(ids, 2_000))
-    records = [Given(one.value, one.partition, one.timestamp_ms, one.key) for one in shipments]
+    records = [Given(one.message.value, one.partition, one.message.timestamp, one.message.key) for one in shipments]
     produce(cloud.kafka.bootstrap_servers, "shipments", records)
     environment = cloud.environment(SESSION="1", SPARK_REMOTE=connect_server)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "JAVA_HOME", "PYSPARK_SUBMIT_ARGS"):

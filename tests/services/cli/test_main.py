@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kafka_s3.cli.display import ProgressObserver, bucket_tree, size_text, totals_verdict
+from kafka_s3.cli.display import ProgressObserver, progress_bar, bucket_tree, size_text, totals_verdict
 from kafka_s3.commit.state import LogState
 from kafka_s3.model.files import Totals
 from kafka_s3.model.observer import Round
@@ -134,7 +134,7 @@ def test_the_totals_say_whether_they_add_up(totals: Totals, verdict: str) -> Non
 
 def test_the_bar_shows_files_and_lag() -> None:
     out = Console(file=io.StringIO(), width=200, force_terminal=True)
-    with ProgressObserver(out) as bar:
+    with ProgressObserver(progress_bar(out)) as bar:
         bar.round_done(ROUND)
         bar.warned("Kafka is away")
     shown = out.file.getvalue()  # type: ignore[attr-defined]

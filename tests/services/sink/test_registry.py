@@ -336,7 +336,7 @@ def test_the_demos_shipments_of_two_schema_versions_share_files_and_all_arrive(
     name = topic(shipments.TOPIC, PARTITIONS)
     with EmbeddedRegistry() as registry:
         sent = list(shipments.shipment_records(shipments.register_shipments(registry), 1_500))
-        produce(here.servers, name, [Given(r.value, r.partition, r.timestamp_ms, r.key) for r in sent])
+        produce(here.servers, name, [Given(r.message.value, r.partition, r.message.timestamp, r.message.key) for r in sent])
         example = read_config(ROOT / "examples" / "shipments.json").texts
         places = {**here.places(), "topics": name, "value.converter.schema.registry.url": registry.url}
         here.drain({**example, **places, "errors.deadletterqueue.topic.name": ""})
@@ -344,7 +344,7 @@ def test_the_demos_shipments_of_two_schema_versions_share_files_and_all_arrive(
     keys = [key for key in here.bucket.data_keys() if "/_delta_log/" not in key]
     tables = {key: pq.read_table(io.BytesIO(here.bucket.get(key))) for key in keys}
     rows = [(key.split("/")[2], row) for key, table in tables.items() for row in table.to_pylist()]
-    assert sorted(row["shipment_id"].encode() for _, row in rows) == [r.key for r in sent if not r.malformed]
+    assert sorted(row["shipment_id"].encode() for _, row in rows) == [r.message.key for r in sent if not r.malformed]
     assert all(folder == f"carrier={row['carrier']}" for folder, row in rows)
     assert len(tables) == len(shipments.CARRIERS) * PARTITIONS
     assert {letter["stage"] for letter in here.bucket.dead_letters(example["name"])} == {"VALUE_CONVERTER"}

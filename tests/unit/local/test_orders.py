@@ -31,21 +31,21 @@ def test_two_topics_of_three_partitions_share_the_records(records: list[DemoReco
 
 
 def test_a_key_is_always_in_the_same_partition(records: list[DemoRecord]) -> None:
-    homes = {(r.key, r.partition) for r in records}
+    homes = {(r.message.key, r.partition) for r in records}
     assert len(homes) == len({key for key, _ in homes})
 
 
 def test_values_are_json_of_a_realistic_size_with_the_event_time(records: list[DemoRecord]) -> None:
     for record in records:
         if not record.malformed:
-            value = json.loads(record.value)
-            assert 140 <= len(record.value) <= 300
-            assert value["order_id"].encode() == record.key
-            assert datetime.fromisoformat(value["created_at"]).timestamp() * 1000 == record.timestamp_ms
+            value = json.loads(record.message.value)
+            assert 140 <= len(record.message.value) <= 300
+            assert value["order_id"].encode() == record.message.key
+            assert datetime.fromisoformat(value["created_at"]).timestamp() * 1000 == record.message.timestamp
 
 
 def test_event_times_go_through_the_days_in_order_but_for_a_few_late_records(records: list[DemoRecord]) -> None:
-    times = [r.timestamp_ms for r in records]
+    times = [r.message.timestamp for r in records]
     start = DAY_START.timestamp() * 1000
     end = END.timestamp() * 1000
     assert start - 40 * 60_000 <= min(times)
@@ -61,7 +61,7 @@ def test_broken_records_are_few_and_none_of_them_is_an_order(records: list[DemoR
     assert len(broken) == COUNT * 0.0005
     for record in broken:
         with pytest.raises((ValueError, KeyError)):
-            json.loads(record.value)["created_at"]
+            json.loads(record.message.value)["created_at"]
 
 
 def test_even_a_short_run_has_broken_records_and_none_if_none_are_wanted() -> None:

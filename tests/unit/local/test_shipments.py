@@ -22,11 +22,11 @@ def records() -> list[DemoRecord]:
 
 
 def schema_id(record: DemoRecord) -> int:
-    return int.from_bytes(record.value[1:5], "big")
+    return int.from_bytes(record.message.value[1:5], "big")
 
 
 def read(record: DemoRecord) -> dict[str, object]:
-    rest = io.BytesIO(record.value[5:])
+    rest = io.BytesIO(record.message.value[5:])
     value = fastavro.schemaless_reader(rest, SCHEMAS[schema_id(record)], None)
     assert rest.read() == b""
     return dict(value)
@@ -45,11 +45,11 @@ def test_one_topic_of_three_partitions_shares_the_records(records: list[DemoReco
 def test_values_are_avro_with_the_time_of_the_day_they_belong_to(records: list[DemoRecord]) -> None:
     values = [(record, read(record)) for record in records if not record.malformed]
     for record, value in values:
-        assert record.value[0] == 0
-        assert value["shipment_id"] == record.key.decode()
-        assert value["shipped_at"].timestamp() * 1000 == record.timestamp_ms  # type: ignore[attr-defined]
+        assert record.message.value[0] == 0
+        assert value["shipment_id"] == record.message.key.decode()
+        assert value["shipped_at"].timestamp() * 1000 == record.message.timestamp  # type: ignore[attr-defined]
     assert {value["carrier"] for _, value in values} == set(CARRIERS)
-    times = [record.timestamp_ms for record in records]
+    times = [record.message.timestamp for record in records]
     assert times == sorted(times)
     assert times[0] >= DAY_START.timestamp() * 1000
     assert times[-1] < END.timestamp() * 1000

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from kafka_s3.spark.jvm_output import taken_over, worth_telling
+from kafka_s3.spark.jvm_output import into_log, worth_telling
 from tests.support.waiting import eventually
 
 
@@ -24,14 +24,12 @@ def test_what_every_start_says_is_not_told(line: str) -> None:
     assert not worth_telling(line)
 
 
-def test_what_is_started_within_writes_into_the_log(
-    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with taken_over():
-        os.write(2, b"WARNING: Using incubator modules: jdk.incubator.vector\n26/11/22 09:02:45 ERROR Executor: dead\n")
-    os.write(2, b"after it\n")
+def test_what_is_written_to_the_descriptor_is_told_by_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    with into_log() as lines:
+        os.write(
+            lines, b"WARNING: Using incubator modules: jdk.incubator.vector\n26/11/22 09:02:45 ERROR Executor: dead\n"
+        )
     eventually(lambda: bool(caplog.records), what=lambda: "nothing is told")
     assert [(record.levelno, record.message) for record in caplog.records] == [
         (logging.WARNING, "26/11/22 09:02:45 ERROR Executor: dead")
     ]
-    assert "after it\n" in capfd.readouterr().err

@@ -6,6 +6,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final
 
 from kafka_s3.commit.entry import CommitEntry
@@ -50,17 +51,16 @@ class DeadLetterTopic:
         if log.state.version <= done:
             return
         for entry in log.entries_since(done):
-            sent = False
-            for letters in _letter_lists(entry, self.store, warn=self._missing):
-                self.send(letters)
-                sent = True
-            if sent:
+            lists = _letter_lists(entry, self.store, warn=self._missing)
+            first = next(lists, None)
+            if first is not None:
+                self.send(chain(first, chain.from_iterable(lists)))  # at once: a producer takes half a second to begin
                 self._place.note(entry.version)
         self._place.note(log.state.version)
 
     def send(self, letters: Iterable[DeadLetter]) -> None:
         """Produces dead letters, whatever the log says of them."""
-        messages = [
+        messages = (
             Message(
                 letter.key,
                 letter.value,
@@ -69,7 +69,7 @@ class DeadLetterTopic:
                 origin=(letter.topic, letter.partition, letter.offset),
             )
             for letter in letters
-        ]
+        )
         refused = self.brokers.produce(self.topic, messages, replication=self.replication)
         timed = [one.message for one in refused if one.message.timestamp is not None]
         refused = [one for one in refused if one.message.timestamp is None]
