@@ -32,7 +32,9 @@ def by_reason(rows: pd.DataFrame, window: Window) -> pd.DataFrame:
     at = rows["committed_ms"] // window.step_ms
     groups = groups_by(at, rows["reason"])
     reasons = rows["reason"].iloc[groups.first].astype(object).to_numpy()
-    return pd.DataFrame({"at_ms": at.to_numpy()[groups.first] * window.step_ms, "reason": reasons, "files": groups.sizes()})
+    return pd.DataFrame(
+        {"at_ms": at.to_numpy()[groups.first] * window.step_ms, "reason": reasons, "files": groups.sizes()}
+    )
 
 
 def reasons(rows: pd.DataFrame) -> pd.DataFrame:

@@ -41,7 +41,9 @@ def _table(scene: Scene) -> None:
                      help="data: records written; epoch: a driver took over; position: moved; replay: letters settled.")  # fmt: skip
     entries = scene.entries
     if scene.chosen.topics:
-        named = scene.kept("named", lambda: data.named_by(scene.entries, scene.files("version"), scene.counts, scene.gaps))
+        named = scene.kept(
+            "named", lambda: data.named_by(scene.entries, scene.files("version"), scene.counts, scene.gaps)
+        )
         entries = taken(entries, named)
     if kinds:
         entries = entries[entries["kind"].isin(kinds).to_numpy()]

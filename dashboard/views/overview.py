@@ -167,8 +167,8 @@ def _delay(scene: Scene) -> None:
     parts.chart(drawn, name="Delay of records over time", key="delay-chart")
     limit = f"The limit is {duration_text(most)}" if most else "No limit is set"
     st.caption(
-        f"At the commits of each {duration_text(scene.window.step_ms)}; 95 % of the last records were below {last}. The newest record: so far the sink was behind even then. "
-        f"{limit} (`health.delay.max.ms`)."
+        f"At the commits of each {duration_text(scene.window.step_ms)}; 95 % of the last records were below {last}. "
+        f"The newest record: so far the sink was behind even then. {limit} (`health.delay.max.ms`)."
     )
 
 
