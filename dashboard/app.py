@@ -34,16 +34,17 @@ _log = logging.getLogger(__name__)
 
 def main() -> None:
     """Chooses the page and the sink, then lets the page draw itself again and again."""
-    st.set_page_config(page_title="kafka-s3", page_icon=ICON, layout="wide")
     chosen: list[controls.Chosen] = []
     variables = surroundings()
     pages = [_page(view, lambda view=view: _show(view, variables, chosen[0])) for view in VIEWS]  # type: ignore[misc]
     page = st.navigation(pages, position="hidden")
     if not login.admitted(dict(variables)):
+        _tab("kafka-s3")
         return
     try:
         at = resources.place(variables)
     except SinkError as error:
+        _tab("kafka-s3")
         states.no_place(error)
         return
     sight = resources.watch(variables).ask(1.0)
@@ -51,14 +52,20 @@ def main() -> None:
     sink = controls.sink_choice([*names, *(name for name in sight.names if name not in names)], at.sink)
     _links(pages, sink)
     if not sink:
+        _tab("kafka-s3")
         st.title("kafka-s3")
         _again(lambda: _wait_for_sinks(variables))
         return
-    st.set_page_config(page_title=f"{sink} \u00b7 {at.place.bucket} \u00b7 kafka-s3")
+    _tab(f"{sink} \u00b7 {at.place.bucket} \u00b7 kafka-s3")
     snapshot = resources.history(variables, sink).first(1.0)
     chosen.append(controls.choice(sink, data.topics_in(snapshot.frames)))
     st.sidebar.caption(f"kafka-s3 {__version__} · read-only")
     page.run()
+
+
+def _tab(title: str) -> None:
+    """What the browser's tab says, told once in each run: the browser takes as long for it as for a chart."""
+    st.set_page_config(page_title=title, page_icon=ICON, layout="wide")
 
 
 def _links(pages: list[Any], sink: str) -> None:
@@ -68,12 +75,13 @@ def _links(pages: list[Any], sink: str) -> None:
     """
     kept = [(name, value) for name in KEPT for value in st.query_params.get_all(name)]
     with st.sidebar.container(gap="xxsmall"):
-        for page in pages:
-            st.page_link(page, query_params=[("sink", sink), *kept] if sink else kept)
+        for view, page in zip(VIEWS, pages, strict=True):
+            st.page_link(page, icon=view.ICON, query_params=[("sink", sink), *kept] if sink else kept)
 
 
 def _page(view: ModuleType, run: Callable[[], None]) -> Any:
-    return st.Page(run, title=view.TITLE, icon=view.ICON, url_path=view.PATH, default=view is VIEWS[0])
+    """A page without an icon of its own: the browser would fetch it from Google for its tab."""
+    return st.Page(run, title=view.TITLE, url_path=view.PATH, default=view is VIEWS[0])
 
 
 def _show(view: ModuleType, variables: resources.Variables, chosen: controls.Chosen) -> None:

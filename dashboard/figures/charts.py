@@ -145,7 +145,8 @@ def heat_map(cells: pd.DataFrame, value: str, *, titles: tuple[str, str, str], c
         "tooltip": [_named("row", titles[0]), _named("column", titles[1]), _named("shown", titles[2]), _amount("files", "files")],
     }  # fmt: skip
     height = AROUND + CELL * max(len(rows), 3)
-    return {**_bars(cells, encoding, height=height), "mark": {"type": "rect"}}
+    shown = cells[["row", "column", value, "shown", "files"]]
+    return {**_bars(shown, encoding, height=height), "mark": {"type": "rect"}}
 
 
 def boxes(frame: pd.DataFrame, value: str) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from kafka_s3.control.status import SinkSnapshot, standpoints
 from kafka_s3.tools.positions import CAUSE
-from reading.frames import NO_TIME, SKIPPED, Frames, Reach, counted_files
+from reading.frames import NO_TIME, SKIPPED, Frames, Reach, counted_files, taken
 from reading.groups import Numbers, groups_by
 
 MINUTE_MS: Final = 60_000
@@ -44,7 +44,7 @@ class Window:
 def within(frame: pd.DataFrame, window: Window, *columns: str) -> pd.DataFrame:
     """The rows of the window, of these columns if any are named; frames without topics are cut by time alone.
 
-    Nothing is copied where the log is in order of time, but for the rows of chosen topics: column by column, so name those that are needed.
+    Nothing is copied where the log is in order of time, but for the rows of chosen topics, so name the columns that are needed.
     """
     times = frame["committed_ms"].to_numpy()
     if bool((times[1:] >= times[:-1]).all()):
@@ -52,8 +52,8 @@ def within(frame: pd.DataFrame, window: Window, *columns: str) -> pd.DataFrame:
         cut = frame.iloc[int(begin) : int(end)]
     else:
         cut = frame[(times >= window.since_ms) & (times < window.until_ms)]
-    wanted = cut[list(columns)] if columns else cut
-    return wanted[_of_topics(cut["topic"], window)] if window.topics and "topic" in cut else wanted
+    rows = _of_topics(cut["topic"], window) if window.topics and "topic" in cut else np.ones(len(cut), bool)
+    return taken(cut, rows, columns)
 
 
 def _of_topics(topic: pd.Series, window: Window) -> Numbers:
@@ -143,11 +143,11 @@ def completeness(lags: pd.DataFrame) -> pd.DataFrame:
 def throughput(files: pd.DataFrame, window: Window) -> pd.DataFrame:
     """Records, bytes and files per topic and bucket of time (`at_ms` is its beginning), and records per second."""
     rows = counted_files(files, "committed_ms", "topic", "records", "bytes")
-    at = rows["committed_ms"] // window.step_ms * window.step_ms
+    at = rows["committed_ms"] // window.step_ms
     groups = groups_by(at, rows["topic"])
     records = groups.sums(rows["records"])
     return pd.DataFrame({
-        "at_ms": at.to_numpy()[groups.first], "topic": rows["topic"].iloc[groups.first].astype(object).to_numpy(),
+        "at_ms": at.to_numpy()[groups.first] * window.step_ms, "topic": rows["topic"].iloc[groups.first].astype(object).to_numpy(),
         "records": records, "bytes": groups.sums(rows["bytes"]), "files": groups.sizes(),
         "per_second": records / (window.step_ms / 1000),
     })  # fmt: skip
@@ -162,22 +162,12 @@ def totals(entries: pd.DataFrame) -> dict[str, int]:
 
 
 def totals_of_topics(written: pd.DataFrame, counts: pd.DataFrame) -> dict[str, int]:
-    """The same of some topics, from what was `written` of each and their counts of dead letters and skipped records."""
-    sums = {name: int(written[name].sum()) for name in ("written", "files", "bytes")}
+    """The same of some topics, from their `throughput` and their counts of dead letters and skipped records."""
+    sums = {"written": int(written["records"].sum()), **{name: int(written[name].sum()) for name in ("files", "bytes")}}
     letters = int(dead_letter_counts(counts)["count"].sum())
     skipped = int(counts["count"].sum()) - letters
     read = sums["written"] + letters + skipped
     return {**sums, "dead_letters": letters, "skipped": skipped, "read": read}
-
-
-def written(files: pd.DataFrame) -> pd.DataFrame:
-    """Each topic's records `written`, files of records, and their bytes."""
-    rows = counted_files(files, "topic", "records", "bytes")
-    groups = groups_by(rows["topic"])
-    return pd.DataFrame({
-        "topic": rows["topic"].iloc[groups.first].astype(object).to_numpy(), "written": groups.sums(rows["records"]),
-        "files": groups.sizes(), "bytes": groups.sums(rows["bytes"]),
-    })  # fmt: skip
 
 
 def lost(gaps: pd.DataFrame) -> pd.DataFrame:
@@ -215,9 +205,13 @@ def letters_over_time(counts: pd.DataFrame, window: Window) -> pd.DataFrame:
 # ------------------------------------------------------------ the log
 
 
-def versions_of(*frames: pd.DataFrame) -> Numbers:
-    """Which entries have a row in any of these frames."""
-    return np.unique(np.concatenate([frame["version"].to_numpy() for frame in frames]))
+def named_by(entries: pd.DataFrame, *frames: pd.DataFrame) -> Numbers:
+    """Which of the entries have a row in any of these frames."""
+    versions, found = entries["version"].to_numpy(), np.concatenate([frame["version"].to_numpy() for frame in frames])
+    named = np.zeros(int(max(versions.max(initial=0), found.max(initial=0))) + 1, bool)
+    named[found] = True
+    chosen: Numbers = named[versions]
+    return chosen
 
 
 def files_of(entries: pd.DataFrame, files: pd.DataFrame) -> pd.DataFrame:

@@ -9,7 +9,7 @@ import pandas as pd
 
 from figures.data import Window
 from kafka_s3.control.tallies import POINTS
-from reading.frames import NO_TIME, data_files
+from reading.frames import NO_TIME, data_files, taken
 from reading.groups import Numbers
 
 SHARES: Final = (0.5, 0.95)
@@ -24,7 +24,7 @@ def delays(files: pd.DataFrame, window: Window) -> pd.DataFrame:
     behind the sink was even after its commits.
     """
     rows = data_files(files, *MEASURED)
-    rows = rows[(rows["min_ms"] != NO_TIME).to_numpy()]
+    rows = taken(rows, (rows["min_ms"] != NO_TIME).to_numpy())
     seen, records, first, last = (rows[name].to_numpy(np.int64) for name in MEASURED)
     at = seen // window.step_ms * window.step_ms
     order = at.argsort(kind="stable")  # as good as nothing to do: a log is in order of time

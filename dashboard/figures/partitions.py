@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -13,13 +14,15 @@ import pandas as pd
 
 from kafka_s3.ddl.table import LOOKED_INTO, ObjectFacts, TopicObjects
 from kafka_s3.formats.sidecars import INFIX
-from reading.frames import NO_TIME, counted_files, data_files
+from reading.frames import NO_TIME, counted_files, data_files, taken
 from reading.groups import Numbers, groups_by
 
 _NUMBERS: Final = re.compile(r"\d+")
 _DATE: Final = re.compile(r"^(19|20)\d{6}$")
 UNITS: Final = ("year", "month", "day", "hour", "minute")
 MOST_GAPS: Final = 1000
+MOST_SLOTS: Final = 1 << 15
+"""Names whose times are remembered, a few MiB: those of three years of hours."""
 _NEVER: Final = 1 << 62
 
 
@@ -39,6 +42,7 @@ class Slot:
         return self.start + timedelta(**{f"{self.unit}s": 1})
 
 
+@lru_cache(maxsize=MOST_SLOTS)
 def slot_of(encoded: str) -> Slot | None:
     """The time of an encoded partition such as `year=2025/month=01/day=15` or `dt=2025-01-15/hr=10`; None where it names none."""
     numbers = [int(text) for text in _split(_NUMBERS.findall(encoded))]
@@ -73,17 +77,15 @@ def directories(files: pd.DataFrame) -> pd.DataFrame:
 
 def topic_objects(files: pd.DataFrame, topic: str) -> TopicObjects | None:
     """What the log says of a topic's objects, as the generator of tables takes it; None where the topic has none."""
-    of_topic = (files["topic"] == topic).to_numpy()
-    own = files[["role", "encoded", "folder", "name", "bytes", "format"]][of_topic]
-    rows = data_files(own, "encoded", "folder", "name", "bytes", "format")
+    own = taken(files, (files["topic"] == topic).to_numpy(), ("role", "encoded", "folder", "name", "bytes", "format"))
+    rows = data_files(own)
     if rows.empty:
         return None
     last = rows.tail(LOOKED_INTO).iloc[::-1]
     keys = last["folder"].astype(str) + last["name"].astype(str)
     facts = zip(keys, last["bytes"].tolist(), last["encoded"].astype(str), last["format"].astype(str), strict=True)
     newest = [ObjectFacts(*one) for one in facts]
-    roles = set(own["role"].cat.remove_unused_categories().cat.categories)
-    encoded = rows["encoded"].cat.remove_unused_categories().cat.categories
+    roles, encoded = set(own["role"].unique()), rows["encoded"].unique()
     return TopicObjects(topic, newest, [str(name) for name in encoded], tuple(role for role in INFIX if role in roles))
 
 

@@ -29,10 +29,12 @@ BY_CLOCK: Final = (Reason.ROTATE_INTERVAL, Reason.ROTATE_SCHEDULE, Reason.OFFSET
 
 def by_reason(rows: pd.DataFrame, window: Window) -> pd.DataFrame:
     """Files per bucket of time (`at_ms` is its beginning) and reason, of files."""
-    at = rows["committed_ms"] // window.step_ms * window.step_ms
+    at = rows["committed_ms"] // window.step_ms
     groups = groups_by(at, rows["reason"])
     reasons = rows["reason"].iloc[groups.first].astype(object).to_numpy()
-    return pd.DataFrame({"at_ms": at.to_numpy()[groups.first], "reason": reasons, "files": groups.sizes()})
+    return pd.DataFrame(
+        {"at_ms": at.to_numpy()[groups.first] * window.step_ms, "reason": reasons, "files": groups.sizes()}
+    )
 
 
 def reasons(rows: pd.DataFrame) -> pd.DataFrame:
@@ -53,7 +55,7 @@ def histogram(values: pd.Series) -> pd.DataFrame:
     positive = values.to_numpy()[values.to_numpy() > 0]
     if not len(positive):
         return pd.DataFrame({"lower": [], "upper": [], "files": []})
-    classes = np.floor(np.log2(positive)).astype(int)
+    classes = np.frexp(positive)[1] - 1
     numbers = np.arange(classes.min(), classes.max() + 1)
     counts = np.bincount(classes - classes.min(), minlength=len(numbers))
     return pd.DataFrame({"lower": 2.0**numbers, "upper": 2.0 ** (numbers + 1), "files": counts})

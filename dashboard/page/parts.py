@@ -66,7 +66,11 @@ class Size:
 
 
 def chart(drawn: Chart, *, name: str, key: str) -> None:
-    """A chart as wide as its place, with a description for those who cannot see it."""
+    """A chart as wide as its place, with a description for those who cannot see it.
+
+    The description is a part of the chart: while it stays the same, new numbers are put into the chart that is there, else a new one is
+    made.
+    """
     st.vega_lite_chart({**drawn, "usermeta": PAINTED}, width="stretch", alt=name, key=key)
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pandas as pd
 
 from figures.charts import Axis
-from figures.data import MINUTE_MS, Window, narrowed, selected, totals, totals_of_topics, wall, within, written
+from figures.data import MINUTE_MS, Window, narrowed, selected, throughput, totals, totals_of_topics, wall, within
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import validate
 from kafka_s3.control.commands import StoredConfig
@@ -79,7 +79,12 @@ class Scene:
         """What the window holds in all, see `data.totals`."""
         if not self.wanted.topics:
             return totals(self.entries)
-        return totals_of_topics(self.kept_by_topic("written", lambda frames: written(frames.files)), self.counts)
+        return totals_of_topics(self.throughput, self.counts)
+
+    @cached_property
+    def throughput(self) -> pd.DataFrame:
+        """What was written of the chosen topics over time, see `data.throughput`."""
+        return self.kept_by_topic("throughput", lambda frames: throughput(frames.files, self.window))
 
     @cached_property
     def window(self) -> Window:

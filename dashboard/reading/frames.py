@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +18,7 @@ from kafka_s3.commit.dead_letters import committed_ms
 from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.commit.tables import DEAD_LETTER_FILES, ENTRIES, FILES, Tables
 from kafka_s3.model.files import Role, counted
-from reading.groups import groups_by
+from reading.groups import Numbers, groups_by
 
 NO_TIME: Final = -1
 SKIPPED: Final = "skipped"
@@ -120,17 +119,25 @@ def frames_of(parts: Sequence[LogPart]) -> Frames:
 
 def data_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """The objects that hold records' values; only these columns, if any are named: half a million files are copied column by column."""
-    return _chosen(files, (files["role"] == Role.VALUE).to_numpy(), columns)
+    return taken(files, (files["role"] == Role.VALUE).to_numpy(), columns)
 
 
 def counted_files(files: pd.DataFrame, *columns: str) -> pd.DataFrame:
     """The files that every number of files counts: those of values, and those of keys where all values are null (`model.files.counted`)."""
-    return _chosen(files, files["counted"].to_numpy(), columns)
+    return taken(files, files["counted"].to_numpy(), columns)
 
 
-def _chosen(files: pd.DataFrame, rows: np.ndarray, columns: Sequence[str]) -> pd.DataFrame:
-    wanted = files[list(columns)] if columns else files
-    return wanted if rows.all() else wanted[rows]
+def taken(frame: pd.DataFrame, rows: Numbers, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """The rows of a mask, numbered anew, with these columns, if any are named.
+
+    Column by column, and only what is wanted: pandas copies all rows of the columns first, and takes then.
+    """
+    if rows.all():
+        made = {name: frame[name].array for name in columns or frame}
+    else:
+        places = rows.nonzero()[0]
+        made = {name: frame[name].array.take(places) for name in columns or frame}
+    return pd.DataFrame(made, copy=False)
 
 
 def reach(files: pd.DataFrame) -> Reach:

@@ -16,6 +16,7 @@ from page import parts, resources, schema_changes, states
 from page.asking import asked
 from page.scene import Scene
 from reading.delta_versions import TableLog
+from reading.frames import taken
 
 TITLE: Final = "Commits"
 ICON: Final = ":material/history:"
@@ -40,8 +41,10 @@ def _table(scene: Scene) -> None:
                      help="data: records written; epoch: a driver took over; position: moved; replay: letters settled.")  # fmt: skip
     entries = scene.entries
     if scene.chosen.topics:
-        versions = scene.kept("versions", lambda: data.versions_of(scene.files("version"), scene.counts, scene.gaps))
-        entries = entries[entries["version"].isin(versions).to_numpy()]
+        named = scene.kept(
+            "named", lambda: data.named_by(scene.entries, scene.files("version"), scene.counts, scene.gaps)
+        )
+        entries = taken(entries, named)
     if kinds:
         entries = entries[entries["kind"].isin(kinds).to_numpy()]
     if entries.empty:

@@ -64,7 +64,7 @@ def _charts(scene: Scene, counts: pd.DataFrame) -> None:
         )
         parts.chart(
             drawn,
-            name=f"Records that became dead letters over time, by stage; {int(found['count'].sum()):,} in all",
+            name="Records that became dead letters over time, by stage",
             key="letters-chart",
         )
     columns = {

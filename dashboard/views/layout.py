@@ -50,9 +50,9 @@ def render(scene: Scene) -> None:
 def _tree(scene: Scene, found: pd.DataFrame) -> None:
     st.subheader("Directories", anchor=False)
     at = st.query_params.get("at", "").strip("/")
-    rows = partitions.children(found, at)
+    rows = _below(scene, found, at)
     if rows.empty:
-        at, rows = "", partitions.children(found, "")
+        at, rows = "", _below(scene, found, "")
     _path(at)
     warm = scene.kept("heat", lambda: heat(scene.files("topic", "encoded", "records", "bytes"), at), at)
     if warm is None:
@@ -61,6 +61,10 @@ def _tree(scene: Scene, found: pd.DataFrame) -> None:
         _heat(warm, at)
     _children(scene, rows, at)
     _zones(scene)
+
+
+def _below(scene: Scene, found: pd.DataFrame, at: str) -> pd.DataFrame:
+    return scene.kept("children", lambda: partitions.children(found, at), at)
 
 
 def _heat(warm: Heat, at: str) -> None:
@@ -92,7 +96,7 @@ def _treemap(rows: pd.DataFrame, at: str) -> None:
     texts = [size_text(value) if measure == "bytes" else f"{value:,.0f}" for value in placed[str(measure)]]
     parts.chart(
         charts.treemap(placed, str(measure), title=str(measure), texts=texts),
-        name=f"Treemap of {len(rows)} directories below {at or 'the topics'}, by {measure}; the table below has the numbers",
+        name=f"Treemap of the directories below {at or 'the topics'}, by {measure}; the table below has the numbers",
         key="treemap",
     )  # fmt: skip
 

@@ -106,7 +106,7 @@ def _completeness(scene: Scene, lags: pd.DataFrame) -> None:
 
 def _throughput(scene: Scene) -> None:
     st.subheader("Throughput", anchor=False)
-    found = scene.kept_by_topic("throughput", lambda frames: data.throughput(frames.files, scene.window))
+    found = scene.throughput
     if found.empty:
         states.nothing("No object was written in this time.")
         return
@@ -120,7 +120,7 @@ def _throughput(scene: Scene) -> None:
         )
         parts.chart(
             drawn,
-            name=f"Records written per {step} and topic; {int(found['records'].sum()):,} in all",
+            name=f"Records written per {step} and topic",
             key="records-chart",
         )
     with right:
@@ -131,7 +131,7 @@ def _throughput(scene: Scene) -> None:
         )
         parts.chart(
             drawn,
-            name=f"Bytes written per {step} and topic; {size_text(found['bytes'].sum())} in all",
+            name=f"Bytes written per {step} and topic",
             key="bytes-chart",
         )
 
@@ -164,11 +164,11 @@ def _delay(scene: Scene) -> None:
         limit=None if most is None else most / unit_ms,
     )  # fmt: skip
     last = duration_text(float(found["slow_ms"].iloc[-1]))
-    parts.chart(drawn, name=f"Delay of records over time; 95 % of the last ones were below {last}", key="delay-chart")
+    parts.chart(drawn, name="Delay of records over time", key="delay-chart")
     limit = f"The limit is {duration_text(most)}" if most else "No limit is set"
     st.caption(
-        f"At the commits of each {duration_text(scene.window.step_ms)}. The newest record: so far the sink was behind even then. "
-        f"{limit} (`health.delay.max.ms`)."
+        f"At the commits of each {duration_text(scene.window.step_ms)}; 95 % of the last records were below {last}. "
+        f"The newest record: so far the sink was behind even then. {limit} (`health.delay.max.ms`)."
     )
 
 

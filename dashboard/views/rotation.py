@@ -60,9 +60,7 @@ def _over_time(scene: Scene, found: Summary) -> None:
     step = duration_text(scene.window.step_ms)
     titles = (f"files per {step}", "reason")
     drawn = charts.bars_over_time(rows, "files", by="reason", axis=scene.axis, titles=titles, domain=domain)
-    parts.chart(
-        drawn, name=f"Files per {step}, by the reason that closed them; {found.files:,} in all", key="reasons-chart"
-    )
+    parts.chart(drawn, name=f"Files per {step}, by the reason that closed them", key="reasons-chart")
     columns = {
         "reason": st.column_config.Column("Reason", help="The rule that closed the file, by the key that sets it."),
         "files": parts.number_column("Files"), "share": st.column_config.NumberColumn("Share", format="percent"),
@@ -96,9 +94,9 @@ def _histogram(found: pd.DataFrame, title: str, *, key: str, text: Callable[[flo
         return
     texts = [f"{text(lower)} to {text(upper)}" for lower, upper in zip(found["lower"], found["upper"], strict=True)]
     top = texts[int(found["files"].to_numpy().argmax())]
-    st.markdown(f"**{title[0].upper()}{title[1:]}**")
+    st.markdown(f"**{title[0].upper()}{title[1:]}**, most often {top}")
     drawn = charts.classes(found, title=title, texts=texts, labels=labels)
-    parts.chart(drawn, name=f"Histogram: {title}; most files have {top}", key=f"{key}-chart")
+    parts.chart(drawn, name=f"Histogram: {title}", key=f"{key}-chart")
 
 
 def _advice(scene: Scene) -> None:

@@ -335,6 +335,19 @@ def test_filters_narrow_every_number(visit: Open, made: World) -> None:
     assert figure(clean(test), "Records written") == f"{made.log().load().totals.written:,}"
 
 
+@pytest.mark.parametrize("page", ["", "rotation"])
+def test_another_topic_puts_its_numbers_into_the_charts_that_are_there(visit: Open, made: World, page: str) -> None:
+    """Streamlit makes a chart anew where its document or its description is another: that takes several times as long."""
+
+    def charts(test: AppTest) -> list[tuple[str, str, str]]:
+        return [(one.proto.id, one.proto.spec, one.proto.alt) for one in clean(test).get("vega_lite_chart")]
+
+    test = settled(visit(made.store, page, topics="orders"), lambda now: len(charts(now)) > 2)
+    before = charts(test)
+    test.multiselect(key="topics").set_value([]).run()
+    assert charts(test) == before
+
+
 def test_times_are_shown_in_the_chosen_zone(visit: Open, made: World) -> None:
     test = clean(visit(made.store, "commits", zone="Asia/Kolkata"))
     assert str(frame(test, "version", "reasons")["at"].dtype.tz) == "Asia/Kolkata"

@@ -103,7 +103,7 @@ def test_a_number_of_files_is_the_same_in_the_log_and_on_every_page() -> None:
     assert roles == {Role.VALUE: 2, Role.KEY: 4, Role.HEADER: 4, Role.DEAD_LETTER: 1}
 
     totals, window = made.log().load().totals, data.narrowed(frames, EVERYTHING, 0)
-    told = [data.totals(frames.entries), data.totals_of_topics(data.written(frames.files), frames.counts)]
+    told = [data.totals(frames.entries), data.totals_of_topics(data.throughput(frames.files, window), frames.counts)]
     assert [(one["files"], one["bytes"]) for one in told] == [(totals.files, totals.bytes)] * 2
     assert totals.files == 4
     for found in (
@@ -116,7 +116,7 @@ def test_a_number_of_files_is_the_same_in_the_log_and_on_every_page() -> None:
 
 
 def test_the_totals_of_the_topics_sum_up_to_those_of_all(frames: Frames) -> None:
-    written = data.written(frames.files)
+    written = data.throughput(frames.files, EVERYTHING)
     both = [
         data.totals_of_topics(
             written[written["topic"] == topic], data.within(frames.counts, Window(0, 1 << 52, (topic,)))
