@@ -166,7 +166,7 @@ def _behind_datum(base, at, end, program, last, columns, counts, rooms):
             at, number = _behind_value(base, at, end, kind, long_at(step + SIZE))
             if at == 0:
                 return 0
-        elif kind == ARRAY:
+        elif kind == ARRAY:  # to its ITEM, for there may be no items
             step = program + WIDTH * (long_at(step + JUMP) - 1)
             put_long(step + STATE, 0)
             continue
@@ -181,6 +181,7 @@ def _behind_datum(base, at, end, program, last, columns, counts, rooms):
         elif kind == UNION:
             put_long(step + STATE, number)
         elif kind == BRANCH and long_at(program + WIDTH * long_at(step + OF) + STATE) != long_at(step + SIZE):
+            # the value is of another branch
             step = _behind_null(step, program, columns, counts)
             continue
         _note(step, number, 1, columns, counts)
