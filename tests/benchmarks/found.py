@@ -6,9 +6,9 @@ import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import fastavro
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 import pyarrow as pa
 import pyarrow.json as pj
 import pyarrow.parquet as pq
@@ -43,7 +43,7 @@ def _ids(name: str, content: bytes) -> Ids:
     if name.endswith(".parquet"):
         return pq.read_table(pa.BufferReader(content), columns=["id"]).column("id").to_numpy()
     if name.endswith(".avro"):
-        return pl.read_avro(io.BytesIO(content), columns=["id"])["id"].to_numpy()
+        return np.array([row["id"] for row in fastavro.reader(io.BytesIO(content))], np.int64)
     plain = igzip.decompress(content) if name.endswith(".gz") else content
     reading = pj.ReadOptions(block_size=max(len(plain), 2))
     return pj.read_json(pa.BufferReader(plain), reading, JSON_OPTIONS).column("id").to_numpy()

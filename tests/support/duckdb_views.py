@@ -1,4 +1,4 @@
-"""What does DuckDB give by statements of ours? In a process of its own: beside Spark and polars its module complains at the tests' end.
+"""What does DuckDB give by statements of ours? In a process of its own: beside Spark its module complains at the tests' end.
 
 python -m tests.support.duckdb_views     (statements as JSON on stdin, the last one a query; its rows as JSON on stdout)
 """

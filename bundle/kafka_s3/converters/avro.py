@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from kafka_s3.converters.avro_columns import AvroColumns, columns_of
-from kafka_s3.converters.avro_flat import FlatAvro
 from kafka_s3.converters.payload import Payloads
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.values import Longs, Plain
@@ -19,10 +18,8 @@ from kafka_s3.schemas.arrow import arrow_table
 from kafka_s3.schemas.avro_in import connect_schema_of_avro, parse_avro
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.avro_values import decoder, measuring_decoder
-from kafka_s3.schemas.connect import SchemaError
+from kafka_s3.schemas.connect import ConnectSchema, SchemaError
 from kafka_s3.schemas.registered import RegisteredSchema
-
-FEW: Final = 64
 
 
 class Extent(Enum):
@@ -57,27 +54,26 @@ class AvroPayloads:
         """The values; a payload that is no datum of the schema is a failure. Bytes after the datum are ignored, as in the original."""
         if self._raw:
             return Payloads(np.arange(len(payloads)), Plain(payloads))
-        if self._columns is None:
+        if self._columns is None or self.schema is None:
             return self._one_by_one(payloads).as_payloads(self._writer, self._decode)
-        parts = list(self._parts(self._columns, payloads, 0))
-        whole = self.schema is not None and len(self._columns.names) == len(self.schema.fields)
-        return _joined(parts).as_payloads(self._writer, self._decode, Extent.WHOLE if whole else Extent.PART)
+        whole = len(self._columns.names) == len(self.schema.fields)
+        part = self._in_columns(self._columns, payloads, self.schema)
+        return part.as_payloads(self._writer, self._decode, Extent.WHOLE if whole else Extent.PART)
 
-    def _parts(self, columns: AvroColumns | FlatAvro, payloads: pa.Array, start: int) -> Iterator[_Part]:
-        """The payloads in pieces, halved until those that are no data are among a few."""
-        table = columns.read(payloads)
-        if table is not None:
-            yield _Part(np.arange(start, start + len(payloads)), payloads, table=table)
-        elif len(payloads) <= FEW:
-            part = self._one_by_one(payloads)
-            assert self.schema is not None
-            table = arrow_table(part.items or [], self.schema).select(columns.names)
-            failures = [(start + row, text) for row, text in part.failures]
-            yield _Part(start + part.rows, part.bodies, table=table, failures=failures)
-        else:
-            middle = len(payloads) // 2
-            yield from self._parts(columns, payloads.slice(0, middle), start)
-            yield from self._parts(columns, payloads.slice(middle), start + middle)
+    def _in_columns(self, columns: AvroColumns, payloads: pa.Array, schema: ConnectSchema) -> _Part:
+        """The columns, with a row for what is good though it did not pass: that is judged one by one."""
+        table, passed = columns.read(payloads)
+        rows = np.flatnonzero(passed)
+        if len(rows) == len(payloads):
+            return _Part(rows, payloads, table=table)
+        others = np.flatnonzero(~passed)
+        part = self._one_by_one(payloads.take(pa.array(others)))
+        rows = np.concatenate([rows, others[part.rows]])
+        order = pa.array(np.argsort(rows))
+        bodies = pa.concat_arrays([payloads.filter(pa.array(passed)), part.bodies])
+        table = pa.concat_tables([table, arrow_table(part.items or [], schema).select(columns.names)])
+        failures = [(int(others[row]), text) for row, text in part.failures]
+        return _Part(np.sort(rows), bodies.take(order), table=table.take(order), failures=failures)
 
     def _one_by_one(self, payloads: pa.Array) -> _Part:
         rows, items, bodies, failures = [], [], [], []
@@ -107,14 +103,3 @@ class _Part:
         some = self.table if extent is Extent.PART else None
         table = self.table if extent is Extent.WHOLE else None
         return Payloads(self.rows, AvroBodies(self.bodies, writer, decode, table, self.items, some), self.failures)
-
-
-def _joined(parts: list[_Part]) -> _Part:
-    if len(parts) == 1:
-        return parts[0]
-    return _Part(
-        np.concatenate([part.rows for part in parts]),
-        pa.concat_arrays([part.bodies for part in parts]),
-        table=pa.concat_tables([part.table for part in parts if part.table is not None]),
-        failures=[failure for part in parts for failure in part.failures],
-    )

@@ -1,167 +1,128 @@
-"""How do Avro payloads become columns without a Python object per record? Framed as one container block, read by polars.
-
-The block's schema is the writer's plus a mark of five bytes that nobody can guess. Each datum is followed by its mark where the next
-record's prefix was, so a datum that is too short or too long puts the marks out of place: then the block counts for nothing, and the
-records are decoded one by one. Of a union polars looks only whether it is null; which branch was named is looked at by `avro_unions`.
-Not every schema can take this path, and flat ones take a quicker one: see `columns_of`.
-"""
+"""How do Avro payloads become columns without a Python object per record? A compiled loop notes their numbers, Arrow takes them over."""
 
 from __future__ import annotations
 
-import io
-import json
-from itertools import count
-from typing import Any, Final
+from dataclasses import astuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kafka_s3.converters.avro_flat import FlatAvro, is_flat
-from kafka_s3.converters.avro_unions import has_union, well_tagged
-from kafka_s3.schemas.arrow import arrow_table
-from kafka_s3.schemas.avro_binary import long_bytes
-from kafka_s3.schemas.avro_types import AvroType, nullable, read_types
-from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaType
+from kafka_s3.converters import avro_loops
+from kafka_s3.converters.avro_program import Part, Program, reads
+from kafka_s3.records.values import Longs
+from kafka_s3.schemas.arrow import arrow_field
+from kafka_s3.schemas.avro_types import AvroType, read_types
+from kafka_s3.schemas.connect import ConnectSchema
 
-MARK: Final = "kafka_s3_mark"
-MARK_BYTES: Final = 5
-MARK_LENGTH: Final = 8
-"""An Avro `bytes` of length four begins with this byte."""
-SYNC: Final = b"kafka-s3 columns"
-KINDS: Final = {
-    "boolean": SchemaType.BOOLEAN, "int": SchemaType.INT32, "long": SchemaType.INT64, "float": SchemaType.FLOAT32,
-    "double": SchemaType.FLOAT64,
-    "string": SchemaType.STRING, "bytes": SchemaType.BYTES, "enum": SchemaType.STRING, "record": SchemaType.STRUCT,
-    "array": SchemaType.ARRAY,
-}  # fmt: skip
+Flags = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+UNBOUNDED: Final = 1 << 61
+"""Room for entries that nobody wants."""
+
+
+class Entries(NamedTuple):
+    """The entries of a column as `avro_loops.walk` notes them: numbers, and which of them are no nulls."""
+
+    numbers: Longs
+    valid: Flags
+
+    def resized(self, count: int, room: int) -> Entries:
+        """So many of them, with room for others."""
+        if room == len(self.valid):
+            return self
+        made = Entries(np.empty(room, np.int64), np.empty(room, bool))
+        made.numbers[:count], made.valid[:count] = self.numbers[:count], self.valid[:count]
+        return made
 
 
 class AvroColumns:
-    """Reads the payloads of one writer schema into the columns of its Connect schema."""
+    """Reads the payloads of one writer schema into the columns of its Connect schema, all of them or some."""
 
-    def __init__(self, avro: AvroType, schema: ConnectSchema) -> None:
-        names = count()
-        self._types = [field.type for field in avro.fields]
-        self._unions = any(map(has_union, self._types))
-        fields = [{"name": field.name, "type": _plain(field.type, names)} for field in avro.fields]
-        framed = {"type": "record", "name": "Framed", "fields": [*fields, {"name": MARK, "type": "bytes"}]}
-        text = json.dumps(framed).encode()
-        members = long_bytes(len(b"avro.schema")) + b"avro.schema" + long_bytes(len(text)) + text
-        self._header = b"Obj\x01" + long_bytes(1) + members + long_bytes(0) + SYNC
-        self._target = arrow_table([], schema).schema
-        self._random = np.random.default_rng()
+    def __init__(self, avro: AvroType, schema: ConnectSchema, names: frozenset[str] | None = None) -> None:
+        self._program = Program(avro, schema, names)
+        self._steps = np.array([astuple(step) for step in self._program.steps], np.int64)
+        fields = [field for field in schema.fields if names is None or field.name in names]
+        self._target = pa.schema([arrow_field(field.name, field.schema) for field in fields])
         self.names = self._target.names
 
-    def read(self, payloads: pa.Array) -> pa.Table | None:
-        """One row per payload, None where a payload is no datum of the schema, or is longer than one."""
-        import polars as pl  # here: flat schemas do without, and it is slow to load
+    def read(self, payloads: pa.Array) -> tuple[pa.Table, Flags]:
+        """A row for each payload that is one datum of the schema for certain, and no more; and which payloads are."""
+        _, offsets, content = payloads.buffers()
+        data = np.frombuffer(content or b"\0", np.uint8)
+        bounds = np.frombuffer(offsets, np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
+        entries, passed = self._walked(data, bounds)
+        columns = [_array(part, entries, data) for part in self._program.parts]
+        if not columns:
+            return pa.table({"": pa.nulls(int(passed.sum()))}).select([]), passed
+        return pa.Table.from_arrays(columns, schema=self._target), passed
 
-        body, marks = _framed(payloads, self._random)
-        block = b"".join((self._header, long_bytes(len(payloads)), long_bytes(body.size), memoryview(body), SYNC))
-        try:
-            found = pl.read_avro(io.BytesIO(block)).to_arrow()
-            if found.num_rows != len(payloads) or not pc.all(pc.equal(found.column(MARK), marks)).as_py():
-                return None
-            if self._unions and not well_tagged(found, self._types, payloads):
-                return None
-            columns = [
-                _column(found.column(at).combine_chunks(), kind, field.type)
-                for at, (kind, field) in enumerate(zip(self._types, self._target, strict=True))
-            ]
-            return pa.Table.from_arrays(columns, schema=self._target)
-        except (Exception, pl.exceptions.PanicException):  # whatever is wrong is found out record by record
-            return None
+    def _walked(self, data: Bytes, bounds: npt.NDArray[np.int32]) -> tuple[list[Entries], Flags]:
+        """The entries of all columns, and which payloads pass. Room is made for items that were read, whatever counts say."""
+        row, rows, levels, steps = 0, len(bounds) - 1, self._program.levels, self._steps.copy()
+        rooms = np.array([rows if wanted else UNBOUNDED for wanted in self._program.wanted], np.int64)
+        counts, passed = np.zeros_like(rooms), np.empty(rows, bool)
+        entries = [Entries(np.empty(0, np.int64), np.empty(0, bool)) for _ in levels]
+        while row < rows:
+            entries = [kept.resized(counts[level], rooms[level]) for level, kept in zip(levels, entries, strict=True)]
+            places = np.array([[array.ctypes.data for array in kept] for kept in entries], np.int64).reshape(-1, 2)
+            row = avro_loops.walk(data, bounds, row, steps, places, counts, rooms, passed)
+        pairs = zip(levels, entries, strict=True)
+        return [Entries(kept.numbers[: counts[level]], kept.valid[: counts[level]]) for level, kept in pairs], passed
 
 
-def columns_of(avro: Any, schema: ConnectSchema, fields: frozenset[str] | None = None) -> AvroColumns | FlatAvro | None:
-    """The reader of a writer schema (parsed JSON); with `fields` it may read those alone.
+def columns_of(avro: Any, schema: ConnectSchema, fields: frozenset[str] | None = None) -> AvroColumns | None:
+    """The reader of a writer schema (parsed JSON), with `fields` of those alone.
 
-    None where it holds a type that only the slow path reads: maps, fixed, decimals, unions of several types, and what takes no bytes.
+    None where it is no record, or holds what only the slow path reads: decimals, small ints, and what takes no bytes.
     """
     kind = read_types(avro)
-    if kind.kind != "record" or not kind.fields or not _reads(kind, schema):
-        return None
-    return FlatAvro(kind, arrow_table([], schema).schema, fields) if is_flat(kind) else AvroColumns(kind, schema)
+    return AvroColumns(kind, schema, fields) if kind.kind == "record" and reads(kind, schema) else None
 
 
-def _column(column: pa.Array, avro: AvroType, kind: pa.DataType) -> pa.Array:
-    """A column of polars in the Arrow type of its Connect schema. Raises ArrowInvalid for an int with more than 32 bits and for an
-    enum without such a symbol.
-    """
-    avro = nullable(avro) or avro
-    match avro.kind:
-        case "record":
-            return _struct(column, avro, kind)
-        case "array":
-            items = _column(column.values, avro.element(), kind.value_type)
-            return pa.ListArray.from_arrays(column.offsets.cast(pa.int32()), items, type=kind, mask=column.is_null())
+def _array(part: Part, entries: list[Entries], data: Bytes) -> pa.Array:
+    """The entries of a part as Arrow has them. Where an optional record is null, its fields hold what means nothing."""
+    parts, kind, none = [_array(inner, entries, data) for inner in part.parts], part.arrow, None
+    if part.column == avro_loops.NONE:
+        return pa.StructArray.from_arrays(parts, fields=list(kind))
+    numbers, valid = entries[part.column]
+    if part.optional and not valid.all():
+        none = ~valid
+    match part.avro.kind:
+        case "record" | "union":
+            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=None if none is None else pa.array(none))
+        case "array" | "map":
+            offsets = np.zeros(len(numbers) + 1, np.int32)
+            offsets[1:] = np.maximum.accumulate(numbers)  # a null is a 0
+            made = pa.MapArray if pa.types.is_map(kind) else pa.ListArray
+            return made.from_arrays(pa.array(offsets), *parts, type=kind, mask=None if none is None else pa.array(none))
+    return _scalars(part, numbers, none, data)
+
+
+def _scalars(part: Part, numbers: Longs, none: Flags | None, data: Bytes) -> pa.Array:
+    match part.avro.kind:
+        case "string" | "bytes" | "fixed":
+            return _texts(numbers, none, data, part.arrow)
         case "enum":
-            return pa.DictionaryArray.from_arrays(column.cast(pa.int32()), pa.array(avro.symbols, kind)).cast(kind)
+            symbols = pa.array(part.avro.symbols or [""], part.arrow)  # where there are none, all are null
+            indexes = pa.array(numbers.astype(np.int32), mask=none)
+            return pa.DictionaryArray.from_arrays(indexes, symbols).cast(part.arrow)
+        case "boolean":
+            values: npt.NDArray[Any] = numbers == 1
+        case "double":
+            values = numbers.view(np.float64)
+        case "float":
+            values = numbers.astype(np.uint32).view(np.float32)
         case "int":
-            return column.cast(pa.int32()).cast(kind)
-    return column.cast(kind)
+            values = numbers.astype(np.int32)
+        case _:
+            values = numbers
+    return pa.array(values, mask=none).cast(part.arrow)
 
 
-def _struct(column: pa.Array, avro: AvroType, kind: pa.DataType) -> pa.Array:
-    """A column of structs. Where one is null, its fields are those of any other: Arrow casts no null of a required field, even there."""
-    valid = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
-    if not len(valid):
-        return pa.array([None] * len(column), kind)
-    nulls = column.is_null() if column.null_count else None
-    if nulls is not None:
-        rows = np.full(len(column), valid[0])
-        rows[valid] = valid
-        column = column.take(pa.array(rows))
-    parts = [_column(column.field(n), field.type, kind.field(n).type) for n, field in enumerate(avro.fields)]
-    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=nulls)
-
-
-def _reads(avro: AvroType, schema: ConnectSchema) -> bool:
-    inner = nullable(avro)
-    if inner is not None:
-        # a null with a default is the default, which a column of the writer's nulls does not say
-        return schema.optional and schema.default is None and nullable(inner) is None and _reads(inner, schema)
-    if KINDS.get(avro.kind) is not schema.kind or schema.name == DECIMAL:
-        return False
-    if avro.kind == "record":
-        pairs = zip(avro.fields, schema.fields, strict=True)
-        return bool(avro.fields) and all(_reads(mine.type, its.schema) for mine, its in pairs)
-    return avro.kind != "array" or (schema.items is not None and _reads(avro.element(), schema.items))
-
-
-def _plain(avro: AvroType, names: count[int]) -> Any:
-    """The type in JSON with names of its own and without whatever polars might stumble over.
-
-    An int is read as a long, since polars drops the bits of an int that has more than 32 of them; so is an enum, since polars panics
-    at one that may be null.
-    """
-    match avro.kind:
-        case "union":
-            return [_plain(branch, names) for branch in avro.branches]
-        case "record":
-            fields = [{"name": field.name, "type": _plain(field.type, names)} for field in avro.fields]
-            return {"type": "record", "name": f"R{next(names)}", "fields": fields}
-        case "array":
-            return {"type": "array", "items": _plain(avro.element(), names)}
-    return "long" if avro.kind in ("int", "enum") else avro.kind
-
-
-def _framed(payloads: pa.Array, random: np.random.Generator) -> tuple[pa.Buffer, pa.Array]:
-    """The payloads, each followed by its mark; and the marks' contents."""
-    rows = len(payloads)
-    marks = np.frombuffer(random.bytes(rows * MARK_BYTES), np.uint8).reshape(rows, MARK_BYTES).copy()
-    marks[:, 0] = MARK_LENGTH
-    joined = pc.binary_join_element_wise(payloads, _binaries(marks), b"")
-    _, offsets, data = joined.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[joined.offset : joined.offset + rows + 1]
-    contents = _binaries(np.ascontiguousarray(marks[:, 1:])).cast(pa.large_binary())
-    return data.slice(int(bounds[0]), int(bounds[-1] - bounds[0])), contents
-
-
-def _binaries(rows: npt.NDArray[np.uint8]) -> pa.Array:
-    """Rows of bytes as a binary array."""
-    count, width = rows.shape
-    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(width), count, [None, pa.py_buffer(rows)])
-    return fixed.cast(pa.binary())
+def _texts(places: Longs, none: Flags | None, data: Bytes, kind: pa.DataType) -> pa.Array:
+    out, bounds = np.empty(avro_loops.total(places), np.uint8), np.zeros(len(places) + 1, np.int32)
+    avro_loops.gather(data, places, bounds, out)
+    valid = None if none is None else pa.py_buffer(np.packbits(~none, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(places), [valid, pa.py_buffer(bounds), pa.py_buffer(out)])

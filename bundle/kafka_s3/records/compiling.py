@@ -38,9 +38,27 @@ def _load(code: types.Integer, result: types.Integer) -> Any:
     return intrinsic(typed)
 
 
+def _store(code: types.Integer) -> Any:
+    def typed(_context: Any, _address: Any, _number: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(code)))
+            builder.store(context.cast(builder, arguments[1], types.int64, code), pointer, align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return intrinsic(typed)
+
+
 byte_at = _load(types.uint8, types.int64)
 """The byte at an address, for compiled functions. An array's element costs twice as much: its place might be counted from the end."""
 word_at = _load(types.uint64, types.uint64)
 """The eight bytes from an address on as one number, in the machine's order, for compiled functions."""
+long_at = _load(types.int64, types.int64)
+"""The eight bytes from an address on as a signed number, for compiled functions."""
+put_long = _store(types.int64)
+"""Writes eight bytes to an address, for compiled functions."""
+put_byte = _store(types.uint8)
+"""Writes a byte to an address, for compiled functions."""
 copy_bytes = types.ExternalFunction("memcpy", types.int64(types.int64, types.int64, types.int64))
 """C's memcpy for compiled functions: to an address, from an address, so many bytes."""

@@ -15,7 +15,7 @@ NEEDED: Final = (
     "kafka_s3.spark.reading_task", "kafka_s3.registry.client", "pyarrow.parquet", "kafka_s3.converters.json_loops",
     "kafka_s3.converters.avro_loops", "kafka_s3.records.joining_loops",
 )  # fmt: skip
-"""Loops are compiled when they are imported. Not polars, whose threads do not survive a fork: a worker imports it itself."""
+"""Loops are compiled when they are imported."""
 READER: Final = "kafka_s3.kafka.reader.reader"
 """It compiles its loops when it is imported. Where it cannot be (the trial of `kafka.reader=auto` tells why), Spark reads."""
 

@@ -19,7 +19,7 @@ except SystemExit as ended:
     code = ended.code
 print(json.dumps([code, sorted({name.partition(".")[0] for name in sys.modules})]))
 """
-HEAVY = {"boto3", "botocore", "confluent_kafka", "numba", "numpy", "polars", "pyarrow", "pyspark"}
+HEAVY = {"boto3", "botocore", "confluent_kafka", "numba", "numpy", "pyarrow", "pyspark"}
 
 
 @pytest.mark.parametrize(

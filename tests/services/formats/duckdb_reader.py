@@ -1,4 +1,4 @@
-"""What does DuckDB read? In a process of its own: beside Spark and polars its module complains at the end of the tests' process.
+"""What does DuckDB read? In a process of its own: beside Spark its module complains at the end of the tests' process.
 
 python -m tests.services.formats.duckdb_reader FUNCTION FILE     (the rows, pickled, on stdout)
 """

@@ -7,17 +7,18 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
-from kafka_s3.converters.avro_columns import AvroColumns, columns_of
+from kafka_s3.converters import avro_loops
+from kafka_s3.converters.avro_program import Program
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Role
+from kafka_s3.schemas.avro_types import read_types
 from kafka_s3.task.rotation import NOTHING_WRITTEN, Pending, RotationRules, next_rotation_point
 from kafka_s3.tools.verify.claims import read_claims
 from kafka_s3.wiring.pipeline import state_paths
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
-from tests.unit.converters.test_avro_columns import decoder
+from tests.unit.converters.test_avro_columns import columns, decoder
 from tests.unit.tools.test_verify import audited, changed, healthy
 
 PAGE = Path(__file__).parents[3] / "docs" / "worked-examples.md"
@@ -132,23 +133,36 @@ def test_a_batch_goes_the_ways_of_the_example() -> None:
     assert (last.totals.written, last.totals.dead_letters, last.totals.skipped) == (3, 1, 1)
 
 
-@pytest.fixture
-def columns() -> AvroColumns:
-    found = columns_of(AVRO, decoder(AVRO).schema)  # type: ignore[arg-type]
-    assert found is not None
-    return found
+TITLE = "Avro in columns"
 
 
-def test_payloads_are_read_as_the_example_says(columns: AvroColumns) -> None:
-    rows = table("payload", "Avro in columns")
-    found = columns.read(pa.array([bytes.fromhex(row[1]) for row in rows], pa.binary()))
-    assert found is not None
+def test_the_steps_of_a_schema_are_those_of_the_example() -> None:
+    kinds = {getattr(avro_loops, name): name for name in ("LONG", "STRING", "ARRAY", "ITEM")}
+    schema = decoder(AVRO).schema
+    assert schema is not None
+    steps = Program(read_types(AVRO), schema, None).steps
+    found = [(at, kinds[s.kind], s.null, s.column, s.level, s.jump, s.of) for at, s in enumerate(steps)]
+    assert [["" if cell == avro_loops.NONE else str(cell) for cell in row] for row in found] == table("step", TITLE)
+
+
+def test_payloads_are_read_as_the_example_says() -> None:
+    rows = table("payload", TITLE)
+    payloads = pa.array([bytes.fromhex(row[1]) for row in rows], pa.binary())
+    found, passed = columns(AVRO).read(payloads)
+    assert passed.all()
     assert found.to_pylist() == [{"n": json.loads(n), "c": json.loads(c), "t": json.loads(t)} for _, _, n, c, t in rows]
 
+    entries = [json.loads(f"[{row[1]}]") for row in table("column", TITLE)]
+    arrays = found.column("t").combine_chunks()
+    columns_there = [found.column("n"), found.column("c"), arrays.offsets[1:], arrays.values]
+    assert [column.to_pylist() for column in columns_there] == entries
 
-def test_payloads_that_the_example_refuses_are_refused(columns: AvroColumns) -> None:
-    for payload, _ in table("bytes", "Avro in columns"):
-        assert columns.read(pa.array([bytes.fromhex(payload)], pa.binary())) is None, payload
+
+def test_payloads_that_the_example_refuses_are_refused() -> None:
+    refused = [bytes.fromhex(row[0]) for row in table("bytes", TITLE)]
+    good = bytes.fromhex(table("payload", TITLE)[0][1])
+    _, passed = columns(AVRO).read(pa.array([good, *refused, good], pa.binary()))
+    assert passed.tolist() == [True, *[False] * len(refused), True]
 
 
 def test_the_audit_accounts_for_offsets_as_the_example_says() -> None:
