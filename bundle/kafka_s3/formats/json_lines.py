@@ -37,7 +37,7 @@ def _fit(decimals: str, run: Run) -> Values | str:
     values = run.values
     if isinstance(values, JsonText):
         return values if values.ended else replace(values, texts=ended(values.texts, b"\n"), ended=True)
-    if decimals == "NUMERIC" and run.schema is not None and isinstance(values, Objects) and has_decimal(run.schema):
+    if decimals != "NUMERIC" and run.schema is not None and isinstance(values, Objects) and has_decimal(run.schema):
         try:
             for item in values.objects():
                 to_json(item, run.schema)
