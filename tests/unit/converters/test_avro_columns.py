@@ -369,6 +369,19 @@ def test_payloads_that_do_not_pass_are_told_from_their_neighbours() -> None:
     check(FLAT, payloads, decoder(FLAT).decode(pa.array(payloads, pa.binary())))
 
 
+@pytest.mark.parametrize("names", [frozenset(), frozenset({"n"}), frozenset({"l", "d"})])
+def test_some_fields_are_there_of_payloads_that_were_read_by_themselves(names: frozenset[str]) -> None:
+    payloads = [GOOD[0], GOOD[1] + b"\0", b"\xff", GOOD[2]]
+    made = AvroPayloads(RegisteredSchema(Language.AVRO, json.dumps(FLAT)), AvroOptions(), version=1, fields=names)
+    found = made.decode(pa.array(payloads, pa.binary()))
+
+    assert isinstance(found.values, AvroBodies)
+    assert found.values.some is not None
+    assert set(found.values.some.column_names) == names
+    assert [pa.array(found.values.column([name])).to_pylist() for name in ("n", "d")] == [[0, 1, 2], [0.0, 0.25, 0.5]]
+    check(FLAT, payloads, found)
+
+
 TREES = {
     "type": "record",
     "name": "Trees",
