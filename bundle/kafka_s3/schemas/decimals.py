@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
-from typing import Final
+from typing import Any, Final
 
 from kafka_s3.schemas.connect import SchemaError
 
@@ -19,8 +19,14 @@ def decimal_at(raw: bytes, scale: int) -> Decimal:
     return EXACT.scaleb(Decimal(int.from_bytes(raw, "big", signed=True)), -scale)
 
 
-def unscaled_bytes(value: Decimal, scale: int) -> bytes:
-    """The shortest bytes that hold a number at a scale. Raises SchemaError where digits would be lost."""
+def unscaled_bytes(value: Any, scale: int) -> bytes:
+    """The shortest bytes that hold a number at a scale. Raises SchemaError where digits would be lost, or where it is no decimal:
+    a schema may have that name and another type.
+    """
+    if not isinstance(value, Decimal):
+        raise SchemaError(
+            f"{str(value)[:60]} is no decimal, as its schema is called, but of type {type(value).__name__}."
+        )
     if not value.is_finite() or value.adjusted() + scale > MOST_DIGITS:
         raise SchemaError(f"{str(value)[:60]} cannot be written as a decimal: it is not finite or too large.")
     scaled = EXACT.scaleb(value, scale)

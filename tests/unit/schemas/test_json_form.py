@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.schemas.connect import ConnectSchema, SchemaType
+from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.json_form import dumps, to_json
 
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**20), max_value=10**20, places=7)
@@ -43,3 +43,10 @@ def test_decimals_beside_half_a_surrogate_pair_are_numbers() -> None:
 def test_a_number_beyond_a_float_is_infinite_as_in_java(value: float, shown: float | str) -> None:
     """Without quotes it would be no JSON."""
     assert to_json(value, ConnectSchema(SchemaType.FLOAT32)) == shown
+
+
+def test_a_number_whose_schema_is_called_decimal_and_is_none_is_refused() -> None:
+    """It ended the task: the name alone says nothing of the type."""
+    schema = ConnectSchema(SchemaType.FLOAT64, name=DECIMAL, parameters=(("scale", "2"),))
+    with pytest.raises(SchemaError, match=r"1\.5 is no decimal.*type float"):
+        to_json(1.5, schema)
