@@ -5,8 +5,11 @@ It ships with the package so that users and the conformance adapter can drive th
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any
 
 import pyarrow as pa
 
@@ -159,16 +162,13 @@ class MemoryKafka:
 
     def batches(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[pa.RecordBatch]:
         """The records with offsets in `[start, until)`, with everything that a task takes."""
-        rows = [
-            {
-                "offset": r.offset,
-                "timestamp": r.timestamp,
-                "key": r.key,
-                "value": r.value,
-                "headers": [{"key": name, "value": value} for name, value in r.headers],
-            }
-            for r in self.records[topic_partition]
-            if start <= r.offset < until
-        ]
-        for at in range(0, len(rows), self.batch_size):
-            yield pa.RecordBatch.from_pylist(rows[at : at + self.batch_size], schema=SCHEMA)
+        held = self.records[topic_partition]
+        first, end = (bisect_left(held, offset, key=attrgetter("offset")) for offset in (start, until))
+        for at in range(first, end, self.batch_size):
+            yield _batch(held[at : min(at + self.batch_size, end)])
+
+
+def _batch(records: Sequence[MemoryRecord]) -> pa.RecordBatch:
+    columns: dict[str, list[Any]] = {name: [getattr(one, name) for one in records] for name in SCHEMA.names}
+    columns["headers"] = [[{"key": name, "value": value} for name, value in one.headers] for one in records]
+    return pa.RecordBatch.from_pydict(columns, schema=SCHEMA)
