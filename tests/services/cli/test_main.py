@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kafka_s3.cli.display import ProgressObserver, progress_bar, bucket_tree, size_text, totals_verdict
+from kafka_s3.cli.display import ProgressObserver, bucket_tree, progress_bar, size_text, totals_verdict
 from kafka_s3.commit.state import LogState
 from kafka_s3.model.files import Totals
 from kafka_s3.model.observer import Round

@@ -336,7 +336,9 @@ def test_the_demos_shipments_of_two_schema_versions_share_files_and_all_arrive(
     name = topic(shipments.TOPIC, PARTITIONS)
     with EmbeddedRegistry() as registry:
         sent = list(shipments.shipment_records(shipments.register_shipments(registry), 1_500))
-        produce(here.servers, name, [Given(r.message.value, r.partition, r.message.timestamp, r.message.key) for r in sent])
+        produce(
+            here.servers, name, [Given(r.message.value, r.partition, r.message.timestamp, r.message.key) for r in sent]
+        )
         example = read_config(ROOT / "examples" / "shipments.json").texts
         places = {**here.places(), "topics": name, "value.converter.schema.registry.url": registry.url}
         here.drain({**example, **places, "errors.deadletterqueue.topic.name": ""})
