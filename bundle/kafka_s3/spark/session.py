@@ -155,7 +155,8 @@ def _launched(settings: Mapping[str, str]) -> JavaGateway:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python must be the one that has the product
     with into_log() as lines:
-        return launch_gateway(SparkConf(loadDefaults=False).setAll([*settings.items()]), {"stderr": lines})
+        conf = SparkConf(loadDefaults=False).setAll([*settings.items()])
+        return launch_gateway(conf, {"stderr": lines})  # type: ignore[no-untyped-call]
 
 
 def _first_worker(context: SparkContext) -> None:
