@@ -170,24 +170,22 @@ def _make(
     told("[bold]3[/] waiting for Spark ...")
     spark = session.of("demo")
     stop_on_signals(stop)
-    told(f"[bold]4[/] the sinks of {' and '.join(str(shown(path)) for path in sinks)} get going ...")
-    told(f"  meanwhile producing the other {records.coming(count):,} records")
     with ExitStack() as stack:
+        told(f"[bold]4[/] the sinks of {' and '.join(str(shown(path)) for path in sinks)} get going ...")
+        told(f"  meanwhile producing the other {records.coming(count):,} records")
         with progress_bar(out) as bar, ThreadPool(len(sinks)) as pool:
             start = partial(_start, services, stack, bar, lambda one, told: sink_on_spark(one, spark, observer=told))
             running = [start(path, one) for path, one in settings.items()]
-            going = [pool.submit(sink.drain, stop) for sink in running]
+            drained = pool.map(lambda sink: sink.drain(stop), running)
             records.send(bar, count)
-            for sink_of in going:
-                sink_of.result()
+            list(drained)
         for step, sink in enumerate(running, start=5):
-            if stop.is_set():
-                return
-            told(f"[bold]{step}[/] running the sink of {shown(sink.path)} ...")
-            with progress_bar(out) as bar:
-                sink.observer.moves_to(bar)
-                sink.drain(stop)
-            sink.tell(out, records.malformed)
+            if not stop.is_set():
+                told(f"[bold]{step}[/] running the sink of {shown(sink.path)} ...")
+                with progress_bar(out) as bar:
+                    sink.observer.moves_to(bar)
+                    sink.drain(stop)
+                sink.tell(out, records.malformed)
 
 
 def _start(

@@ -53,6 +53,10 @@ class ClassArchive:
         archive = folder / self._file
         return [f"-XX:SharedArchiveFile={archive}", SILENT] if archive.is_file() else []
 
+    def was_tried(self, java: Java) -> bool:
+        """Whether `options` has nothing to make."""
+        return self._folder(java).is_dir()
+
     @property
     def _file(self) -> str:
         return f"{self.name.lower()}.jsa"

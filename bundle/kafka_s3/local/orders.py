@@ -15,7 +15,7 @@ from kafka_s3.model.protocols import Message
 
 TOPICS = ("orders", "payments")
 PARTITIONS = 3
-DEFAULT_COUNT = 200_000
+DEFAULT_COUNT = 300_000
 DAY_START = datetime(2025, 3, 14, 8, tzinfo=UTC)
 DAY_LENGTH = timedelta(hours=2)
 DAYS = 3

@@ -19,7 +19,7 @@ from kafka_s3.model.protocols import Message
 
 TOPIC: Final = "shipments"
 SUBJECT: Final = "shipments-value"
-DEFAULT_COUNT: Final = 20_000
+DEFAULT_COUNT: Final = 30_000
 MALFORMED_SHARE: Final = 0.0005
 CARRIERS: Final = ("bike", "parcel", "pallet", "air")
 ROLLOUT: Final = (0.45, 0.55)

@@ -13,7 +13,7 @@ from kafka_s3.model import errors
 from kafka_s3.model.errors import EngineDied, SinkError, SourceError, UnreadableRecord
 
 try:  # without Spark Connect a job that fails in its tasks is an error of the bridge to Java; a Connect client need not have the bridge
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
 except ImportError:
     SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException,)
 else:

@@ -65,7 +65,7 @@ def process_of(
     available_now: bool,
     close: Reason | None = None,
     cores: str = "*",
-    jvm: Future[JavaGateway] | None = None,
+    jvm: Future[JavaGateway | None] | None = None,
 ) -> Iterator[Process]:
     """A process for these sinks: numbers for whoever they name, an ear for SIGTERM, and one session of Spark, which the first starts.
     `jvm` is one that was begun for it (`session.begin_jvm`).

@@ -56,7 +56,7 @@ all records pass through, where Spark reads them.
 OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
-def spark_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway] | None = None) -> SparkSession:
+def spark_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
     """The active session, or a new local one on `cores` cores with the Kafka connector's jars from the cache, in `jvm` if that is given."""
     from pyspark.sql import SparkSession
 
@@ -68,16 +68,25 @@ def spark_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway] | Non
     return local_session(name=name, cores=cores, jvm=jvm)
 
 
-def begin_jvm(*, name: str, cores: str = "*") -> Future[JavaGateway] | None:
+def begin_jvm(*, name: str, cores: str = "*") -> Future[JavaGateway | None] | None:
     """The JVM of a `spark_session` to come, which starts beside what the caller does; None where that one will not be local.
 
-    It raises what the session would raise. Without a session it ends with this process.
+    It raises what the session would raise. Without a session it ends with this process, which waits for no download: on a machine's first
+    start the session starts the JVM.
     """
     if _is_given():
         return None
     import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
 
-    return begun(lambda: _launched(_kafka_settings(name, cores)))
+    return begun(lambda: _launched(_kafka_settings(name, cores)) if _made_before() else None)
+
+
+def _made_before() -> bool:
+    """Whether this machine has what a local session needs: its classes are written down once its jars are there."""
+    from kafka_s3.local.java import find_java
+    from kafka_s3.spark.class_archive import spark_classes
+
+    return spark_classes().was_tried(find_java())
 
 
 def _is_given() -> bool:
@@ -91,7 +100,7 @@ def end_session(spark: SparkSession) -> None:
         spark.stop()
 
 
-def local_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway] | None = None) -> SparkSession:
+def local_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
     """A new local session; finds Java, fetches the connector once."""
     return _started(_kafka_settings(name, cores), jvm)
 
@@ -130,12 +139,13 @@ def _settings(name: str, cores: str, more: Mapping[str, str], jars: Callable[[],
     return {**LOCAL, **more, **own, JAVA_OPTIONS: options}
 
 
-def _started(settings: Mapping[str, str], jvm: Future[JavaGateway] | None = None) -> SparkSession:
+def _started(settings: Mapping[str, str], jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
     from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     if SparkContext._gateway is None:  # a process has one JVM, in which one session can follow another
-        SparkContext._ensure_initialized(gateway=_launched(settings) if jvm is None else jvm.result())
+        begun_before = jvm.result() if jvm is not None else None
+        SparkContext._ensure_initialized(gateway=begun_before or _launched(settings))
     beside(partial(_first_worker, SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))), "first worker")
     session: SparkSession = SparkSession.builder.config(map=dict(settings)).getOrCreate()
     _leave_the_stop_to_python(session)
@@ -155,7 +165,8 @@ def _launched(settings: Mapping[str, str]) -> JavaGateway:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python must be the one that has the product
     with into_log() as lines:
-        return launch_gateway(SparkConf(loadDefaults=False).setAll([*settings.items()]), {"stderr": lines})
+        conf = SparkConf(loadDefaults=False).setAll([*settings.items()])
+        return launch_gateway(conf, {"stderr": lines})  # type: ignore[no-untyped-call]
 
 
 def _first_worker(context: SparkContext) -> None:

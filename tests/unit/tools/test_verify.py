@@ -191,6 +191,20 @@ def test_json_is_compared_as_documents(value: bytes) -> None:
     assert report.tallies[0].compared == 2
 
 
+def test_a_topic_partition_whose_texts_differ_is_looked_at_by_value_and_told_of_once() -> None:
+    world = World({"flush.size": "2"})
+    world.start()
+    values(world, [b'{"n":1}', b'{"n":2}', b'{"n":3}', b'{"n":4.0}'])
+    assert world.sink.cycle()
+    last = max(file.key for entry in world.entries() for file in entry.files)
+    changed(world, last, lambda content: content.replace(b"4.0", b"4e0"))
+    told: list[tuple[str, int, int]] = []
+    report = audited(world, tell=lambda *progress: told.append(progress))
+    assert kinds(report) == [FindingKind.WRONG_ETAG]
+    assert (report.tallies[0].compared, report.tallies[0].read) == (4, 2)
+    assert max(done for what, done, _ in told if what == "objects") == 2
+
+
 # ------------------------------------------------------------ damaged objects
 
 

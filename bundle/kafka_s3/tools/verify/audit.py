@@ -18,10 +18,10 @@ from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.verify.bounds import Bounds, bounds_of
 from kafka_s3.tools.verify.bucket import Bucket, Tell, silent
 from kafka_s3.tools.verify.claims import read_claims
-from kafka_s3.tools.verify.findings import Report
+from kafka_s3.tools.verify.findings import PartitionTally, Report
 from kafka_s3.tools.verify.form import Form
 from kafka_s3.tools.verify.layout import ObjectLayout
-from kafka_s3.tools.verify.partition import PartitionAudit
+from kafka_s3.tools.verify.partition import PartitionAudit, TextsDiffer
 from kafka_s3.tools.verify.segments import SegmentSelection
 
 
@@ -45,10 +45,19 @@ class Audit:
         bucket.findings += claims.findings
         bucket.choose(self.sample)
         bucket.ask({tp.topic for tp in bucket.spans})
-        audits = [PartitionAudit(tp, bucket, self.kafka) for tp in bucket.spans]
-        bounds = self._bounds([audit.topic_partition for audit in audits if audit.span.count], bucket)
-        tallies = [audit.tally(bounds.get(audit.topic_partition)) for audit in audits]
+        bounds = self._bounds([tp for tp, span in bucket.spans.items() if span.count], bucket)
+        tallies = [self._tally(tp, bucket, bounds.get(tp)) for tp in bucket.spans]
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
+
+    def _tally(self, tp: TopicPartition, bucket: Bucket, bounds: Bounds | None) -> PartitionTally:
+        """By the values' texts while these are the same in Kafka and objects; from the first difference on by value."""
+        standing = bucket.standing()
+        try:
+            return PartitionAudit(tp, bucket, self.kafka).tally(bounds)
+        except TextsDiffer as differ:
+            bucket.form = differ.by_value
+            bucket.back_to(standing, tp)
+            return PartitionAudit(tp, bucket, self.kafka).tally(bounds)
 
     def _bounds(self, partitions: Sequence[TopicPartition], bucket: Bucket) -> Mapping[TopicPartition, Bounds]:
         """Kafka's bounds of the topic-partitions that have something to verify."""

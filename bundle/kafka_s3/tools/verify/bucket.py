@@ -57,6 +57,16 @@ class Bucket:
     _wanted: int = 0
     _done: int = 0
 
+    def standing(self) -> tuple[int, int, int]:
+        """How far the audit has come, for `back_to`."""
+        return len(self.findings), len(self.notes), self._done
+
+    def back_to(self, standing: tuple[int, int, int], tp: TopicPartition) -> None:
+        """Forgets what was found since in a topic-partition, which is looked at again."""
+        findings, notes, self._done = standing
+        del self.findings[findings:], self.notes[notes:]
+        self.forget_dead_letters(tp)
+
     def choose(self, sample: int | None) -> None:
         """Looks at every claim once: what is selected, and what contradicts itself. Says which objects are read: all, or an even spread."""
         self.findings += claimed_twice(self.claims)

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.storage.etag import etag_of
@@ -19,8 +20,7 @@ AGAIN = "Restore it from a bucket version, or write its offsets again with a new
 SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """A record in Kafka: its offset, and the digests that its value leaves in an object; None where they cannot be told."""
 
     offset: int

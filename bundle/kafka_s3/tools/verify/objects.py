@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from kafka_s3.model.deflate import GZIP_MAGIC
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.tools.verify.form import Digest, Form, JsonDigests, digest, parsed, pieces
+from kafka_s3.tools.verify.form import Digest, Form, JsonDigests, JsonTexts, digest, parsed, pieces
 
 AVRO_MAGIC: Final = b"Obj\x01"
 DAMAGE: Final = (
@@ -98,7 +98,7 @@ def _plain(content: bytes) -> bytes:
     return gzip.decompress(content) if content.startswith(GZIP_MAGIC) else content
 
 
-def _json_lines(text: bytes, digests: JsonDigests | None) -> ObjectCount:
+def _json_lines(text: bytes, digests: JsonDigests | JsonTexts | None) -> ObjectCount:
     lines = text.split(b"\n")
     if lines.pop():
         raise ValueError("the last line has no end")

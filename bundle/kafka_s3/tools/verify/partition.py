@@ -19,8 +19,16 @@ from kafka_s3.tools.verify.bucket import Bucket
 from kafka_s3.tools.verify.check import AGAIN, SegmentRecords, check_content, check_count, check_room
 from kafka_s3.tools.verify.evidence import row_of, with_evidence
 from kafka_s3.tools.verify.findings import Finding, FindingKind, PartitionTally
-from kafka_s3.tools.verify.form import Digest
+from kafka_s3.tools.verify.form import Digest, Form
 from kafka_s3.tools.verify.segments import Segment, gaps_within
+
+
+class TextsDiffer(Exception):
+    """The texts of values do not do to compare them: the topic-partition is to be looked at again, by value."""
+
+    def __init__(self, by_value: Form) -> None:
+        super().__init__()
+        self.by_value = by_value
 
 
 class PartitionAudit:
@@ -36,10 +44,13 @@ class PartitionAudit:
         self._resolved: set[int] = set()
 
     def tally(self, bounds: Bounds | None) -> PartitionTally:
-        """Checks the selected segments. Raises StorageError and SourceError where bucket or brokers cannot be asked."""
+        """Checks the selected segments. Raises StorageError and SourceError where bucket or brokers cannot be asked, TextsDiffer where the
+        form is one of texts, and there is more to say than that all of them are the same.
+        """
         begin, span = self._claims.begins.get(self._tp, 0), self.span
         if not span.count:
             return PartitionTally(self._tp, begin, begin)
+        self._check_texts(bounds is None or span.superseded or span.replayed)
         self._bounds = bounds
         self._bucket.read_dead_letters(span)
         self._dead = sorted(self._bucket.dead.get(self._tp, {}))
@@ -112,6 +123,7 @@ class PartitionAudit:
     # ------------------------------------------------------------ a segment
 
     def _segment(self, tally: PartitionTally, segment: Segment, evidence: SegmentRecords | None) -> PartitionTally:
+        self._check_texts(evidence is None or not evidence.whole or self._letters_unread(segment))
         contents, read = self._bucket.objects(segment)
         dead = frozenset(self._dead[bisect_left(self._dead, segment.start) : bisect_left(self._dead, segment.until)])
         compared = 0
@@ -136,8 +148,14 @@ class PartitionAudit:
         findings += check_count(segment, evidence, dead=len(dead))
         if self._form.of_kafka is None:
             return 0
-        findings += check_content(segment, evidence, dead=dead, contents=contents)
+        found = list(check_content(segment, evidence, dead=dead, contents=contents))
+        self._check_texts(found)
+        findings += found
         return sum(file.records for file in segment.data if file.key in contents)
+
+    def _check_texts(self, differ: object) -> None:
+        if differ and self._form.by_value is not None:
+            raise TextsDiffer(self._form.by_value)
 
     # ------------------------------------------------------------ a replay
 
