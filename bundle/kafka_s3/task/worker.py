@@ -24,15 +24,12 @@ from kafka_s3.converters.whole_records import RecordDecoder
 from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.task.record_filter import record_filter_of
 from kafka_s3.formats.format import CannotPause, Format
-from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import UploadMissing
-from kafka_s3.model.failures import Failure
 from kafka_s3.model.files import DataFile, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, OpenState, TaskReport
-from kafka_s3.naming.keys import ObjectNames, Renamed
+from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.registry.compression import slices
 from kafka_s3.storage.store import ObjectStore
@@ -40,6 +37,7 @@ from kafka_s3.task.coalescing import coalesced
 from kafka_s3.task.dead_letters.bad_records import BadRecords, Stopped
 from kafka_s3.task.dead_letters.file import DeadLetterFile
 from kafka_s3.task.dead_letters.limit import AboveLimit, DeadLetterLimit
+from kafka_s3.task.early_end import above_limit, dropped, stopped
 from kafka_s3.task.error_policy import ErrorPolicy
 from kafka_s3.task.examined import Examined
 from kafka_s3.task.interleaved import Interleaved, Partitioned, interleaved
@@ -51,6 +49,7 @@ from kafka_s3.task.rotation import RotationRules
 from kafka_s3.task.routed_writer import RoutedWriter
 from kafka_s3.task.schema_changes import SchemaRules
 from kafka_s3.task.state_keeper import Handover, StateKeeper, StatePlace
+from kafka_s3.task.task_names import TaskNames
 from kafka_s3.task.timestamps import TimestampExtractor
 from kafka_s3.task.uploads import spill_folder, upload_whole
 from kafka_s3.task.writer import TopicPartitionWriter
@@ -103,6 +102,7 @@ class _Task:
         self._store = store
         self._folder = folder
         self._converter = pipeline.converter(assignment.topic_partition)
+        names = TaskNames(assignment, pipeline.naming, pipeline.routed, pipeline.formats)
         self._preparation = Preparation(
             assignment.topic_partition,
             pipeline.formats,
@@ -110,7 +110,7 @@ class _Task:
             pipeline.partitioner,
             record_filter_of(pipeline.evolution, assignment.table) if pipeline.evolution is not None else None,
             assignment.only,
-            self._belongs if pipeline.routed is not None else None,
+            names.belongs if pipeline.routed is not None else None,
         )
         self._bad = self._bad_records()
         self._read, self._read_bytes = 0, 0
@@ -119,7 +119,7 @@ class _Task:
         self._keeper = StateKeeper(assignment, pipeline.state, pipeline.fingerprint)
         self._output = Output(
             store,
-            self._naming(),
+            names.of(),
             pipeline.formats,
             pipeline.schemas,
             pipeline.part_size,
@@ -134,7 +134,7 @@ class _Task:
             frontier=assignment.start,
             next_rotation_ms=assignment.next_rotation_ms,
         )
-        self._writer = own if pipeline.routed is None else RoutedWriter(own, self._naming)
+        self._writer = own if pipeline.routed is None else RoutedWriter(own, names.of)
 
     def _bad_records(self) -> BadRecords:
         wanted, pipeline = self._assignment, self._pipeline
@@ -149,30 +149,6 @@ class _Task:
         ratio = pipeline.dead_letter_ratio if wanted.only is None else 1.0
         return BadRecords(tp, pipeline.policy, file, DeadLetterLimit(ratio, wanted.until - wanted.first_unread))
 
-    def _naming(self, topic: str | None = None) -> ObjectNames:
-        """The names of the topic's objects, or of those of the topic to which a transform sends records."""
-        only, deliveries = self._assignment.only, self._assignment.deliveries
-        names = (
-            self._pipeline.naming if topic is None or self._pipeline.routed is None else self._pipeline.routed(topic)
-        )
-        if only is None:
-            return names.at(max((delivery.now_ms for delivery in deliveries), default=0))
-        if only.role in self._pipeline.formats:
-            return Renamed(names, self._pipeline.formats[only.role].extension, only.key)
-        return Renamed(names, self._pipeline.formats[Role.VALUE].extension, self._assignment.data_key or "")
-
-    def _belongs(self, run: Run) -> bool:
-        """Whether the file that is made again is one of the run's topic: then its key, or that of its values, is of its names."""
-        only, routed = self._assignment.only, self._pipeline.routed
-        assert only is not None
-        assert routed is not None
-        names = (self._pipeline.naming if run.topic is None else routed(run.topic)).like(only.key)
-        return any(
-            names.key(only.topic_partition, only.encoded_partition, offset=only.first_offset, extension=form.extension)
-            == only.key
-            for form in self._pipeline.formats.values()
-        )
-
     def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         try:
             if self._assignment.state is not None:
@@ -182,17 +158,18 @@ class _Task:
                 self._writer.close(self._assignment.close)
             self._bad.check_all(self._read)
             return self._report()
-        except Stopped as stopped:
+        except Stopped as stop:
             self._abort()
-            return self._stopped(stopped.failure, stopped.letter)
+            policy = self._pipeline.policy
+            return stopped(self._assignment, stop.failure, stop.letter, policy=policy, read=self._read)
         except AboveLimit as above:
             self._abort()
-            return self._above(str(above))
+            return above_limit(self._assignment, str(above), self._bad.file, read=self._read)
         except (StateUnusable, UploadMissing) as error:
             self._abort()
             if self._assignment.state is None:
                 raise
-            return self._dropped(str(error))
+            return dropped(self._assignment, str(error))
         except BaseException:
             self._abort()
             raise
@@ -200,19 +177,6 @@ class _Task:
     def _abort(self) -> None:
         self._writer.abort()
         self._bad.file.abort()
-
-    def _above(self, excess: str) -> TaskReport:
-        """The report of a task whose dead letters are too many."""
-        wanted, commonest = self._assignment, self._bad.file.commonest
-        return TaskReport(
-            wanted.topic_partition,
-            wanted.start,
-            wanted.until,
-            wanted.start,
-            read=self._read,
-            excess=excess,
-            commonest=commonest,
-        )
 
     def _resume(self, state: OpenState) -> None:
         """Goes on with the open files of the last task. Raises StateUnusable."""
@@ -234,26 +198,6 @@ class _Task:
             _log.info("%s: open files are read again: %s.", self._assignment.topic_partition, error)
         self._writer.drop_tail()
         return None
-
-    def _dropped(self, why: str) -> TaskReport:
-        """The report of a task that could not go on with the files that were left open."""
-        tp, start = self._assignment.topic_partition, self._assignment.start
-        return TaskReport(tp, start, start, start, next_rotation_ms=self._assignment.next_rotation_ms, dropped=why)
-
-    def _stopped(self, failure: Failure, letter: DeadLetter) -> TaskReport:
-        """The report of a task that met a record at which the sink stops."""
-        tp, start, policy = self._assignment.topic_partition, self._assignment.start, self._pipeline.policy
-        return TaskReport(
-            tp,
-            start,
-            self._assignment.until,
-            start,
-            read=self._read,
-            failure=str(letter),
-            failed_at=(letter.stage, letter.offset),
-            remedy=policy.remedy(failure, tp, start=start),
-            letter=letter if policy.reports(failure) else None,
-        )
 
     def _deliver(self, batches: Iterator[pa.RecordBatch]) -> None:
         batch: pa.RecordBatch | None = None
