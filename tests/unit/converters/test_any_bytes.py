@@ -116,6 +116,15 @@ REGISTERED = {"avro", "json_schema", "protobuf"}
 for number in NUMBERS:
     CONVERTERS[number] = lambda role, number=number: Numbers(number)  # type: ignore[misc]
 
+EACH = pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.nightly) if name in NUMBERS and name != "long" else name
+        for name in CONVERTERS
+    ],
+)
+"""Of the numbers, which differ in their length, one stands for all by default."""
+
 FRAMES = [b"\0" + struct.pack(">i", one) for one in (1, 2, 3, 99)] + [b"\x01" + bytes(range(16))]
 ENVELOPE = json.dumps(
     {"schema": {"type": "struct", "fields": [{"field": "a", "type": "int8"}]}, "payload": {"a": 1}}
@@ -203,7 +212,7 @@ def check(decoded: Decoded, count: int, stage: Stage) -> None:
         assert len(run.values) == len(run) == len(run.values.objects())
 
 
-@pytest.mark.parametrize("name", CONVERTERS)
+@EACH
 @settings(max_examples=examples(60))
 @given(values=st.lists(RAW, max_size=8))
 def test_bad_values_are_failures_and_never_raise(name: str, values: list[bytes | None]) -> None:
@@ -212,7 +221,7 @@ def test_bad_values_are_failures_and_never_raise(name: str, values: list[bytes |
     check(decode(converter, values, [None] * len(values)), len(values), Stage.VALUE_CONVERTER)
 
 
-@pytest.mark.parametrize("name", CONVERTERS)
+@EACH
 @settings(max_examples=examples(25))
 @given(keys=st.lists(RAW, max_size=8))
 def test_bad_keys_are_failures_of_the_key_and_never_raise(name: str, keys: list[bytes | None]) -> None:

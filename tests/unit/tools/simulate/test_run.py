@@ -120,7 +120,7 @@ def foretold(world: World) -> Forecast:
 @pytest.mark.parametrize(
     "config",
     [
-        pytest.param({"flush.size": "500"}, id="by count"),
+        pytest.param({"flush.size": "500"}, id="by count", marks=RARE),
         pytest.param({**SCHEDULE, "s3.compression.type": "gzip"}, id="by schedule"),
         pytest.param({"flush.size": "100000", **TIME, "rotate.interval.ms": "900000"}, id="by the records' times", marks=RARE),
         pytest.param({"flush.size": "900", **FIELD}, id="by field", marks=RARE),
