@@ -18,7 +18,7 @@ from figures.fleet import by_urgency
 from figures.text import plain
 from kafka_s3 import __version__
 from kafka_s3.model.errors import SinkError
-from page import controls, freshness, login, resources, states
+from page import controls, freshness, links, login, resources, states
 from page.scene import scene
 from reading.give_way import PAGES_FIRST
 from reading.place import surroundings
@@ -27,8 +27,6 @@ from views import commits, configuration, dead_letters, delta, layout, overview,
 
 VIEWS: tuple[ModuleType, ...] = (overview, rotation, dead_letters, layout, delta, commits, configuration)
 ICON: Final = str(Path(__file__).with_name("icon.png"))
-KEPT: Final = ("range", "from", "to", "topics", "zone", "refresh")
-"""What of the address goes with the visitor to another page, beside the sink."""
 _log = logging.getLogger(__name__)
 
 
@@ -50,7 +48,7 @@ def main() -> None:
     sight = resources.watch(variables).ask(1.0)
     names = [known.name for known in by_urgency(sight.sinks)]
     sink = controls.sink_choice([*names, *(name for name in sight.names if name not in names)], at.sink)
-    _links(pages, sink)
+    links.render([(page, view.ICON) for page, view in zip(pages, VIEWS, strict=True)], sink)
     if not sink:
         _tab("kafka-s3")
         st.title("kafka-s3")
@@ -66,17 +64,6 @@ def main() -> None:
 def _tab(title: str) -> None:
     """What the browser's tab says, told once in each run: the browser takes as long for it as for a chart."""
     st.set_page_config(page_title=title, page_icon=ICON, layout="wide")
-
-
-def _links(pages: list[Any], sink: str) -> None:
-    """The pages, as links that keep what was chosen, also in another tab.
-
-    The sink is in each: the address leaves out the one that was opened first, and another may be the first one by then.
-    """
-    kept = [(name, value) for name in KEPT for value in st.query_params.get_all(name)]
-    with st.sidebar.container(gap="xxsmall"):
-        for view, page in zip(VIEWS, pages, strict=True):
-            st.page_link(page, icon=view.ICON, query_params=[("sink", sink), *kept] if sink else kept)
 
 
 def _page(view: ModuleType, run: Callable[[], None]) -> Any:

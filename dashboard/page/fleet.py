@@ -21,7 +21,8 @@ KEY: Final = "fleet"
 
 def render(scene: Scene) -> None:
     """The table of all sinks."""
-    sinks = by_urgency(scene.sight.sinks)
+    own = scene.snapshot.known  # the page has read all of its log, and may know of more damage than a glance
+    sinks = by_urgency([own if own is not None and own.name == one.name else one for one in scene.sight.sinks])
     st.subheader(f"Sinks in this bucket ({len(scene.sight.names)})", anchor=False)
     if not sinks:
         st.caption("They are being read ..." if not scene.sight.trouble else plain(scene.sight.trouble))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from selenium.webdriver import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from tests.support.browser import Browser, chromium, hosts, require_chromium, served
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from kafka_s3.local.kafka import EmbeddedKafka
     from kafka_s3.local.s3 import EmbeddedS3
 
+LINKS = "[data-testid=stPageLink] a"
 PAGES = {
     "": "Overview", "rotation": "File rotation", "dead-letters": "Dead letters", "layout": "Partition layout", "delta": "Delta tables",
     "commits": "Commits", "configuration": "Configuration",
@@ -145,15 +147,33 @@ def test_a_box_has_its_content_once_it_is_open(browser: Browser) -> None:
     browser.until(lambda: len(browser.find("[data-testid=stDataFrame]")) == before, what="the box closed")
 
 
-def test_links_to_pages_keep_the_sink_and_its_name_is_in_the_tab(
+def test_another_page_keeps_what_was_chosen_in_this_tab_and_in_another_one(
     browser: Browser, real: tuple[Surroundings, str, dict[str, str]]
 ) -> None:
     here, _, config = real
+    title = f"{config['name']} \u00b7 {here.bucket.name} \u00b7 kafka-s3"
     browser.visit(sink=config["name"], zone="Asia/Kolkata")
-    links = [one.get_attribute("href") for one in browser.find("[data-testid=stPageLink] a")]
-    assert len(links) == len(PAGES)
-    assert all(f"sink={config['name']}" in link and "zone=Asia" in link for link in links)
-    assert browser.driver.title == f"{config['name']} \u00b7 {here.bucket.name} \u00b7 kafka-s3"
+    assert browser.driver.title == title
+    assert len(browser.find(LINKS)) == len(PAGES)
+    for place in (1, 0, 1):
+        browser.find(LINKS)[place].click()
+        heading = f"{list(PAGES.values())[place]} \u00b7 {config['name']}"
+        browser.until(lambda heading=heading: heading in browser.text(), what=heading)  # type: ignore[misc]
+    assert browser.driver.current_url.count("zone=Asia") == 1
+    assert browser.driver.current_url.count("sink=") < 2
+
+    first = browser.driver.current_window_handle
+    ActionChains(browser.driver).key_down(Keys.CONTROL).click(browser.find(LINKS)[0]).key_up(Keys.CONTROL).perform()
+    browser.until(lambda: len(browser.driver.window_handles) == 2, what="another tab")
+    assert heading in browser.text()
+    browser.driver.switch_to.window(browser.driver.window_handles[-1])
+    try:
+        browser.until(lambda: f"{PAGES['']} \u00b7 {config['name']}" in browser.text(), what="its page")
+        assert browser.driver.title == title
+        assert [browser.driver.current_url.count(part) for part in ("sink=", "zone=Asia")] == [1, 1]
+    finally:
+        browser.driver.close()
+        browser.driver.switch_to.window(first)
 
 
 def test_a_script_in_a_dead_letter_stays_text(browser: Browser, real: tuple[Surroundings, str, dict[str, str]]) -> None:

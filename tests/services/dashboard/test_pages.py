@@ -518,6 +518,16 @@ def test_a_damaged_entry_is_named_and_the_rest_is_shown(visit: Open, damaged: Wo
     assert "commits/00000000000000000005.json" in texts(clean(test)).replace("\\", "")
 
 
+def test_a_damaged_entry_is_told_in_the_table_of_sinks_too_and_what_it_hides_is_unknown(visit: Open) -> None:
+    made = worked(hours=2)
+    made.now = time.time_ns() // 1_000_000
+    beat(made)
+    made.store.put(StatePaths("_kafka_s3", "orders").commit(1), b"{broken")
+    test = clean(visit(made.store))
+    assert figure(test, "Last commit") == "unknown"
+    assert frame(test, "state", "sink")["state"].tolist() == [["DEGRADED"]]
+
+
 def test_a_bucket_that_is_being_written_grows_on_the_page(visit: Open, s3: EmbeddedS3, client: Any) -> None:
     made = worked(hours=2)
     test = clean(visit(made.store))
