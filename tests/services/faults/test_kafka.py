@@ -481,7 +481,8 @@ def compact_after(servers: str, topic: str, *, years: int) -> None:
     """Has the topic's records compacted only so long after their time."""
     lag = ConfigEntry("min.compaction.lag.ms", str(years * 31_536_000_000), incremental_operation=AlterConfigOpType.SET)
     wanted = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[lag])
-    for done in AdminClient({"bootstrap.servers": servers}).incremental_alter_configs([wanted]).values():
+    admin = AdminClient({"bootstrap.servers": servers})
+    for done in admin.incremental_alter_configs([wanted]).values():
         done.result(20)
 
 
