@@ -24,7 +24,8 @@ if (!window.pageLinks) {
     const link = linkOf(event), {sink} = document.querySelector("[data-sink]").dataset;
     if (!link) return;
     const kept = [...new URLSearchParams(location.search)].filter(([name]) => $kept.includes(name));
-    link.search = new URLSearchParams(sink ? [["sink", sink], ...kept] : kept);
+    const page = link.getAttribute("href").split("?")[0] || "./";  // Streamlit's for the first page is blank: whatever page is open
+    link.setAttribute("href", page + "?" + new URLSearchParams(sink ? [["sink", sink], ...kept] : kept));
   };
   window.pageLinks = ["pointerdown", "focusin", "contextmenu"];
   window.pageLinks.forEach(name => document.addEventListener(name, complete, true));

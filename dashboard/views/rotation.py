@@ -94,9 +94,10 @@ def _histogram(found: pd.DataFrame, title: str, *, key: str, text: Callable[[flo
         return
     texts = [f"{text(lower)} to {text(upper)}" for lower, upper in zip(found["lower"], found["upper"], strict=True)]
     top = texts[int(found["files"].to_numpy().argmax())]
-    st.markdown(f"**{title[0].upper()}{title[1:]}**, most often {top}")
+    st.markdown(f"**{title[0].upper()}{title[1:]}**")
     drawn = charts.classes(found, title=title, texts=texts, labels=labels)
     parts.chart(drawn, name=f"Histogram: {title}", key=f"{key}-chart")
+    st.caption(f"Most often {top}.")
 
 
 def _advice(scene: Scene) -> None:
