@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kafka_s3.kafka.clients import Clients
 from kafka_s3.kafka.producing import Send, Sending
-from kafka_s3.model.errors import SinkError, SourceError
+from kafka_s3.model.errors import KafkaUnavailable, SinkError, SourceError
 from kafka_s3.model.protocols import Message
 
 LONGEST_S: Final = 1.0
@@ -36,11 +36,18 @@ def sending_in_transactions(
     transactions.take_over()
     try:
         yield transactions.send
-    except BaseException:
-        with suppress(SinkError):
+    except BaseException as ended:
+        try:
             transactions.commit()
+        except SinkError as error:
+            if isinstance(error, _Replaced) and isinstance(ended, KafkaUnavailable):
+                raise  # which is why a message was not taken
         raise
     transactions.commit()
+
+
+class _Replaced(SourceError):
+    """Another process has begun under the name."""
 
 
 class _Transactions:
@@ -70,10 +77,11 @@ class _Transactions:
         self._begun_s = None
         try:
             self._asked(self._on_way.producer.commit_transaction, "commit a transaction")
-        except SinkError:
+        except SinkError as error:
             with suppress(KafkaException):
                 self._on_way.producer.abort_transaction()
-            self._on_way.check()  # why, where it was a message
+            if not isinstance(error, _Replaced):  # then messages were not taken for that reason, which they do not name
+                self._on_way.check()
             raise
 
     def _asked(self, call: Callable[[], None], doing: str) -> None:
@@ -82,7 +90,7 @@ class _Transactions:
         except KafkaException as error:
             cause = error.args[0]
             if cause.code() in REPLACED:
-                raise SourceError(
+                raise _Replaced(
                     f"Another process writes as {self._name} now; this one ends, and what it had not committed does not count. "
                     "Run one at a time."
                 ) from error
