@@ -167,7 +167,7 @@ def _command(engine: ServerProgram, access_log: Path | None) -> list[str]:
         return [str(versitygw()), "--quiet", "--keep-alive", *noted, "--port", f"{HOST}:{{port}}", "posix", "{folder}"]
     if find_spec("moto") is None:
         raise LocalServiceError("moto, the S3 server of this machine, is not installed: pip install 'kafka-s3[local]'")
-    return [sys.executable, "-m", "moto.server", "-H", HOST, "-p", "{port}"]
+    return [sys.executable, "-P", str(Path(__file__).with_name("moto_server.py")), HOST, "{port}"]
 
 
 def _without_proxy(request: urllib.request.Request) -> None:

@@ -20,8 +20,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from moto.server import ThreadedMotoServer
 
+from kafka_s3.local import moto_server
 from kafka_s3.local.s3 import EmbeddedS3, ServerProgram
 from kafka_s3.model.secret import Secret
 from kafka_s3.storage.credentials import Credentials, Provider
@@ -44,11 +44,10 @@ def _no_credentials_of_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path) -
 @pytest.fixture(scope="session")
 def moto_url() -> Iterator[str]:
     logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    server = moto_server.server("127.0.0.1", 0)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.shutdown()
 
 
 @pytest.fixture(scope="session")
