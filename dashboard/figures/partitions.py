@@ -91,20 +91,21 @@ def topic_objects(files: pd.DataFrame, topic: str) -> TopicObjects | None:
 
 def children(found: pd.DataFrame, at: str) -> pd.DataFrame:
     """What lies directly below `topic/part/...` (blank: the topics): name, path, whether more lies below, and the sums of all below."""
-    paths = found["topic"] + "/" + found["encoded"].str.strip("/") + "/"
     prefix = f"{at.strip('/')}/" if at.strip("/") else ""
-    below = found[paths.str.startswith(prefix).to_numpy()]
-    rest = paths[below.index].str[len(prefix) :]
-    names = rest.str.partition("/")[0]
-    deeper = rest.str.partition("/")[2] != ""
-    rows = below.assign(name=names, deeper=deeper, first_ms=below["first_ms"].where(below["first_ms"] != NO_TIME))
-    grouped = rows[(names != "").to_numpy()].groupby("name", sort=True)
-    made = grouped.agg(
-        directories=("encoded", "size"), files=("files", "sum"), records=("records", "sum"), bytes=("bytes", "sum"),
-        first_ms=("first_ms", "min"), last_ms=("last_ms", "max"), last_commit_ms=("last_commit_ms", "max"), deeper=("deeper", "any"),
-    ).reset_index()  # fmt: skip
-    made["first_ms"] = made["first_ms"].fillna(NO_TIME).astype("int64")
-    return made.assign(path=prefix + made["name"])
+    paths = [f"{topic}/{encoded.strip('/')}/" for topic, encoded in zip(found["topic"], found["encoded"], strict=True)]
+    parts = ((row, path[len(prefix) :].partition("/")) for row, path in enumerate(paths) if path.startswith(prefix))
+    below = [(row, name, rest) for row, (name, _, rest) in parts if name]
+    rows = found.iloc[[row for row, _, _ in below]]
+    codes, names = pd.factorize(np.array([name for _, name, _ in below], object), sort=True)
+    groups = groups_by(pd.Series(codes))
+    first = groups.lowest(rows["first_ms"].where(rows["first_ms"] != NO_TIME, _NEVER))
+    deeper = groups.highest(pd.Series([int(rest != "") for _, _, rest in below], dtype=np.int64))
+    made = pd.DataFrame({
+        "name": names[codes[groups.first]], "directories": groups.sizes(), "files": groups.sums(rows["files"]),
+        "records": groups.sums(rows["records"]), "bytes": groups.sums(rows["bytes"]), "first_ms": np.where(first == _NEVER, NO_TIME, first),
+        "last_ms": groups.highest(rows["last_ms"]), "last_commit_ms": groups.highest(rows["last_commit_ms"]), "deeper": deeper.astype(bool),
+    })  # fmt: skip
+    return made.assign(path=prefix + made["name"]).sort_values("name", ignore_index=True)
 
 
 def are_times(found: pd.DataFrame) -> bool:

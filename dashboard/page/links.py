@@ -21,7 +21,7 @@ _SCRIPT: Final = Template("""<script>
 if (!window.pageLinks) {
   const linkOf = event => event.target.closest?.("[data-testid=stPageLink] a");
   const complete = event => {
-    const link = linkOf(event), {sink} = document.querySelector("[data-sink]").dataset;
+    const link = linkOf(event), sink = document.querySelector("[data-sink]")?.dataset.sink;
     if (!link) return;
     const kept = [...new URLSearchParams(location.search)].filter(([name]) => $kept.includes(name));
     const page = link.getAttribute("href").split("?")[0] || "./";  // Streamlit's for the first page is blank: whatever page is open

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from figures import charts, partitions
-from figures.heat import Heat, heat
+from figures.heat import Heat, heat, medians
 from figures.text import plain
 from figures.units import duration_text, size_text, size_unit
 from kafka_s3.ddl.statements import QueryEngine, script
@@ -54,11 +54,11 @@ def _tree(scene: Scene, found: pd.DataFrame) -> None:
     if rows.empty:
         at, rows = "", _below(scene, found, "")
     _path(at)
-    warm = scene.kept("heat", lambda: heat(scene.files("topic", "encoded", "records", "bytes"), at), at)
+    warm = scene.kept("heat", lambda: heat(found, at), at)
     if warm is None:
         _treemap(rows, at)
     else:
-        _heat(warm, at)
+        _heat(scene, warm, at)
     _children(scene, rows, at)
     _zones(scene)
 
@@ -67,7 +67,7 @@ def _below(scene: Scene, found: pd.DataFrame, at: str) -> pd.DataFrame:
     return scene.kept("children", lambda: partitions.children(found, at), at)
 
 
-def _heat(warm: Heat, at: str) -> None:
+def _heat(scene: Scene, warm: Heat, at: str) -> None:
     """Records, bytes and sizes by day and hour."""
     measure = str(
         st.segmented_control(
@@ -75,6 +75,9 @@ def _heat(warm: Heat, at: str) -> None:
         )
     )
     value, cells = HEATS[measure], warm.cells
+    if value == "median_bytes":
+        sizes = scene.kept("medians", lambda: medians(warm, scene.files("topic", "encoded", "bytes"), at), at)
+        cells = cells.assign(median_bytes=sizes)
     if value == "records":
         title, cells = measure, cells.assign(shown=cells[value].map("{:,}".format))
     else:

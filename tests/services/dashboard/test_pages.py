@@ -255,6 +255,14 @@ def test_the_layout_shows_the_tree_the_gap_and_the_late_file(visit: Open, made: 
     assert any("CREATE EXTERNAL TABLE `orders`" in block.value for block in test.code)
 
 
+def test_a_place_that_is_not_there_or_not_among_the_chosen_topics_shows_the_topics(visit: Open, made: World) -> None:
+    """The page could not be drawn, once another topic was chosen than the one whose directory was looked at."""
+    for more in ({"at": "orders/year=2031"}, {"at": "orders/year=2024", "topics": "payments"}):
+        test = clean(visit(made.store, "layout", **more))
+        expected = ["payments"] if "topics" in more else ["orders", "payments"]
+        assert frame(test, "name", "directories")["name"].tolist() == expected
+
+
 def test_commits_lists_every_entry_and_opens_one(visit: Open, made: World) -> None:
     entries = made.entries()
     opened = next(entry for entry in entries[::-1] if entry.files)

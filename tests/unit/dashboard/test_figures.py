@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -27,7 +28,7 @@ from figures.charts import (
 from figures.data import DAY_MS, NO_TIME, Window
 from figures.delays import delays
 from figures.fleet import by_urgency, fleet
-from figures.heat import Heat, heat
+from figures.heat import Heat, heat, medians
 from figures.text import cells, plain
 from figures.treemap import squarified
 from kafka_s3.commit.entry import CommitEntry
@@ -441,6 +442,7 @@ def test_other_directories_are_no_times(encoded: str) -> None:
 def test_the_tree_sums_up_at_every_level(frames: Frames) -> None:
     found = partitions.directories(frames.files)
     top = partitions.children(found, "")
+    assert partitions.children(found, "orders/nothing").empty
     assert top["name"].tolist() == ["orders", "payments"]
     for path, row in zip(top["path"], top.itertuples(), strict=True):
         below = partitions.children(found, path)
@@ -569,13 +571,15 @@ def test_a_part_knows_its_length() -> None:
 
 
 def heated(**encoded: int) -> Heat | None:
-    """A map of files of so many bytes each in directories of these names."""
+    """A map of files of so many bytes each in directories of these names, with their median sizes."""
     file = log()[2].files[0]
     files = tuple(
         replace(file, encoded_partition=name, first_offset=offset, bytes=size)
         for offset, (name, size) in enumerate(encoded.items())
     )
-    return heat(frames_of([part_of([replace(log()[2], files=files)], first=2, last=2)]).files)
+    rows = frames_of([part_of([replace(log()[2], files=files)], first=2, last=2)]).files
+    found = heat(partitions.directories(rows))
+    return found and replace(found, cells=found.cells.assign(median_bytes=medians(found, rows)))
 
 
 def test_hours_of_directories_are_a_map_with_sums_and_the_median_size() -> None:
@@ -599,14 +603,21 @@ def test_days_of_directories_are_a_map_of_months_and_what_names_no_time_is_none(
 
 
 def test_a_map_is_of_the_directory_that_was_chosen() -> None:
-    frames = frames_of([part_of(log(), first=0, last=len(log()) - 1)])
-    whole = heat(frames.files)
-    assert whole is not None
-    part = heat(frames.files, "payments/year=2024/month=01/day=15/hour=12")
-    assert part is not None
-    assert (
-        part.cells["records"].sum()
-        < heat(frames.files, "payments").cells["records"].sum()
-        < whole.cells["records"].sum()
-    )  # type: ignore[union-attr]
-    assert heat(frames.files, "nothing") is None
+    files = frames_of([part_of(log(), first=0, last=len(log()) - 1)]).files
+    found = partitions.directories(files)
+    maps = {at: heat(found, at) for at in ("", "payments", "payments/year=2024/month=01/day=15/hour=12", "nothing")}
+
+    assert maps.pop("nothing") is None
+    every, topic, hour = (one.cells["records"].sum() for one in maps.values() if one)
+    assert hour < topic < every
+    for at, one in maps.items():
+        assert one is not None
+        expected: dict[str, list[int]] = {}
+        for row in files[files["counted"]].itertuples():
+            if f"{row.topic}/{row.encoded}/".startswith(f"{at}/" if at else ""):
+                slot = partitions.slot_of(row.encoded)
+                assert slot is not None
+                expected.setdefault(f"{slot.start:%Y-%m-%d %H}", []).append(row.bytes)
+        names = one.cells["row"] + " " + one.cells["column"]
+        found_sizes = dict(zip(names, medians(one, files, at), strict=True))
+        assert found_sizes == {cell: median(sizes) for cell, sizes in expected.items()}
