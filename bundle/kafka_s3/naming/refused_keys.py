@@ -8,6 +8,7 @@ do not: to a file system, a query engine or a browser `a/../b` is `b`, and `a//b
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 DELTA_LOG: Final = "_delta_log"
@@ -19,9 +20,6 @@ _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 def refusal(key: str, *, state_prefix: str) -> str | None:
     """Why an object of this key is never written, None where it may be. The text shows control characters in escaped form."""
-    first = state_prefix.strip("/").partition("/")[0]
-    if _is_plain(key) and not (first and key.lstrip("/").startswith(first)):
-        return None
     parts = [part for part in key.split("/") if part]
     reason = part_refusal(key)
     if reason is None and len(key.encode("utf-8", "surrogatepass")) > LONGEST_KEY:
@@ -32,10 +30,14 @@ def refusal(key: str, *, state_prefix: str) -> str | None:
     return f"The object's key {_quoted(key)} {reason}." if reason else None
 
 
-def _is_plain(key: str) -> bool:
-    """Whether no rule could be about this text; most keys are such, and a batch may have ten thousand of them."""
-    harmless = key.isascii() and key.isprintable() and len(key) <= LONGEST_KEY
-    return harmless and DELTA_LOG not in key and "/." not in key and not key.startswith(".")
+def refusals(keys: Sequence[str], *, state_prefix: str) -> dict[int, str]:
+    """The refusals by the places of their keys. Of most keys no rule could be about any, which one look at ten thousand of them says."""
+    joint, first = "/" + "/".join(keys), state_prefix.strip("/").partition("/")[0]
+    harmless = joint.isascii() and joint.isprintable() and max(map(len, keys), default=0) <= LONGEST_KEY
+    if harmless and DELTA_LOG not in joint and "/." not in joint and not (first and f"/{first}" in joint):
+        return {}
+    judged = ((place, refusal(key, state_prefix=state_prefix)) for place, key in enumerate(keys))
+    return {place: reason for place, reason in judged if reason is not None}
 
 
 def part_refusal(text: str) -> str | None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kafka_s3.config.validate import validate
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.refused_keys import LONGEST_KEY, refusal
+from kafka_s3.naming.refused_keys import LONGEST_KEY, refusal, refusals
 from tests.support.configurations import FIELD, STATE, TOLERANT
 from tests.support.examples import examples
 from tests.support.memory_world import BASE, ORDERS, START_MS, World
@@ -54,6 +54,12 @@ def is_safe(key: str) -> bool:
     """As a file system would see it: below the topic's folder, and in no log."""
     seen = posixpath.normpath(key)
     return seen.startswith("topics/orders/") and "_delta_log" not in seen.split("/") and key.isprintable()
+
+
+@given(st.lists(st.sampled_from([*EVIL, *HARMLESS, "_kafka_s3/x", "/_kafka_s3"]), max_size=6))
+def test_many_keys_are_judged_as_each_of_them_is(keys: list[str]) -> None:
+    alone = {place: refusal(key, state_prefix="_kafka_s3") for place, key in enumerate(keys)}
+    assert refusals(keys, state_prefix="_kafka_s3") == {place: why for place, why in alone.items() if why}
 
 
 def test_values_that_would_lead_a_key_astray_are_dead_letters_and_all_others_are_written() -> None:
