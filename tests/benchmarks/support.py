@@ -12,9 +12,9 @@ from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.s3 import EmbeddedS3, ServerProgram
 
 QUICK = os.environ.get("KAFKA_S3_BENCH_QUICK") == "1"
-RECORDS = int(os.environ.get("KAFKA_S3_BENCH_RECORDS", "800000" if QUICK else "4000000"))
+RECORDS = int(os.environ.get("KAFKA_S3_BENCH_RECORDS", "640000" if QUICK else "4000000"))
 ROUNDS = int(os.environ.get("KAFKA_S3_BENCH_ROUNDS", "1" if QUICK else "3"))
-SLOW_SHARE = 4 if QUICK else 1
+SLOW_SHARE = 8 if QUICK else 1
 """Spark's source and plain Spark read so small a part of the records: they take more time than all else together."""
 PARTITIONS = 8
 BUCKET = "bench"

@@ -6,6 +6,7 @@ are spread over directories. Nothing here asserts a time.
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections.abc import Iterator
@@ -20,9 +21,11 @@ import pytest
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.allocation import give_memory_back, keep_memory
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
+from kafka_s3.spark.task import COLLECT_AFTER
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
@@ -39,6 +42,7 @@ SIZES = [int(size) for size in os.environ.get("KAFKA_S3_BENCH_SIZES", "100000,10
 ALMOST_NONE = 80
 """What a job over so few records takes is what it takes whatever their number."""
 DIRECTORY_RECORDS = int(os.environ.get("KAFKA_S3_BENCH_DIRECTORY_RECORDS", "1000000"))
+TURNS = 3
 BATCH = 65_536
 MIB = 1 << 20
 
@@ -98,21 +102,17 @@ def configuration(memory: int) -> dict[str, str]:
     }  # fmt: skip
 
 
-def batches(directories: int, bad_every: int, resident: list[int], making: list[float]) -> Iterator[pa.RecordBatch]:
-    """Orders with a shelf, every so many one that is no JSON; notes the process's memory before each batch, and the CPU that it takes."""
+def batches(directories: int, bad_every: int) -> Iterator[pa.RecordBatch]:
+    """Orders with a shelf, every so many one that is no JSON."""
     for first in range(0, DIRECTORY_RECORDS, BATCH):
-        resident.append(psutil.Process().memory_info().rss)
-        began = time.process_time()
         numbers = np.arange(first, min(first + BATCH, DIRECTORY_RECORDS))
         texts = [b'%s,"shelf":%d}' % (value(n)[:-1], n * 7919 % directories) for n in numbers.tolist()]
         if bad_every:
             texts[::bad_every] = [text[:-1] for text in texts[::bad_every]]
-        batch = pa.RecordBatch.from_pydict(
+        yield pa.RecordBatch.from_pydict(
             {"offset": numbers, "timestamp": numbers + 1_700_000_000_000, "value": pa.array(texts, pa.binary())}
             | {"key": pa.nulls(len(texts), pa.binary()), "headers": pa.array([[]] * len(texts), HEADERS)}
         )
-        making.append(time.process_time() - began)
-        yield batch
 
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -120,8 +120,10 @@ HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 @pytest.fixture(scope="module")
 def _warm() -> None:
-    """The process has loaded and compiled what the work needs."""
-    work_off(100, 0, 128 * MIB)
+    """The process has loaded and compiled what the work needs; it treats garbage and memory as Spark's workers do."""
+    gc.set_threshold(COLLECT_AFTER)
+    keep_memory()
+    work_off([*batches(100, 0)], 128 * MIB)
 
 
 @pytest.mark.usefixtures("_warm")
@@ -129,23 +131,36 @@ def _warm() -> None:
     ("directories", "bad_every"), [(1, 0), (100, 0), (100, 7), (10_000, 0), (10_000, 7), (100_000, 0)]
 )
 def test_memory_stays_within_its_bound_however_many_directories_there_are(directories: int, bad_every: int) -> None:
-    memory = 128 * MIB
-    report, spent, held = work_off(directories, bad_every, memory)
-    assert report.read == DIRECTORY_RECORDS
-    dead, written = len(report.dead), sum(file.records for file in report.files if file.role is Role.VALUE)
-    assert dead + written == DIRECTORY_RECORDS
+    memory, costs, most, dead = 128 * MIB, list[float](), 0, 0
+    made = [*batches(directories, bad_every)]
+    gc.collect()
+    pa.default_memory_pool().release_unused()
+    give_memory_back()  # what the first turn needs shows then
+    for _ in range(TURNS):
+        report, spent, held = work_off(made, memory)
+        assert report.read == DIRECTORY_RECORDS
+        dead, written = len(report.dead), sum(file.records for file in report.files if file.role is Role.VALUE)
+        assert dead + written == DIRECTORY_RECORDS
+        costs.append(spent / report.read * 1e6)
+        most = max(most, held)
     print(
-        f"\n{directories:,} directories, {dead:,} dead letters of {report.read:,} records: {spent / report.read * 1e6:.2f} us of CPU a "
-        f"record; {held / MIB:.0f} MiB more than at the beginning, writer.memory.bytes is {memory // MIB} MiB"
+        f"\n{directories:,} directories, {dead:,} dead letters of {DIRECTORY_RECORDS:,} records: {min(costs):.2f} to {max(costs):.2f} us "
+        f"of CPU a record; {most / MIB:.0f} MiB more than at the beginning, writer.memory.bytes is {memory // MIB} MiB"
     )
 
 
-def work_off(directories: int, bad_every: int, memory: int) -> tuple[TaskReport, float, int]:
-    """A task over the records; its report, CPU-seconds, and how much larger the process has become (bytes)."""
-    resident, making = list[int](), list[float]()
+def work_off(made: list[pa.RecordBatch], memory: int) -> tuple[TaskReport, float, int]:
+    """A task over the records; its report, CPU-seconds, and by how much the process was larger before some batch than at first (bytes)."""
+    process, resident = psutil.Process(), list[int]()
+
+    def watched() -> Iterator[pa.RecordBatch]:
+        for batch in made:
+            resident.append(process.memory_info().rss)
+            yield batch
+
     pipeline = make_pipeline(resolved(validate(configuration(memory)).usable()))
     topic_partition, deliveries = TopicPartition("orders", 0), (Delivery(1, DIRECTORY_RECORDS),)
     whole = Assignment(topic_partition, 0, DIRECTORY_RECORDS, deliveries, close=Reason.FLUSH_NOW)
     began = time.process_time()
-    report = pipeline.process(whole, batches(directories, bad_every, resident, making), Forgetful())
-    return report, time.process_time() - began - sum(making), max(resident) - resident[0]
+    report = pipeline.process(whole, watched(), Forgetful())
+    return report, time.process_time() - began, max(resident) - resident[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
@@ -66,6 +67,14 @@ class Keyed(Encoder, Protocol):
         ...
 
 
+class Lined(Encoder, Protocol):
+    """An encoder of text that is known before it comes."""
+
+    def write(self, text: Bytes) -> None:
+        """Adds lines, each with its newline, which nobody changes any more."""
+        ...
+
+
 @runtime_checkable
 class Placed(Encoder, Protocol):
     """An encoder that keeps where in Kafka its records were."""
@@ -108,9 +117,15 @@ class Pausing(Encoder, Protocol):
 def can(encoder: object, what: type) -> bool:
     """Whether an encoder can do what one of these protocols says, by its class.
 
-    Python keeps that answer. For `isinstance` it looks at an encoder's attributes each time, and that takes longer than writing a record.
+    That is asked once. For `isinstance` Python looks at an encoder's attributes each time, and that takes longer than writing a record.
     """
-    return issubclass(type(encoder), what)
+    kind: Any = type(encoder)
+    return _can(kind, what)
+
+
+@cache
+def _can(kind: type[Any], what: type) -> bool:
+    return issubclass(kind, what)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +156,7 @@ class Format:
     what is stored beside a finished file, by its encoder, key and first offset; `columns` the text form of its columns, where a table
     follows. `stops_original` says whether the original's task fails for values that `fit` refuses, dead letter topic or not
     (SEMANTICS A9.2). `copies` says that its encoders keep bytes of their own, and none of the values.
+    `lines`: its encoders are `Lined`, and so many bytes of text that wait count as one encoded; 0 where they are not.
     What only some encoders can do is declared by `Fitting`, `Keyed`, `Placed`, `Columnar` and `Pausing`.
     """
 
@@ -152,3 +168,4 @@ class Format:
     columns: Callable[[pa.Schema], str] = _no_columns
     stops_original: Callable[[Run], bool] = _none_does
     copies: bool = False
+    lines: int = 0

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.formats.format import Format
-from kafka_s3.formats.text_stream import TextStream
+from kafka_s3.formats.text_stream import WAITING_FOR_GZIP, TextStream
 from kafka_s3.model.deflate import Bytes
-from kafka_s3.records.joining import ended, joined
+from kafka_s3.records.joining import joined
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects, Plain, Values
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
@@ -25,18 +25,19 @@ ESCAPES = (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\
 
 def json_format(*, gzip_level: int | None, decimals: str) -> Format:
     """JSON lines; `gzip_level` is -1 to 9 or None for plain text, `decimals` BASE64 or NUMERIC."""
-    opened = partial(JsonLines, gzip_level=gzip_level, decimals=decimals)
-    return Format("json", ".json" if gzip_level is None else ".json.gz", opened, partial(_fit, decimals), copies=True)
+    opened, plain = partial(JsonLines, gzip_level=gzip_level, decimals=decimals), gzip_level is None
+    extension, lines = (".json", 1) if plain else (".json.gz", WAITING_FOR_GZIP)
+    return Format("json", extension, opened, partial(_fit, decimals), copies=True, lines=lines)
 
 
 def _fit(decimals: str, run: Run) -> Values | str:
     """JSON lines hold any value, but for a decimal that has more digits than its schema's scale: Protobuf's name a scale of their own.
 
-    Documents get their newlines here, all at once: they may go into thousands of directories.
+    Of documents there will be nothing but their lines.
     """
     values = run.values
     if isinstance(values, JsonText):
-        return values if values.ended else replace(values, texts=ended(values.texts, b"\n"), ended=True)
+        return replace(values, lines=True)
     if decimals != "NUMERIC" and run.schema is not None and isinstance(values, Objects) and has_decimal(run.schema):
         try:
             for item in values.objects():
@@ -62,7 +63,7 @@ class JsonLines(TextStream):
 
     def _lines(self, values: Values) -> Bytes:
         if isinstance(values, JsonText):
-            return joined(values.texts, b"" if values.ended else b"\n")
+            return joined(values.texts, b"\n")
         if isinstance(values, Plain) and (
             pa.types.is_string(values.array.type) or pa.types.is_binary(values.array.type)
         ):

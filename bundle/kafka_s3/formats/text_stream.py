@@ -9,6 +9,8 @@ from kafka_s3.formats.gzip_member import GzipMember
 from kafka_s3.model.deflate import Bytes
 
 COMPRESS_EVERY: Final = 1 << 16
+WAITING_FOR_GZIP: Final = 4
+"""So many bytes of text that wait for gzip count as one that is encoded."""
 
 
 class TextStream:
@@ -35,7 +37,7 @@ class TextStream:
 
     def size(self) -> int:
         """Encoded bytes, and a quarter of the text that waits for gzip or is held back in it; never less than said before."""
-        waiting = (self._waiting + self._held) // 4
+        waiting = (self._waiting + self._held) // WAITING_FOR_GZIP
         self._size = max(self._size, self._taken + self._ready + waiting)
         return self._size
 

@@ -51,18 +51,24 @@ class Run:
         return self._with(offsets, times, lambda values: values.slice(start, stop))
 
     def _with(self, offsets: Longs, timestamps: Longs, some: Callable[[Values], Values]) -> Run:
-        sidecars, placed_by = (
-            {role: Sidecar(some(sidecar.values), sidecar.schema) for role, sidecar in beside.items()}
-            if beside
-            else beside
-            for beside in (self.sidecars, self.placed_by)
-        )
+        sidecars = _each(self.sidecars, some) if self.sidecars else self.sidecars
+        placed_by = _each(self.placed_by, some) if self.placed_by else self.placed_by
         return Run(offsets, timestamps, some(self.values), self.schema, sidecars, self.topic, placed_by)
+
+    @property
+    def schemas(self) -> dict[Role, ConnectSchema | None]:
+        """The schema of what there is: of values, unless the records have none, and of what is stored beside them."""
+        beside: dict[Role, ConnectSchema | None] = {role: sidecar.schema for role, sidecar in self.sidecars.items()}
+        return beside if self.tombstones else {Role.VALUE: self.schema, **beside}
 
     @property
     def tombstones(self) -> bool:
         """Whether the records have no values."""
         return isinstance(self.values, Nulls)
+
+
+def _each(sidecars: Mapping[Role, Sidecar], some: Callable[[Values], Values]) -> Mapping[Role, Sidecar]:
+    return {role: Sidecar(some(sidecar.values), sidecar.schema) for role, sidecar in sidecars.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,12 +64,12 @@ class Values(Protocol):
 class JsonText:
     """Valid JSON documents without a schema, one line each. `table` holds the fields that were asked of the converter, parsed.
 
-    `ended`: each text has its line's newline.
+    `lines`: they become lines of a file, and once they have their directories nobody asks for their fields.
     """
 
     texts: pa.Array
     table: pa.Table | None
-    ended: bool = False
+    lines: bool = False
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -78,12 +78,12 @@ class JsonText:
         """The documents at these positions."""
         indices = pa.array(rows)
         table = None if self.table is None else self.table.take(indices)
-        return JsonText(self.texts.take(indices), table, self.ended)
+        return JsonText(self.texts.take(indices), table, self.lines)
 
     def slice(self, start: int, stop: int) -> JsonText:
         """The documents `[start, stop)`."""
         table = None if self.table is None else self.table.slice(start, stop - start)
-        return JsonText(self.texts.slice(start, stop - start), table, self.ended)
+        return JsonText(self.texts.slice(start, stop - start), table, self.lines)
 
     def column(self, path: Sequence[str]) -> Column:
         """The field from the parsed table where it has one, else from the documents."""

@@ -27,6 +27,9 @@ from kafka_s3.wiring.conversion import names_schemas, reads_envelopes
 from kafka_s3.wiring.pipeline import has_reporter, make_pipeline
 
 READ_AGAIN = "read_again"
+COLLECT_AFTER = 50_000
+"""So many new objects, and a worker looks for garbage among them. By itself Python looks after 700: with thousands of open files, which
+are no garbage, it would spend a third of its time on that. What a task leaves Spark's worker collects."""
 SINKS = 32
 """For so many configurations a worker keeps what it has made; those not used for the longest go first."""
 
@@ -77,6 +80,7 @@ class Task:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row per topic-partition of this task: its report."""
+        gc.set_threshold(COLLECT_AFTER)
         pipeline, store = tools(self.settings)
         places, bits = {self.place(a): a for a in self.assignments}, self.offset_bits
         for place, group in itertools.groupby(by_place(batches, bits), key=lambda item: item[0]):

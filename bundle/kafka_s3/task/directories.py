@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from kafka_s3.model.failures import SINK_TASK, Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.keys import ObjectNames
-from kafka_s3.naming.refused_keys import refusal
+from kafka_s3.naming.refused_keys import refusals
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import Longs
 from kafka_s3.task.partitioners import Encoded, Partitioner
@@ -98,6 +99,10 @@ class InsideOnly:
     naming: ObjectNames
     extension: str
     state_prefix: str
+    _found_good: dict[TopicPartition, frozenset[str]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """What the last batch had: with thousands of directories the next has most of them again."""
 
     @property
     def uses_time(self) -> bool:
@@ -107,8 +112,7 @@ class InsideOnly:
     def encode(self, topic_partition: TopicPartition, run: Run, times: Longs) -> Encoded:
         """The directories of a run, code -1 and a failure for each record whose object may not be."""
         found = self.inner.encode(topic_partition, run, times)
-        judged = ((code, self._refusal(topic_partition, name)) for code, name in enumerate(found.names))
-        refused = {code: reason for code, reason in judged if reason is not None}
+        refused = self._refusals(topic_partition, found.names)
         if not refused:
             return found
         rows = np.flatnonzero(np.isin(found.codes, list(refused)))
@@ -121,11 +125,18 @@ class InsideOnly:
         """As the partitioner inside."""
         return self.inner.may_hold(encoded_partition, run)
 
-    def _refusal(self, topic_partition: TopicPartition, directory: str) -> str | None:
-        if directory.startswith("/"):
-            return f"The directory {directory!r} begins with a slash, and so would leave its folder for many readers."
-        key = self.naming.key(topic_partition, directory, offset=LARGEST_OFFSET, extension=self.extension)
-        return refusal(key, state_prefix=self.state_prefix)
+    def _refusals(self, topic_partition: TopicPartition, names: list[str]) -> dict[int, str]:
+        """Why nothing is written to some of these directories, by their codes."""
+        good = self._found_good.get(topic_partition, frozenset())
+        codes = [code for code, name in enumerate(names) if name not in good]
+        key = partial(self.naming.key, topic_partition, offset=LARGEST_OFFSET, extension=self.extension)
+        judged = refusals([key(names[code]) for code in codes], state_prefix=self.state_prefix)
+        slashed = "The directory {!r} begins with a slash, and so would leave its folder for many readers."
+        refused = {codes[place]: reason for place, reason in judged.items()}
+        refused |= {code: slashed.format(names[code]) for code in codes if names[code].startswith("/")}
+        self._found_good.clear()
+        self._found_good[topic_partition] = frozenset(names).difference(names[code] for code in refused)
+        return refused
 
 
 def _refused(offset: int, reason: str) -> Failure:

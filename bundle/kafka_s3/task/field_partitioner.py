@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
@@ -59,7 +59,8 @@ class ValueDirectories:
                 failures.append(bad)
             else:
                 codes[row] = known.setdefault(texts, len(known))
-        return distinct(Encoded(codes, [self._path(values) for values in known], failures))
+        folders = map(self._folders, self._names, zip(*known, strict=True))
+        return distinct(Encoded(codes, self._joined(folders), failures))
 
     def of_codes(self, fields: list[tuple[Longs, list[str]]]) -> Encoded:
         """The directories of fields whose texts are numbered: the numbers of a record's texts make one number, as digits do."""
@@ -67,18 +68,24 @@ class ValueDirectories:
         for codes, texts in fields[1:]:
             joint = joint * len(texts) + codes
         encoded = pc.dictionary_encode(pa.array(joint))
-        names = []
-        for number in encoded.dictionary.to_pylist():
-            values = []
-            for _, texts in reversed(fields):
-                number, own = divmod(number, len(texts))
-                values.append(texts[own])
-            names.append(self._path(values[::-1]))
-        return distinct(Encoded(encoded.indices.to_numpy(), names))
+        numbers, columns = encoded.dictionary.to_numpy(), []
+        for name, (_, texts) in reversed([*zip(self._names, fields, strict=True)]):
+            numbers, own = np.divmod(numbers, len(texts))
+            folders = self._folders(name, texts)
+            columns.append([folders[place] for place in own.tolist()])
+        return distinct(Encoded(encoded.indices.to_numpy(), self._joined(reversed(columns))))
 
-    def _path(self, values: Sequence[str]) -> str:
-        parts = [f"{name}={value}" if self._named else value for name, value in zip(self._names, values, strict=True)]
-        return self._delimiter.join(parts)
+    def _folders(self, name: str, texts: Sequence[str]) -> Sequence[str]:
+        return [f"{name}={text}" for text in texts] if self._named else texts
+
+    def _joined(self, columns: Iterable[Sequence[str]]) -> list[str]:
+        return [*map(self._delimiter.join, zip(*columns, strict=True))]
+
+    def texts(self, values: Sequence[Any], name: str) -> list[str]:
+        """The texts of values each of which has one."""
+        if self._quote is str and all(type(value) is str for value in values) and "".join(values).isascii():
+            return [*values]
+        return [str(self.text(value, name)) for value in values]
 
     def text(self, value: Any, name: str) -> str | tuple[str]:
         """The text of a value, `null` for none; or, in a tuple, why it has none."""
@@ -130,7 +137,7 @@ class FieldPartitioner:
         if not isinstance(column, pa.Array) or column.type not in PLAIN_TYPES:
             return None
         encoded = pc.dictionary_encode(column)
-        texts = [str(self._values.text(item, name)) for item in encoded.dictionary.to_pylist()]
+        texts = self._values.texts(encoded.dictionary.to_pylist(), name)
         if column.null_count:
             texts.append("null")
         return pc.fill_null(encoded.indices, len(texts) - 1).to_numpy().astype(np.int64), texts

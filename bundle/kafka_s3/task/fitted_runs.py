@@ -11,16 +11,21 @@ from kafka_s3.records.values import Longs
 from kafka_s3.schemas.compatibility import SchemaDecision
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.task.interleaved import Interleaved, joined
+from kafka_s3.task.lines import LinesByDirectory
 from kafka_s3.task.open_files import OpenFile, OpenFiles
 from kafka_s3.task.schema_changes import SchemaRules, kept, projected
 
 
 @dataclass(slots=True)
 class FittedRuns:
-    """Runs by directory, in the schemas of the open files; and the places of the records that have no such form, with the reason."""
+    """Runs by directory, in the schemas of the open files; and the places of the records that have no such form, with the reason.
+
+    Or, in place of runs, lines of many directories, which go into any file.
+    """
 
     runs: list[tuple[str, Run]] = field(default_factory=list)
     bad: list[tuple[int, str]] = field(default_factory=list)
+    lines: LinesByDirectory | None = None
 
 
 def fitted_runs(

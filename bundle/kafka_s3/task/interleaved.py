@@ -91,26 +91,30 @@ class Interleaved:
     ) -> Iterator[tuple[str, list[tuple[Run, Longs]]]]:
         """For each directory what `by_run` gives of its places.
 
-        `shared`: its runs may be slices of one that holds all directories' records, which is gathered at once; who keeps one keeps all.
+        `shared`: its runs may be slices of one that holds all directories' records, which are taken at once; who keeps one keeps all.
         """
         if not shared or len(self.runs) > 1:
             yield from ((name, self.by_run(places)) for name, places in self.by_directory(start, stop))
             return
         order, cuts = self._sorted(start, stop)
         rows = self.rows[order]  # ascending within a directory only
-        gathered = self.runs[0].take(rows) if len(cuts) > 1 else _taken(self.runs[0], rows)
+        run = self.runs[0].take(rows) if len(cuts) > 1 else _taken(self.runs[0], rows)
         for first, last in cuts:
-            yield self.names[self.codes[order[first]]], [(gathered.slice(first, last), order[first:last])]
+            yield self.names[self.codes[order[first]]], [(run.slice(first, last), order[first:last])]
 
     def _sorted(self, start: int, stop: int) -> tuple[Longs, list[tuple[int, int]]]:
         """The places `[start, stop)`, those of each directory behind each other; and from where to where those are, in first-seen order."""
+        order, firsts = self.sorted_by_directory(start, stop)
+        lasts, seen = np.append(firsts, len(order))[1:], np.argsort(order[firsts])
+        return order, [*zip(firsts[seen].tolist(), lasts[seen].tolist(), strict=True)]
+
+    def sorted_by_directory(self, start: int, stop: int) -> tuple[Longs, Longs]:
+        """The places `[start, stop)`, those of each directory behind each other and ascending; and where each directory's begin."""
         some = self.codes[start:stop]
         if not len(some) or (some == some[0]).all():
-            return np.arange(start, stop), [(0, len(some))] if len(some) else []
+            return np.arange(start, stop), np.arange(min(1, len(some)))
         order = np.argsort(some.astype(np.int16) if len(self.names) <= FEW else some, kind="stable")
-        firsts = np.flatnonzero(np.diff(some[order], prepend=-1))
-        cuts = zip(firsts.tolist(), [*firsts[1:].tolist(), len(order)], order[firsts].tolist(), strict=True)
-        return order + start, [(first, last) for first, last, _ in sorted(cuts, key=lambda cut: cut[2])]
+        return order + start, np.flatnonzero(np.diff(some[order], prepend=-1))
 
     def by_run(self, places: Longs) -> list[tuple[Run, Longs]]:
         """The records at these places: of each run those that it has, with their places; in the order of their first records."""
@@ -206,7 +210,7 @@ def _texts(parts: list[Values], order: Longs) -> Values | None:
     if len(texts) < len(parts) or (tables and not _alike(tables, len(parts))):
         return None
     table = pa.concat_tables(tables).combine_chunks() if tables else None
-    return JsonText(pa.concat_arrays([part.texts for part in texts]), table, texts[0].ended).take(order)
+    return JsonText(pa.concat_arrays([part.texts for part in texts]), table, texts[0].lines).take(order)
 
 
 def _alike(tables: list[pa.Table], count: int) -> bool:

@@ -52,6 +52,8 @@ class NextPoint:
             for name, places in part.by_directory(row, end):
                 yield from self._among_runs(part, self.open.files.get(name), places)
             return
+        if not self.open.files:
+            return
         opened = ((code, self.open.files.get(name)) for code, name in enumerate(part.names))
         rolling = [code for code, file in opened if file is not None and file.rolls(part.runs[0], self.schemas)]
         if rolling:
@@ -81,7 +83,7 @@ class NextPoint:
         """Before the first record that needs one more open file than `partitioner.max.open.files`."""
         if self.rules.max_open_files <= 0:
             return
-        seen = set(self.open.files)
+        seen = {*self.open.files, *self.open.small.names()}
         for at in range(row, end):
             name = part.names[part.codes[at]]
             if name not in seen and len(seen) >= self.rules.max_open_files:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-import numpy as np
-
-from kafka_s3.formats.format import Columnar, Format, Placed, SidecarObject, can
+from kafka_s3.formats.format import Columnar, Format, Lined, Placed, SidecarObject, can
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.keys import ObjectNames
@@ -19,14 +17,14 @@ from kafka_s3.schemas.compatibility import SchemaDecision
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.file_encoders import FileEncoder, OneSchema, file_encoder
+from kafka_s3.task.lines import DirectoryLines
 from kafka_s3.task.schema_changes import SchemaRules
+from kafka_s3.task.small_files import SmallFiles
 from kafka_s3.task.spill import SpillFile
 from kafka_s3.task.uploads import FileUpload
 
-LARGE: Final = 1 << 20
-"""Bytes of a file that are worth a file on local disk of their own."""
-FILE_BYTES: Final = 1 << 10
-"""What Python takes for an open file beside its content."""
+FEW_TIMES: Final = 64
+"""Of fewer numbers Python finds the least and the largest sooner than NumPy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,11 @@ class Output:
     memory: int
     threads: int
     folder: Path
+
+    @property
+    def lines(self) -> int:
+        """As `Format.lines` says of the values' format."""
+        return self.formats[Role.VALUE].lines
 
     @property
     def copies(self) -> bool:
@@ -148,18 +151,31 @@ class OpenFile:
         self.records += len(run)
         self._note_times(run.timestamps)
 
+    def append_lines(self, lines: DirectoryLines) -> None:
+        """Adds lines of this file's directory, which has values in a `Lined` format and nothing beside them."""
+        target = self.objects[Role.VALUE]
+        # a copy: a view would keep what all the other files got of the text
+        cast(Lined, target.encoder.inner).write(bytes(lines.text))
+        target.upload.add(target.encoder.take())
+        self.last_offset = lines.last_offset
+        self.records += lines.records
+        if lines.low is not None and lines.high is not None:
+            self._note_span(lines.low, lines.high)
+
     def memory(self) -> int:
         """Bytes held in memory."""
         return sum(target.memory() for target in self.objects.values())
 
     def _note_times(self, times: Longs) -> None:
-        low = int(np.minimum.reduce(times))
+        low, high = _span(times)
         if low == NO_TIMESTAMP:
             times = times[times != NO_TIMESTAMP]
             if not len(times):
                 return
-            low = int(np.minimum.reduce(times))
-        high = int(np.maximum.reduce(times))
+            low, high = _span(times)
+        self._note_span(low, high)
+
+    def _note_span(self, low: int, high: int) -> None:
         self.min_timestamp = low if self.min_timestamp is None else min(low, self.min_timestamp)
         self.max_timestamp = high if self.max_timestamp is None else max(high, self.max_timestamp)
 
@@ -196,7 +212,7 @@ class OpenFiles:
     """All that is open in a topic-partition, by encoded partition in first-seen order, and what the rotation rules look at.
 
     `records` were written since the last close, the first one's time is `base_ms` (epoch ms, None without a time partitioner); the last
-    one had `last_offset` and went to `directory`.
+    one had `last_offset` and went to `directory`. A directory's file is among `files`, or its lines are among the `small` ones.
     """
 
     files: dict[str, OpenFile] = field(default_factory=dict)
@@ -204,14 +220,19 @@ class OpenFiles:
     base_ms: int | None = None
     directory: str = ""
     last_offset: int = -1
+    small: SmallFiles = field(default_factory=SmallFiles)
+
+    def count(self) -> int:
+        """How many directories have a file."""
+        return len(self.files) + len(self.small)
 
     def objects(self) -> list[tuple[OpenFile, OpenObject]]:
-        """Every open object with its file, in the order in which they are completed."""
+        """Every open object with its file but for small ones, in the order in which they are completed."""
         return [(file, target) for file in self.files.values() for target in file.objects.values()]
 
-    def encoded_bytes(self) -> int:
+    def encoded_bytes(self, output: Output) -> int:
         """Encoded size of all open objects, in bytes."""
-        return sum(target.encoder.size() for _, target in self.objects())
+        return sum(target.encoder.size() for _, target in self.objects()) + self.small.bytes // max(1, output.lines)
 
     def fit(self, runs: list[tuple[str, Run]]) -> bool:
         """Whether each run fits the columns of its directory's open file."""
@@ -224,49 +245,43 @@ class OpenFiles:
 
     def memory(self) -> int:
         """Bytes held in memory."""
-        return sum(file.memory() for file in self.files.values())
-
-    def release_memory(self, output: Output) -> None:
-        """Keeps the task within its budget of memory, see `release_largest`."""
-        release_largest(self.files.values(), output)
+        return sum(file.memory() for file in self.files.values()) + self.small.memory()
 
     def uploads(self) -> list[FileUpload]:
-        """The uploads of all open objects."""
+        """The uploads of all open objects; small files have none."""
         return [target.upload for _, target in self.objects()]
 
     def abort(self) -> None:
         """Drops every upload that is not inherited."""
+        self.small.drop()
         for upload in self.uploads():
             upload.abort()
 
 
-def open_file(output: Output, topic_partition: TopicPartition, name: str, *, run: Run) -> OpenFile:
-    """A new file of that directory, for the schemas of the run."""
-    first, objects = int(run.offsets[0]), {}
+def _span(times: Longs) -> tuple[int, int]:
+    """The least and the largest of them, at least one."""
+    if len(times) < FEW_TIMES:
+        few = times.tolist()
+        return min(few), max(few)
+    return int(times.min()), int(times.max())
+
+
+def open_file(
+    output: Output,
+    topic_partition: TopicPartition,
+    name: str,
+    *,
+    first: int,
+    schemas: Mapping[Role, ConnectSchema | None],
+) -> OpenFile:
+    """A new file of that directory, which begins with that offset: an object for each role that has a schema, be it none."""
+    objects = {}
     for role, form in output.formats.items():
-        if role is Role.VALUE and run.tombstones:
+        if role not in schemas:
             continue
         key = output.naming.key(topic_partition, name, offset=first, extension=form.extension)
-        schema = run.schema if role is Role.VALUE else run.sidecars[role].schema
-        is_value = role is Role.VALUE
+        schema, is_value = schemas[role], role is Role.VALUE
         encoder = file_encoder(output.schemas, form, schema) if is_value else OneSchema(form.open(schema), schema)
         upload = FileUpload(output.store, key, part_size=output.part_size)
         objects[role] = OpenObject(role, form, encoder, upload)
     return OpenFile(name, objects, first)
-
-
-def release_largest(files: Collection[OpenFile], output: Output) -> None:
-    """Where files hold more than the task's budget, those that hold most are encoded and spilled first, down to half of it.
-
-    What holds much has a file of its own on local disk, for that is gone as soon as its part is sent; the others share one.
-    """
-    held = [(file.memory(), file) for file in files]
-    total, shared = sum(size for size, _ in held), SpillFile(output.folder)
-    budget = max(output.memory - len(held) * FILE_BYTES, output.memory // 4)
-    if len(held) < 2 or total <= budget:
-        return
-    for size, file in sorted(held, key=lambda one: -one[0]):
-        file.release(SpillFile(output.folder) if size >= LARGE else shared)
-        total -= size
-        if total <= budget // 2:
-            return

@@ -12,6 +12,7 @@ from kafka_s3.schemas.stored import schema_document, stored_schema
 from kafka_s3.task.file_encoders import OneSchema, file_encoder
 from kafka_s3.task.open_files import OpenFile, OpenFiles, OpenObject, Output
 from kafka_s3.task.open_state import StateUnusable
+from kafka_s3.task.small_files import SmallFiles
 from kafka_s3.task.uploads import FileUpload
 
 
@@ -23,6 +24,7 @@ def paused_files(open_files: OpenFiles) -> Paused:
         "directory": open_files.directory,
         "last_offset": open_files.last_offset,
         "files": [_paused_file(file) for file in open_files.files.values()],
+        "small": open_files.small.pause(),
     }
 
 
@@ -35,6 +37,7 @@ def resumed_files(paused: Paused, output: Output, topic_partition: TopicPartitio
         paused["base_ms"],
         paused["directory"],
         paused["last_offset"],
+        SmallFiles.resumed(paused["small"]),
     )
 
 

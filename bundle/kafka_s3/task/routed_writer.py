@@ -23,7 +23,8 @@ from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.task.closing import Closed
 from kafka_s3.task.fitted_runs import FittedRuns
 from kafka_s3.task.interleaved import Interleaved
-from kafka_s3.task.open_files import OpenFiles, release_largest
+from kafka_s3.task.memory_bound import release_largest
+from kafka_s3.task.open_files import OpenFiles
 from kafka_s3.task.rotation import Close, RotationPoint
 from kafka_s3.task.writer import TopicPartitionWriter
 
@@ -91,7 +92,7 @@ class RoutedWriter:
 
     def write(self, part: Interleaved) -> list[Failure]:
         """Writes records of one delivery; gives those that cannot go with the open files."""
-        self.others = {topic: writer for topic, writer in self.others.items() if writer.open.files}
+        self.others = {topic: writer for topic, writer in self.others.items() if writer.open.count()}
         lanes = [_Lane(self._writer(topic), own) for topic, own in part.by_topic()]
         rejected: list[Failure] = []
         while lanes := [lane for lane in lanes if lane.row < len(lane.part)]:
@@ -113,7 +114,7 @@ class RoutedWriter:
 
     def _append(self, lanes: list[_Lane], stops: list[int], fitted: list[FittedRuns]) -> None:
         for lane, stop, one in zip(lanes, stops, fitted, strict=True):
-            lane.writer.append(one.runs, lane.part, lane.row, stop)
+            lane.writer.append(one, lane.part, lane.row, stop)
             lane.row = stop
         self._release_memory()
 
@@ -122,7 +123,7 @@ class RoutedWriter:
         cap = self.own.rules.max_open_files
         if due:
             self.close(due[0])
-        elif 0 < cap < sum(len(writer.open.files) for writer in self._writers()):
+        elif 0 < cap < sum(writer.open.count() for writer in self._writers()):
             self.close(Reason.MAX_OPEN_FILES)
 
     def close(self, reason: Reason) -> None:
@@ -158,7 +159,7 @@ class RoutedWriter:
             writer.drop_tail()
 
     def open_count(self) -> int:
-        """How many files of all topics are open."""
+        """How many files of all topics are open that have steps of their own in each batch."""
         return sum(writer.open_count() for writer in self._writers())
 
     def open_files(self) -> OpenFiles:
@@ -185,8 +186,8 @@ class RoutedWriter:
         return self.others[topic]
 
     def _release_memory(self) -> None:
-        """Keeps all topics together within the task's budget, as `OpenFiles` does for one."""
-        release_largest([file for writer in self._writers() for file in writer.open.files.values()], self.own.output)
+        """Keeps all topics together within the task's budget."""
+        release_largest([writer.open for writer in self._writers()], self.own.output)
 
 
 def _without_bad(lane: _Lane, fitted: FittedRuns) -> list[Failure]:

@@ -11,11 +11,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
-from typing import Final
+from typing import BinaryIO, Final, NamedTuple
 
 from kafka_s3.model.deflate import Bytes
 
@@ -47,12 +47,10 @@ class SpillFile:
         self._left += 1
         return Spilled(self, begin, self._end)
 
-    def read(self, begin: int, end: int) -> bytes:
-        """The bytes `[begin, end)`. Raises OSError."""
+    def opened(self) -> BinaryIO:
+        """The file, to read from. Raises OSError."""
         assert self._path is not None
-        with self._path.open("rb") as file:
-            file.seek(begin)
-            return file.read(end - begin)
+        return self._path.open("rb")
 
     def drop(self) -> None:
         """One upload less needs its bytes."""
@@ -64,21 +62,27 @@ class SpillFile:
             self._path, self._end = None, 0
 
 
-@dataclass(frozen=True, slots=True)
-class Spilled:
+class Spilled(NamedTuple):
     """Bytes of one upload in a file, from `begin` to `end`."""
 
     file: SpillFile
     begin: int
     end: int
 
-    def read(self) -> bytes:
-        """The bytes. Raises OSError."""
-        return self.file.read(self.begin, self.end)
 
-    def drop(self) -> None:
-        """They are not needed any more."""
-        self.file.drop()
+def read_back(pieces: Iterable[Bytes | Spilled]) -> list[Bytes]:
+    """Pieces of which some wait on local disk, in memory. Raises OSError."""
+    with ExitStack() as stack:
+        files = dict[SpillFile, BinaryIO]()
+        found = list[Bytes]()
+        for piece in pieces:
+            if isinstance(piece, Spilled):
+                if piece.file not in files:
+                    files[piece.file] = stack.enter_context(piece.file.opened())
+                files[piece.file].seek(piece.begin)
+                piece = files[piece.file].read(piece.end - piece.begin)
+            found.append(piece)
+        return found
 
 
 def task_folder() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -10,7 +11,7 @@ from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.spill import Spilled, SpillFile, task_folder
+from kafka_s3.task.spill import Spilled, SpillFile, read_back, task_folder
 
 LARGE_PIECE: Final = 64 << 10
 REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
@@ -22,6 +23,15 @@ def spill_folder() -> Path:
         return task_folder()
     except OSError as error:
         raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {REMEDY}") from error
+
+
+def spilled(into: SpillFile, pieces: Iterable[Bytes], what: str) -> Spilled:
+    """Moves pieces to local disk; `what` they are is said in the error. Raises LocalDiskError."""
+    try:
+        return into.append(pieces)
+    except OSError as error:
+        text = f"{what} cannot be kept on local disk, in {into.folder.parent}: {error.strerror}. {REMEDY}"
+        raise LocalDiskError(text) from error
 
 
 class FileUpload:
@@ -96,11 +106,7 @@ class FileUpload:
         """Moves the waiting bytes to local disk. Raises LocalDiskError."""
         if not self._waiting:
             return
-        try:
-            self._spilled.append(into.append(self._waiting))
-        except OSError as error:
-            what = f"{self._waiting_bytes} bytes of {self.key} cannot be kept on local disk, in {into.folder.parent}"
-            raise LocalDiskError(f"{what}: {error.strerror}. {REMEDY}") from error
+        self._spilled.append(spilled(into, self._waiting, f"{self._waiting_bytes} bytes of {self.key}"))
         self._spilled_bytes += self._waiting_bytes
         self._waiting, self._waiting_bytes = [], 0
 
@@ -118,13 +124,13 @@ class FileUpload:
             self._store.abort_upload(self.key, self._id)
 
     def _gathered(self) -> bytes:
-        gathered = b"".join([*(spilled.read() for spilled in self._spilled), *self._waiting])
+        gathered = b"".join(read_back([*self._spilled, *self._waiting]))
         self._drop()
         return gathered
 
     def _drop(self) -> None:
-        for spilled in self._spilled:
-            spilled.drop()
+        for piece in self._spilled:
+            piece.file.drop()
         self._waiting, self._waiting_bytes, self._spilled, self._spilled_bytes = [], 0, [], 0
 
     def _send(self, data: bytes) -> None:

@@ -41,6 +41,7 @@ from kafka_s3.task.early_end import above_limit, dropped, stopped
 from kafka_s3.task.error_policy import ErrorPolicy
 from kafka_s3.task.examined import Examined
 from kafka_s3.task.interleaved import Interleaved, Partitioned, interleaved
+from kafka_s3.task.memory_bound import held_at_most
 from kafka_s3.task.open_files import Output
 from kafka_s3.task.open_state import StateUnusable
 from kafka_s3.task.partitioners import Partitioner
@@ -251,7 +252,7 @@ class _Task:
         parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
         failures += [failure for part in _interleaved(parts) for failure in self._writer.write(part)]
         self._bad.take(failures, decoded.nulls, batch)
-        self._bad.keep_within(self._pipeline.memory, self._writer.memory)
+        self._bad.keep_within(held_at_most(self._pipeline.memory), self._writer.memory)
 
     def _not_recorded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The records that are no dead letters yet; all are counted."""

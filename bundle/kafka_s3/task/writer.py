@@ -7,20 +7,31 @@ By example: docs/worked-examples.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Final
+
+import numpy as np
 
 from kafka_s3.model.failures import Failure, rejection
-from kafka_s3.model.files import Reason
+from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Tail
-from kafka_s3.records.runs import Run
+from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.storage.uploads import abort_uploads
 from kafka_s3.task.closing import Closed, closed
 from kafka_s3.task.fitted_runs import FittedRuns, fitted_runs
 from kafka_s3.task.interleaved import Interleaved
+from kafka_s3.task.lines import NO_SCHEMA, SIZE, DirectoryLines, LinesByDirectory, are_lines, lines_by_directory
+from kafka_s3.task.memory_bound import release_largest
 from kafka_s3.task.next_point import NextPoint
 from kafka_s3.task.open_files import OpenFiles, Output, open_file
 from kafka_s3.task.rotation import RotationPoint, RotationRules
+from kafka_s3.task.small_files import SMALL_BYTES
+
+MANY: Final = 64
+"""Lines of so many directories are sorted and kept together; of fewer each goes to its file."""
 
 
 @dataclass(slots=True)
@@ -68,10 +79,10 @@ class TopicPartitionWriter:
             if fitted.bad:
                 rejected += [rejection(int(part.offsets[place]), text) for place, text in fitted.bad]
                 part = part.without([place for place, _ in fitted.bad])
-            elif not self.output.copies and not self.open.fit(fitted.runs):
+            elif not self.open.fit(fitted.runs):
                 self.close(Reason.SCHEMA)
             else:
-                self.append(fitted.runs, part, row, point.row)
+                self.append(fitted, part, row, point.row)
                 row = point.row
                 if point.reason is not None and self.holds(point):
                     self.close(point.reason)
@@ -79,35 +90,77 @@ class TopicPartitionWriter:
 
     def next_point(self, part: Interleaved, row: int) -> RotationPoint:
         """The next point at which the writer has to stop; the first record after a close gives the base of `rotate.interval.ms`."""
+        if len(self.open.small) and not self._in_bulk(part):
+            self._settle()
         if self.open.base_ms is None and part.times is not None:
             self.open.base_ms = int(part.times[row])
         return NextPoint(self.rules, self.output.schemas, self.open).after(part, row)
 
     def fitted(self, part: Interleaved, start: int, stop: int) -> FittedRuns:
         """Rows `[start, stop)` as the open files take them, and those that cannot go with them."""
+        if self._in_bulk(part) and start < stop:
+            return FittedRuns(lines=lines_by_directory(part, start, stop))
         rules, shared = self.output.schemas, self.output.copies
         return fitted_runs(part, start, stop, open_files=self.open, rules=rules, shared=shared)
 
-    def append(self, runs: list[tuple[str, Run]], part: Interleaved, start: int, stop: int) -> None:
+    def append(self, fitted: FittedRuns, part: Interleaved, start: int, stop: int) -> None:
         """Writes rows `[start, stop)`, given by directory, and notes where the last one went."""
         if start == stop:
             return
-        for name, run in runs:
+        for name, run in fitted.runs:
             if name not in self.open.files:
-                self.open.files[name] = open_file(self.output, self.topic_partition, name, run=run)
+                self._open(name, int(run.offsets[0]), run.schemas)
             self.open.files[name].append(run)
+        if fitted.lines is not None:
+            self._append_lines(fitted.lines)
         directory, last_offset = part.names[part.codes[stop - 1]], int(part.offsets[stop - 1])
         self.open.note(directory, records=stop - start, last_offset=last_offset)
-        self.open.release_memory(self.output)
+        release_largest([self.open], self.output)
+
+    def _in_bulk(self, part: Interleaved) -> bool:
+        """Whether records go on their way as lines of many directories."""
+        return self.output.lines > 0 and (len(part.names) >= MANY or len(self.open.small) > 0) and are_lines(part)
+
+    def _append_lines(self, lines: LinesByDirectory) -> None:
+        """Adds lines to the small files; directories that have more, or a file of their own, get theirs there."""
+        known, small = self.open.files, self.open.small
+        large = small.sizes(lines.names) + lines.facts[SIZE] >= SMALL_BYTES
+        if known:
+            large |= np.array([name in known for name in lines.names])
+        if not large.all():
+            small.add(lines.some(np.flatnonzero(~large)) if large.any() else lines)
+        if large.any():
+            grown = lines.some(np.flatnonzero(large))
+            self._append_each(chain(small.take(grown.names), grown.each()))
+
+    def _append_each(self, found: Iterable[tuple[str, DirectoryLines]]) -> None:
+        """Adds lines to files of their own, with a look at memory now and then: what was small may have waited on local disk, all of it."""
+        added = 0
+        for name, lines in found:
+            if name not in self.open.files:
+                self._open(name, lines.first_offset, NO_SCHEMA)
+            self.open.files[name].append_lines(lines)
+            added += len(lines.text)
+            if added > self.output.memory // 8:
+                release_largest([self.open], self.output)
+                added = 0
+
+    def _settle(self) -> None:
+        """Makes files of their own of the small ones."""
+        self._append_each(self.open.small.take(self.open.small.names()))
+
+    def _open(self, name: str, first: int, schemas: Mapping[Role, ConnectSchema | None]) -> None:
+        """Opens the directory's file, which begins with that offset."""
+        self.open.files[name] = open_file(self.output, self.topic_partition, name, first=first, schemas=schemas)
 
     def holds(self, point: RotationPoint) -> bool:
         """Whether the reason of a point that was reached holds: a size is only known when its records are written."""
-        return point.reason is not Reason.FLUSH_BYTES or self.open.encoded_bytes() >= self.rules.flush_bytes
+        return point.reason is not Reason.FLUSH_BYTES or self.open.encoded_bytes(self.output) >= self.rules.flush_bytes
 
     def close(self, reason: Reason) -> Closed:
         """Closes every open file, in first-seen order; what is closed is also kept for the task's report."""
         found = closed(self.open, self.topic_partition, self.output, reason=reason)
-        if self.open.files:
+        if found.files:
             self.frontier = self.open.last_offset + 1
         self.open = OpenFiles()
         self.closed.add(found)
@@ -124,14 +177,14 @@ class TopicPartitionWriter:
     def tail(self) -> Tail:
         """What is open, for the planner."""
         here = self.open
-        return Tail(here.records, here.encoded_bytes(), here.base_ms, len(here.files))
+        return Tail(here.records, here.encoded_bytes(self.output), here.base_ms, here.count())
 
     def memory(self) -> int:
         """Bytes that the open files hold in memory."""
         return self.open.memory()
 
     def open_count(self) -> int:
-        """How many files are open."""
+        """How many files are open that have steps of their own in each batch; small ones go together."""
         return len(self.open.files)
 
     def open_files(self) -> OpenFiles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kafka_s3.model.files import Reason
 from tests.support.kafka import Given, document, produce
 from tests.support.surroundings import Surroundings
 
@@ -72,3 +73,23 @@ def test_headers_make_the_directories_and_a_chain_of_transforms_is_applied_befor
     }
     (letter,) = here.bucket.dead_letters(config["name"])
     assert (letter["offset"], letter["stage"]) == (2, "TRANSFORMATION")
+
+
+def test_hundreds_of_directories_go_on_from_one_task_to_the_next(here: Surroundings, topic: Callable[..., str]) -> None:
+    name, directories, records = topic("shelves"), 150, 1_000
+    by_shelf = {
+        "partitioner.class": "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name": "shelf",
+        "flush.size": "100000", "tail.read.records": "1",
+    }  # fmt: skip
+    config = here.config(name, **by_shelf)
+    for first, last, close in ((0, 400, None), (400, records, Reason.FLUSH_NOW)):
+        produce(here.servers, name, [Given(document(n=n, shelf=n * 7 % directories)) for n in range(first, last)])
+        sink = here.drain(config, close=close)
+        assert sink.log.state.totals.written == (records if close else 0)
+        assert any("/open/" in key for key in here.bucket.listing()) == (close is None)
+
+    assert {key: [row["n"] for row in rows] for key, rows in here.bucket.contents().items()} == {
+        f"topics/{name}/shelf={shelf}/{name}+0+{own[0]:010d}.json": own
+        for shelf in range(directories)
+        for own in [[n for n in range(records) if n * 7 % directories == shelf]]
+    }

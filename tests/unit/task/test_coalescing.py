@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.task.coalescing import ROWS_PER_FILE, coalesced
+from kafka_s3.task.coalescing import MOST, ROWS_PER_FILE, coalesced
 from tests.support.examples import examples
 
 
@@ -34,6 +34,11 @@ def test_no_more_is_held_than_the_budget_says() -> None:
     batches = [a_batch(at * 100, 100) for at in range(5)]
     assert rows_of(batches, open_files=1000, budget=2 * batches[0].nbytes) == [200, 200, 100]
     assert rows_of(batches, open_files=1000, budget=1) == [100] * 5
+
+
+def test_however_much_memory_there_is_a_joined_batch_has_offsets_of_32_bits() -> None:
+    half = pa.RecordBatch.from_pydict({"value": pa.array([bytes(MOST // 2 + 1)], pa.binary())})
+    assert rows_of([half] * 3, open_files=1000, budget=1 << 40) == [1] * 3
 
 
 def test_batches_of_other_columns_stay_apart() -> None:

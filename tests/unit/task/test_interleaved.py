@@ -25,11 +25,13 @@ def test_directories_come_in_first_seen_order_with_all_their_records(
 ) -> None:
     start = data.draw(st.integers(0, len(codes)))
     stop = data.draw(st.integers(start, len(codes)))
-    part = interleaved([Partitioned(documents(np.arange(7, 7 + len(codes))), np.array(codes, np.int32), NAMES, None)])
+    run = documents(np.arange(7, 7 + len(codes)))
+    part = interleaved([Partitioned(run, np.array(codes, np.int32), NAMES, None)])
 
     found = {}
     for name, [(run, places)] in part.runs_by_directory(start, stop, shared=shared):
         assert run.offsets.tolist() == (places + 7).tolist() == run.values.objects()
+        assert len(run.values) == len(run) == len(run.timestamps)
         assert run.values.table.column("own").to_pylist() == run.offsets.tolist()
         found[name] = places.tolist()
 

@@ -13,9 +13,11 @@ from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.joda import Pattern, zone
 from kafka_s3.naming.joda.buckets import BucketNames
+from kafka_s3.naming.keys import Naming
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects, Plain
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
+from kafka_s3.task.directories import InsideOnly
 from kafka_s3.task.field_partitioner import FieldPartitioner, Schemaless
 from kafka_s3.task.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
 from tests.support.runs import run_of
@@ -155,3 +157,20 @@ def test_null_is_a_directory_also_in_a_field_whose_type_is_not_taken() -> None:
     run = run_of(Objects([{"f": None}, {"f": 1.5}, {"f": None, "y": None}]), SCHEMA)
     assert directories(by("f"), run) == ["f=null", None, "f=null"]
     assert directories(by("y", "day"), run_of(Objects([{"y": None, "day": None}]), SCHEMA)) == ["y=null/day=null"]
+
+
+def test_a_directory_is_judged_again_in_another_topic_and_a_refused_one_each_time() -> None:
+    names = Naming(topics_dir="topics", directory_delim="/", file_delim="+", pad_width=10)
+    inside = InsideOnly(by("s"), names, ".json", "topics/hidden")
+    for _ in range(2):
+        run = run_of(Objects([{"s": "x"}, {"s": "x/../y"}, {"s": "/../z"}, {"s": "a/_delta_log/b"}]), SCHEMA)
+        assert directories(inside, run) == ["s=x", None, None, None]
+    assert directories(inside, run_of(Objects([{"s": "x"}, {"s": "new"}, {"s": ".."}]), SCHEMA)) == [
+        "s=x",
+        "s=new",
+        "s=..",
+    ]
+
+    hidden = inside.encode(TopicPartition("hidden", 0), run_of(Objects([{"s": "x"}]), SCHEMA), np.zeros(1, np.int64))
+    assert hidden.codes.tolist() == [-1]
+    assert "the folder of the commit log" in hidden.failures[0].message

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason
+from kafka_s3.task import small_files, writer
 from tests.support.configurations import FIELD, TIME
 from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World
@@ -18,6 +21,17 @@ from tests.support.memory_world import ORDERS, START_MS, World
 MINUTE = 60_000
 DAY = 86_400_000
 STRUCT = {"type": "struct", "fields": [{"field": "n", "type": "int64"}, {"field": "d", "type": "string"}]}
+
+
+@pytest.fixture(scope="module", autouse=True, params=["file by file", "in bulk"])
+def _bulk(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Lines of many directories take another way, here also those of few; a file is large soon."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "in bulk":
+            patch.setattr(writer, "MANY", 1)
+            patch.setattr(writer, "SMALL_BYTES", 60)
+            patch.setattr(small_files, "SHARE_FILES", 2)
+        yield
 
 
 @dataclass(frozen=True)

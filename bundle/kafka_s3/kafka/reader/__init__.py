@@ -6,5 +6,5 @@
     reach.why_out_of_reach(servers, properties, topic_partition)        None, or why that does not work in this process
 
 Below it: `batches` (the columns), `gather` (compiled loops), `consumer` (librdkafka's handle, kept by the process), `library` (its
-functions), `settings` (Java's properties in its words), `allocation` (memory that is needed again).
+functions), `settings` (Java's properties in its words).
 """

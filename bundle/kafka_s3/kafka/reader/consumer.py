@@ -18,8 +18,8 @@ from confluent_kafka import KafkaError
 from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import IamLogin
 from kafka_s3.kafka.reader import library
-from kafka_s3.kafka.reader.allocation import keep_memory
 from kafka_s3.kafka.reader.tokens import token_callback
+from kafka_s3.model.allocation import keep_memory
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 

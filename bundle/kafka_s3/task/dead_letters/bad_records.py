@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,9 @@ from kafka_s3.task.dead_letters.file import DeadLetterFile
 from kafka_s3.task.dead_letters.limit import DeadLetterLimit
 from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
 from kafka_s3.task.examined import Examined
+
+AT_ONCE: Final = 1000
+"""So many letters are held: of a batch all may be bad, and as Python objects and JSON they take ten times its memory."""
 
 
 class Stopped(Exception):
@@ -51,14 +54,9 @@ class BadRecords:
         """
         refused = [(failure, self._policy.failure(failure)) for failure in failures]
         refused += self._judged_nulls(nulls)
-        letters = []
-        for failure, verdict in sorted(refused, key=lambda pair: pair[0].offset):
-            letter = dead_letter(failure, self._topic_partition, _row(batch, failure.offset))
-            if verdict is ErrorAction.STOP:
-                raise Stopped(failure, letter)
-            letters.append(letter)
-        if letters:
-            self.file.add(letters)
+        refused.sort(key=lambda pair: pair[0].offset)
+        for first in range(0, len(refused), AT_ONCE):
+            self.file.add([self._letter(*pair, batch) for pair in refused[first : first + AT_ONCE]])
             self._limit.check(self.file)
 
     def check_all(self, read: int) -> None:
@@ -82,6 +80,12 @@ class BadRecords:
     def resume(self, paused: Paused) -> None:
         """Counts on."""
         self._skipped.resume(paused)
+
+    def _letter(self, failure: Failure, verdict: ErrorAction, batch: pa.RecordBatch) -> DeadLetter:
+        letter = dead_letter(failure, self._topic_partition, _row(batch, failure.offset))
+        if verdict is ErrorAction.STOP:
+            raise Stopped(failure, letter)
+        return letter
 
     def _judged_nulls(self, offsets: Sequence[int]) -> list[tuple[Failure, ErrorAction]]:
         verdict = self._policy.null()

@@ -8,11 +8,13 @@ import tracemalloc
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import RecordError
+from kafka_s3.model.failures import rejection
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
 from kafka_s3.storage.memory import MemoryStore
@@ -107,6 +109,23 @@ def test_many_dead_letters_need_no_memory_beside_the_budget() -> None:
 
     assert len(report.dead) == 3_000
     assert peak < 10 * MIB, f"{peak >> 20} MiB"  # the rows of the source in memory among them
+
+
+def test_of_a_batch_that_is_bad_as_a_whole_only_a_portion_is_held(tmp_path: Path) -> None:
+    """4,000 letters of 1 KB took 9 MiB at once."""
+    rows = [{"offset": at, "timestamp": START_MS, "key": b"", "value": noise(at), "headers": []} for at in range(4_000)]
+    batch = pa.RecordBatch.from_pylist(rows)
+    policy = make_pipeline(settings_of(TOLERANT | {"flush.size": "3"})).policy
+    file = a_file(_Forgetful(lambda: 0), tmp_path)
+    tracemalloc.start()
+    BadRecords(ORDERS, policy, file, DeadLetterLimit(1.0, len(batch))).take(
+        [rejection(at, "bad") for at in range(len(batch))], [], batch
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert (len(file), file.offsets.ranges) == (len(batch), ((0, len(batch) - 1),))
+    assert peak < 7 * MIB, f"{peak >> 20} MiB"  # a part of the upload among them
 
 
 class _Forgetful(MemoryStore):
