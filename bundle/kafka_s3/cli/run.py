@@ -20,7 +20,7 @@ from kafka_s3.config.validate import resolved
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
-from kafka_s3.spark.session import begin_jvm
+from kafka_s3.spark.session import begun_jvm
 from kafka_s3.spark.several import exit_code, run_side_by_side
 from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
 
@@ -61,16 +61,16 @@ def run(
             [Problem("--flush", None, "goes with --available-now.", "Use flush.idle.ms for a continuous sink.")]
         )
     known = _settings(sinks, where, worker, overrides)
-    jvm = begin_jvm(name="kafka-s3", cores=cores)  # beside what is imported and asked until Spark is needed
-    from kafka_s3.spark.process import process_of
+    with begun_jvm(name="kafka-s3", cores=cores) as jvm:  # beside what is imported and asked until Spark is needed
+        from kafka_s3.spark.process import process_of
 
-    close = Reason.FLUSH_NOW if flush else None
-    with process_of(known, available_now=available_now, close=close, cores=cores, jvm=jvm) as process:
-        if len(known) == 1:
-            with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
-                process.run(known[0], observer)
-            return
-        code = exit_code(run_side_by_side(known, lambda one: process.run(one, LogObserver())))
+        close = Reason.FLUSH_NOW if flush else None
+        with process_of(known, available_now=available_now, close=close, cores=cores, jvm=jvm) as process:
+            if len(known) == 1:
+                with _observer(progress if progress is not None else sys.stderr.isatty() and not verbose) as observer:
+                    process.run(known[0], observer)
+                return
+            code = exit_code(run_side_by_side(known, lambda one: process.run(one, LogObserver())))
     raise typer.Exit(code)
 
 

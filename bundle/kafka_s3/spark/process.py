@@ -68,7 +68,7 @@ def process_of(
     jvm: Future[JavaGateway | None] | None = None,
 ) -> Iterator[Process]:
     """A process for these sinks: numbers for whoever they name, an ear for SIGTERM, and one session of Spark, which the first starts.
-    `jvm` is one that was begun for it (`session.begin_jvm`).
+    `jvm` is one that was begun for it (`session.begun_jvm`).
 
     That of a platform is taken, and left as it is. Raises ConfigError, also where two of them are one sink; SinkError.
     """

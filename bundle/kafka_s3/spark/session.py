@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -68,17 +68,34 @@ def spark_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None
     return local_session(name=name, cores=cores, jvm=jvm)
 
 
-def begin_jvm(*, name: str, cores: str = "*") -> Future[JavaGateway | None] | None:
+@contextmanager
+def begun_jvm(*, name: str, cores: str = "*") -> Iterator[Future[JavaGateway | None] | None]:
     """The JVM of a `spark_session` to come, which starts beside what the caller does; None where that one will not be local.
 
-    It raises what the session would raise. Without a session it ends with this process, which waits for no download: on a machine's first
+    It raises what the session would raise. One that no session took ends with the body. It waits for no download: on a machine's first
     start the session starts the JVM.
     """
     if _is_given():
-        return None
+        yield None
+        return
     import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
 
-    return begun(lambda: _launched(_kafka_settings(name, cores)) if _made_before() else None)
+    jvm = begun(lambda: _launched(_kafka_settings(name, cores)) if _made_before() else None)
+    try:
+        yield jvm
+    finally:
+        _end_unless_taken(jvm)
+
+
+def _end_unless_taken(jvm: Future[JavaGateway | None]) -> None:
+    from pyspark import SparkContext
+
+    gateway = None if jvm.exception() is not None else jvm.result()
+    if gateway is None or gateway is SparkContext._gateway:
+        return
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # which ends the JVM
+    gateway.proc.wait()
 
 
 def _made_before() -> bool:
