@@ -61,11 +61,11 @@ class _Text:
     content: Bytes | Spilled
 
     def follows(self, other: _Text) -> bool:
-        """Whether the other one is to have this one's lines, too: both are in memory, and that is not much larger."""
+        """Whether the other one is to have this one's lines, too: both are in memory and short, and that is not much longer."""
         here, there = self.content, other.content
         if isinstance(here, Spilled) or isinstance(there, Spilled):
             return False
-        return len(there) <= min(2 * len(here), JOINED_BYTES)
+        return len(here) <= JOINED_BYTES and len(there) <= min(2 * len(here), JOINED_BYTES)
 
     def stretch(self, first: int, last: int) -> tuple[Longs, Longs, Bytes | Spilled]:
         """The lines of the files from number `first` to `last`: their numbers, their lengths, and where they are."""
