@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.commit.entry import CommitEntry, EntryKind
+from kafka_s3.commit.log import Rewrite, Rewritten
 from kafka_s3.model.errors import CommitError, KafkaUnavailable, OffsetsLost
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
@@ -15,43 +16,67 @@ from kafka_s3.storage.store import ObjectStore
 from kafka_s3.storage.uploads import abort_uploads
 
 
-def rewrite_from_kafka(
-    entry: CommitEntry, gone: list[DataFile], *, brokers: Brokers, source: Source, store: ObjectStore
-) -> list[DataFile]:
-    """New uploads of the files `gone`, with the records that the entry gives them.
-
-    A whole range is read again as the entry's task read it, for all files of a topic-partition in the entry; files that are not
-    gone are dropped. Raises OffsetsLost, naming files and offsets, where Kafka no longer has the records.
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Makes files again whose uploads are gone, those of replayed dead letters by `replays_again`. `lost`: fail, or gap, under which what
+    cannot be made is lost (`behavior.on.lost.offsets`).
     """
-    lost = beyond_recovery(gone, brokers)
-    if lost:
-        raise OffsetsLost(
-            f"Commit entry {entry.version} counts files whose uploads are gone from the bucket, and Kafka no longer has their records: "
-            f"{files_text(lost)}. If the objects were published and then removed, or are not needed, start with "
-            "behavior.on.lost.offsets=gap, or move the position (kafka-s3 position set): either records a gap and goes on."
-        )
-    made: list[DataFile] = []
-    for file in gone:
-        wanted = Assignment(
-            file.topic_partition,
-            file.first_offset,
-            file.last_offset + 1,
-            (Delivery(0, file.last_offset + 1),),
-            close=file.reason,
-            only=file,
-            data_key=_values_of(file, entry).key,
-        )
-        (report,) = source.read([wanted])
-        if [again.records for again in report.files] != [file.records]:
-            abort_uploads(store, (*report.files, *made))
-            raise CommitError(
-                f"{file.key} cannot be made again from Kafka: offsets {file.first_offset} to {file.last_offset} give other records than "
-                "the log counts. Was the configuration changed? Restore the earlier one, restart, then change it. Did compaction remove "
-                f"some? Write what is left anew: kafka-s3 position set CONFIG {file.topic} {file.partition} {file.first_offset}."
+
+    brokers: Brokers
+    source: Source
+    store: ObjectStore
+    lost: str
+    replays_again: Rewrite | None = None
+
+    def __call__(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        """The files of an entry, made again. Raises OffsetsLost, CommitError, KafkaUnavailable."""
+        if entry.kind is EntryKind.REPLAY and self.replays_again is not None:
+            try:
+                return self.replays_again(entry, gone)
+            except OffsetsLost:
+                if self.lost == "fail":
+                    raise
+                return Rewritten(lost=gone)
+        lost = [] if self.lost == "fail" else beyond_recovery(gone, self.brokers)
+        left = [file for file in gone if file not in lost]
+        return Rewritten(self._from_kafka(entry, left), lost)
+
+    def _from_kafka(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
+        """New uploads of the files `gone`, with the records that the entry gives them.
+
+        A whole range is read again as the entry's task read it, for all files of a topic-partition in the entry; files that are not
+        gone are dropped. Raises OffsetsLost, naming files and offsets, where Kafka no longer has the records.
+        """
+        lost = beyond_recovery(gone, self.brokers)
+        if lost:
+            raise OffsetsLost(
+                f"Commit entry {entry.version} counts files whose uploads are gone from the bucket, and Kafka no longer has their records: "
+                f"{files_text(lost)}. If the objects were published and then removed, or are not needed, start with "
+                "behavior.on.lost.offsets=gap, or move the position (kafka-s3 position set): either records a gap and goes on."
             )
-        (again,) = report.files
-        made.append(replace(file, upload=again.upload, bytes=again.bytes))
-    return made
+        made: list[DataFile] = []
+        for file in gone:
+            wanted = Assignment(
+                file.topic_partition,
+                file.first_offset,
+                file.last_offset + 1,
+                (Delivery(0, file.last_offset + 1),),
+                close=file.reason,
+                only=file,
+                data_key=_values_of(file, entry).key,
+            )
+            (report,) = self.source.read([wanted])
+            if [again.records for again in report.files] != [file.records]:
+                abort_uploads(self.store, (*report.files, *made))
+                raise CommitError(
+                    f"{file.key} cannot be made again from Kafka: offsets {file.first_offset} to {file.last_offset} give other records "
+                    "than the log counts. Was the configuration changed? Restore the earlier one, restart, then change it. Did compaction "
+                    "remove some? Write what is left anew: "
+                    f"kafka-s3 position set CONFIG {file.topic} {file.partition} {file.first_offset}."
+                )
+            (again,) = report.files
+            made.append(replace(file, upload=again.upload, bytes=again.bytes))
+        return made
 
 
 def beyond_recovery(gone: Iterable[DataFile], brokers: Brokers) -> list[DataFile]:

@@ -150,7 +150,7 @@ def run_continuously(
         if outcome is TurnEnd.INTERRUPTED:
             stop = stopped()
         else:
-            pause = sink.within_patience(backoff.pause_ms(failures)) if failures else poll_ms
+            pause = sink.patience.within(backoff.pause_ms(failures)) if failures else poll_ms
             stop = _rest(pause, wait, channel=channel)
 
 
@@ -178,7 +178,7 @@ def run_available_now(
             looked = True
         outcome = _drained(sink, channel, commands, close=close, stopped=stopped)
         failures = failures + 1 if outcome is TurnEnd.UNANSWERED else 0
-        if outcome is TurnEnd.DONE or (failures and wait(sink.within_patience(backoff.pause_ms(failures)))):
+        if outcome is TurnEnd.DONE or (failures and wait(sink.patience.within(backoff.pause_ms(failures)))):
             return
 
 

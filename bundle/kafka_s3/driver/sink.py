@@ -6,33 +6,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial, reduce
 
-from kafka_s3.commit.entry import CommitEntry, EntryKind
-from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
+from kafka_s3.commit.entry import CommitEntry
+from kafka_s3.commit.log import CommitLog, Rewrite
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer, nothing_more
 from kafka_s3.driver.dead_letters.limit import stop_above_limit
 from kafka_s3.driver.dead_letters.reporters import REPORTERS
 from kafka_s3.driver.entries import entry_of, portions, stop_at_failures, tell
-from kafka_s3.driver.follower import Followed, Follower
+from kafka_s3.driver.follower import Follower
+from kafka_s3.driver.group_offsets import GroupMirror
 from kafka_s3.driver.open_states import OpenStates
 from kafka_s3.driver.partition_state import PartitionState, committed
+from kafka_s3.driver.patience import Patience
 from kafka_s3.driver.phases import PhaseTimes
 from kafka_s3.driver.planner import assignment, in_turns, plan
-from kafka_s3.driver.recovery import beyond_recovery, rewrite_from_kafka
+from kafka_s3.driver.recovery import Recovery
 from kafka_s3.driver.topics import Resume, Topics
 from kafka_s3.driver.waiting import Waits
 from kafka_s3.model.errors import (
-    CommitUnknown,
     Fenced,
     KafkaUnavailable,
     OffsetsLost,
-    RegistryUnavailable,
     SinkError,
-    StorageUnavailable,
-    UploadMissing,
 )
-from kafka_s3.model.files import DataFile, Reason, Totals
+from kafka_s3.model.files import Reason, Totals
 from kafka_s3.model.observer import Observer, Round, RoundPhase, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
@@ -58,25 +56,28 @@ class Sink:
     log: CommitLog
     clock_ms: Callable[[], int]
     followers: InitVar[Sequence[Follower]]
-    group: Follower | None = None
+    group: InitVar[Follower | None] = None
     observer: Observer = field(default_factory=Silent)
     resume: Resume | None = None
-    replays_again: Rewrite | None = None
+    replays_again: InitVar[Rewrite | None] = None
     open_states: OpenStates | None = None
     topics: Topics = field(init=False)
     looked_ms: int | None = None
     committer: Committer = field(init=False)
+    patience: Patience = field(init=False)
     _phases: PhaseTimes = field(default_factory=PhaseTimes)
     _waits: Waits = field(default_factory=Waits)
-    _mirrored: int = -1
-    _followed: Followed = field(default_factory=Followed)
-    _registry_down_since: int | None = None
-    _troubled_since: int | None = None
+    _mirror: GroupMirror = field(init=False)
     _untold: Callable[[], None] = nothing_more
 
-    def __post_init__(self, followers: Sequence[Follower]) -> None:
+    def __post_init__(
+        self, followers: Sequence[Follower], group: Follower | None, replays_again: Rewrite | None
+    ) -> None:
         """Topics are found when the sink is opened."""
-        self.committer = Committer(self.log, self._rewrite, followers, self.observer, self._phases)
+        recovery = Recovery(self.brokers, self.source, self.store, self.behaviour.lost, replays_again)
+        self.committer = Committer(self.log, recovery, followers, self.observer, self._phases)
+        self._mirror = GroupMirror(group, self.log, self.observer)
+        self.patience = Patience(self.behaviour, self.observer, self.clock_ms)
         self.topics = Topics(self.behaviour, self.brokers, self.log, self.committer.commit, self.observer)
         if self.resume is not None:
             self.topics.resume = self.resume
@@ -95,7 +96,7 @@ class Sink:
         if self.open_states is not None:
             self.topics.partition_states = self.open_states.restored(self.partition_states, self.log)
         self.committer.follow()
-        self._mirror()
+        self._mirror.tell()
         self.observer.started(self._start())
 
     def cycle(self, go_on: Callable[[], bool] = always) -> bool:
@@ -112,17 +113,11 @@ class Sink:
             while self.step(go_on):
                 pass
 
-        return self._tried(poll_and_work)
+        return self.patience.tried(poll_and_work)
 
     def try_drain(self, go_on: Callable[[], bool] = always, *, close: Reason | None = None) -> bool:
         """Drains; False where Kafka, the bucket or the registry did not answer and it has to be called again (see `cycle`)."""
-        return self._tried(lambda: self.drain(go_on, close=close))
-
-    def within_patience(self, pause_ms: int) -> int:
-        """The pause, or what is left until a registry that is away has used up `errors.retry.timeout`, if that is less."""
-        if self._registry_down_since is None or self.behaviour.retry_timeout_ms < 0:
-            return pause_ms
-        return max(0, min(pause_ms, self._registry_down_since + self.behaviour.retry_timeout_ms - self.clock_ms()))
+        return self.patience.tried(lambda: self.drain(go_on, close=close))
 
     def poll(self) -> None:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
@@ -169,7 +164,7 @@ class Sink:
             reports = self.topics.without_damage(reports)
             self._check(reports)
             self._commit(reports, started)
-        self._mirror()
+        self._mirror.tell()
         return bool(due)
 
     @property
@@ -243,41 +238,6 @@ class Sink:
             standing=self.topics.standing,
         )
 
-    def _tried(self, work: Callable[[], None]) -> bool:
-        try:
-            work()
-        except (KafkaUnavailable, StorageUnavailable, UploadMissing, CommitUnknown) as error:
-            return self._in_trouble(error)
-        except OffsetsLost as error:  # between plan and read
-            if self.behaviour.lost == "fail":
-                raise
-            return self._in_trouble(error)
-        except RegistryUnavailable as error:
-            self._wait_for_registry(error)
-            return self._in_trouble(error)
-        self._registry_down_since = None
-        if self._troubled_since is not None:
-            self.observer.recovered(self.clock_ms() - self._troubled_since)
-            self._troubled_since = None
-        return True
-
-    def _in_trouble(self, error: SinkError) -> bool:
-        """False, after a warning; how long it lasts is told when it is over."""
-        if self._troubled_since is None:
-            self._troubled_since = self.clock_ms()
-        self.observer.warned(str(error))
-        return False
-
-    def _wait_for_registry(self, error: RegistryUnavailable) -> None:
-        """Raises the error once the registry has been away for `errors.retry.timeout` (SEMANTICS A1.4)."""
-        now, patience = self.clock_ms(), self.behaviour.retry_timeout_ms
-        if self._registry_down_since is None:
-            self._registry_down_since = now
-        if 0 <= patience <= now - self._registry_down_since:
-            raise error
-
-    # ------------------------------------------------------------ commit
-
     def _advance(self, reports: Sequence[TaskReport]) -> None:
         for report in reports:
             partition_state = self.partition_states[report.topic_partition]
@@ -288,34 +248,6 @@ class Sink:
     def _note_open_files(self) -> None:
         if self.open_states is not None:
             self.open_states.note(self.partition_states, self.log)
-
-    def _rewrite(self, entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
-        """Makes files again whose uploads are gone; under `behavior.on.lost.offsets=gap` what cannot be made is lost."""
-        if entry.kind is EntryKind.REPLAY and self.replays_again is not None:
-            try:
-                return self.replays_again(entry, gone)
-            except OffsetsLost:
-                if self.behaviour.lost == "fail":
-                    raise
-                return Rewritten(lost=gone)
-        lost = [] if self.behaviour.lost == "fail" else beyond_recovery(gone, self.brokers)
-        left = [file for file in gone if file not in lost]
-        return Rewritten(
-            rewrite_from_kafka(entry, left, brokers=self.brokers, source=self.source, store=self.store), lost
-        )
-
-    def _mirror(self) -> None:
-        """Tells the consumer group where the sink stands, once a round and where something was committed. Raises Fenced."""
-        version = self.log.state.version
-        if self.group is None or version == self._mirrored or self._followed.rests(self.group, self.log):
-            return
-        try:
-            self._followed.catch_up(self.group, self.log)
-            self._mirrored = version
-        except Fenced:
-            raise
-        except SinkError as error:
-            self.observer.warned(f"{self.group.name}: {error} They are told after the next round.")
 
     def _notify(self, started: int, reports: Sequence[TaskReport], entry: CommitEntry | None) -> None:
         done = Round(

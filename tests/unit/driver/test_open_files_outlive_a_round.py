@@ -227,9 +227,8 @@ def test_each_record_is_read_once(name: str) -> None:
     world = World({
         "rotate.schedule.interval.ms": "3600000", "timezone": "UTC", "tail.read.records": "50", "object.name.template": name,
     })  # fmt: skip
-    world.start()
     told = Told()
-    world.sink.observer = told
+    world.start(observer=told)
     for minute in range(70):
         world.add(range(minute * 20, minute * 20 + 20), timestamp=world.now)
         world.now += 60_000

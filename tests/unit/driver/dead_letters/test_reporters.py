@@ -28,9 +28,9 @@ FIRST = "topics/orders/partition=0/orders+0+0000000000.json"
 
 
 def watched(world: World) -> Warnings:
-    """What the sink at work warns of from now on."""
+    """What the sink warns of, which starts."""
     seen = Warnings()
-    world.sink.observer = world.sink.topics.observer = world.sink.committer.observer = seen
+    world.start(observer=seen)
     return seen
 
 
@@ -96,7 +96,6 @@ def test_offsets_that_something_else_has_moved_are_put_right_by_the_next_round()
 
 def test_a_group_that_cannot_be_told_is_told_after_the_next_round_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World({"flush.size": "1"})
-    world.start()
     seen = watched(world)
     world.add([0])
     with monkeypatch.context() as patch:
@@ -117,7 +116,6 @@ def test_what_fails_only_after_long_is_left_alone_for_long_and_holds_no_round(
     call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World({"flush.size": "1", **TOLERANT})
-    world.start()
     seen, tried = watched(world), list[int]()
 
     def answers_late(*_: object, **__: object) -> None:
@@ -165,7 +163,6 @@ def test_a_dead_letter_topic_that_is_switched_on_later_gets_all_that_is_kept(dam
 
 def test_letters_that_could_not_be_sent_are_sent_in_the_next_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World({"flush.size": "1", **TOLERANT})
-    world.start()
     seen = watched(world)
     bad(world, 0)
     with monkeypatch.context() as patch:
@@ -283,7 +280,6 @@ def test_a_reason_that_quotes_half_a_surrogate_pair_is_told_as_java_would() -> N
 def test_a_dead_letter_whose_time_the_topic_does_not_take_is_sent_with_its_time_in_a_header() -> None:
     world = World({**TOLERANT, "flush.size": "2"})
     world.kafka.refuses = lambda message: "timestamp out of range" if (message.timestamp or 0) > world.now else ""
-    world.start()
     seen = watched(world)
     for offset, ahead in enumerate((0, 10**15, 0)):
         world.kafka.add(ORDERS, MemoryRecord(offset, world.now + ahead, None, b"{"))
