@@ -18,10 +18,11 @@ import typer
 from kafka_s3.cli.arguments import Overrides
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.classes import MANAGED_CLOUD
-from kafka_s3.config.option import InvalidValue, Option, Type, parse
+from kafka_s3.config.option import Option, Type, parse
 from kafka_s3.config.options.table import CLOUD, EXACT
 from kafka_s3.config.read import pairs
 from kafka_s3.config.references import has_reference
+from kafka_s3.config.valid_values import InvalidValue
 from kafka_s3.config.validate import validate
 from kafka_s3.model.errors import ConfigError, Problem
 

@@ -26,12 +26,11 @@ import logging
 import socket
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
-from kafka_s3.commit.again import agreed, has_other_bytes, with_files
+from kafka_s3.commit.again import Rewrite, agreed, gaps_of, has_other_bytes, with_files
 from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.commit.manifest import last_closed
 from kafka_s3.commit.published import is_published
@@ -47,7 +46,6 @@ from kafka_s3.model.errors import (
     UploadMissing,
 )
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap
 from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.state_paths import StatePaths
@@ -60,25 +58,9 @@ NEAR: Final = 10 * CHECKPOINT_EVERY
 """So many entries before the end of the last closed stretch there is a checkpoint for certain."""
 PUBLISH_THREADS: Final = 8
 APPEND_TRIES: Final = 3
-UNPUBLISHED: Final = "unpublished"
-"""Why offsets are a gap that an entry counts in an object: its upload was gone, and nothing was left to make it again from."""
-_HOLDING: Final = frozenset({Role.VALUE, Role.KEY, Role.DEAD_LETTER})
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """Files that were made again, with their new uploads, and those that are lost: neither upload nor records are there any more.
-
-    A file that is in neither is left out on purpose: its records are going to be read again.
-    """
-
-    files: Sequence[DataFile] = ()
-    lost: Sequence[DataFile] = ()
-
-
-Rewrite = Callable[[CommitEntry, list[DataFile]], Rewritten]
-"""Makes files of an entry again whose uploads are gone. Raises OffsetsLost, CommitError where that cannot be done."""
 Publish = Callable[[CommitEntry], Sequence[Gap]]
 """Makes the files of a last entry visible; gives what it lost."""
 
@@ -289,16 +271,3 @@ class CommitLog:
     def _advance(self, entry: CommitEntry) -> None:
         self.state = self.state.after(entry)
         self.last = entry
-
-
-def gaps_of(entry: CommitEntry, lost: Sequence[DataFile]) -> list[Gap]:
-    """The offsets of an entry's records that lost files held; sidecars of a file that is there hold no records of their own."""
-    places = {(file.topic_partition, file.first_offset, file.last_offset) for file in lost if file.role in _HOLDING}
-    gaps: list[Gap] = []
-    for tp, first, last in sorted(places):
-        whole = OffsetSet(((first, last),))
-        inside = (
-            entry.resolved.get(tp, whole).since(first).before(last + 1) if entry.kind is EntryKind.REPLAY else whole
-        )
-        gaps += [Gap(*tp, *ends, UNPUBLISHED) for ends in inside.ranges]
-    return gaps

@@ -8,8 +8,9 @@ from typing import Final
 
 from kafka_s3.config.classes import MANAGED_CLOUD, SELF_MANAGED
 from kafka_s3.config.dialects.cloud_keys import REPLACED
-from kafka_s3.config.option import KnownClass, OneOf, OneOfAnyCase, Option, OptionGroup, Type, did_you_mean
+from kafka_s3.config.option import Option, OptionGroup, Type
 from kafka_s3.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD, CLOUD_OPTIONS, OPTIONS, TRANSFORM_OPTIONS
+from kafka_s3.config.valid_values import KnownClass, OneOf, OneOfAnyCase, did_you_mean
 from kafka_s3.config.validate import validate
 from kafka_s3.model.errors import ConfigError, Problem
 

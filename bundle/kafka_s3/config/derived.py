@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, PATTERN_PARTITIONERS
-from kafka_s3.config.option import INT_MAX, Value
 from kafka_s3.config.rules.rule import is_time_partitioner, problem, rotates_by_time
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.valid_values import INT_MAX, Value
 from kafka_s3.model.errors import Problem
 
 TIME_DEFAULTS: Final[Mapping[str, Value]] = {

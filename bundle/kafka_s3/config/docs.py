@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from kafka_s3.config import worker
-from kafka_s3.config.option import KnownClass, Option, OptionGroup, OptionStatus, Type
+from kafka_s3.config.option import Option, OptionGroup, OptionStatus, Type
 from kafka_s3.config.options.table import CLOUD_OPTIONS, OPTIONS, TRANSFORM_OPTIONS
+from kafka_s3.config.valid_values import KnownClass
 
 INTRODUCTION: Final = """# Configuration
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Final
 
 from kafka_s3.config.jaas import read_login
-from kafka_s3.config.option import InvalidValue, sensitive, shown
+from kafka_s3.config.option import sensitive, shown
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.valid_values import InvalidValue
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.secret import MASK, Secret
 

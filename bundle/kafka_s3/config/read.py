@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kafka_s3.config.config_file import ConfigFile, fault, repeated
-from kafka_s3.config.option import did_you_mean
+from kafka_s3.config.valid_values import did_you_mean
 from kafka_s3.model.errors import ConfigError, Problem
 
 CONFIGURATIONS: Final = (".json", ".properties", ".yaml", ".yml")

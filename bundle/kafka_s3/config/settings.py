@@ -8,8 +8,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
-from kafka_s3.config.option import Value, default_of, shown
+from kafka_s3.config.option import default_of, shown
 from kafka_s3.config.options.table import OPTIONS, option_of, presentable
+from kafka_s3.config.valid_values import Value
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.secret import MASK, Secret
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from kafka_s3.config.option import InvalidValue, KnownClass, Option, Type, Value, default_of, did_you_mean, parse
+from kafka_s3.config.option import Option, Type, default_of, parse
 from kafka_s3.config.options.transforms import REQUIRED_BLANKS, SETTINGS
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transform_classes import (
@@ -17,6 +17,7 @@ from kafka_s3.config.transform_classes import (
     TRANSFORMS,
     registered_transforms,
 )
+from kafka_s3.config.valid_values import InvalidValue, KnownClass, Value, did_you_mean
 
 STEP_KEYS: Final = ("type", "predicate", "negate")
 _KNOWN = KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS)

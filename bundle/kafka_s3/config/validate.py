@@ -15,16 +15,7 @@ from kafka_s3.config.dialects.cloud_keys import translations
 from kafka_s3.config.dialects.others import another_products
 from kafka_s3.config.dialects.spelled import SpelledConfig
 from kafka_s3.config.dialects.spelling import self_managed
-from kafka_s3.config.option import (
-    InvalidValue,
-    Option,
-    OptionStatus,
-    Value,
-    default_of,
-    did_you_mean,
-    parse,
-    unsupported,
-)
+from kafka_s3.config.option import Option, OptionStatus, default_of, parse, unsupported
 from kafka_s3.config.options.forms import check_filled_in
 from kafka_s3.config.options.table import OPTIONS, option_of, presentable, similar_key
 from kafka_s3.config.read import read_config
@@ -44,6 +35,7 @@ from kafka_s3.config.rules import timestamps as rules_timestamps
 from kafka_s3.config.rules import transforms as rules_transforms
 from kafka_s3.config.rules.rule import Rule, problem
 from kafka_s3.config.settings import Settings, defaults
+from kafka_s3.config.valid_values import InvalidValue, Value, did_you_mean
 from kafka_s3.config.worker import is_setting, read_worker, remedy_for, under
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.secret import MASK

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from kafka_s3.config.config_file import ConfigFile
-from kafka_s3.config.option import did_you_mean
 from kafka_s3.config.read import read_config
+from kafka_s3.config.valid_values import did_you_mean
 
 CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 TAKEN: Final = ("bootstrap.servers", "offset.flush.interval.ms", "offset.flush.timeout.ms", *CONVERTERS)

@@ -14,8 +14,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from kafka_s3.commit.again import Rewrite
 from kafka_s3.commit.entry import CommitEntry, EntryKind
-from kafka_s3.commit.log import CommitLog, Rewrite
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.published import mark_published
 from kafka_s3.driver.follower import ByTheClock, Followed, Follower
 from kafka_s3.driver.phases import PhaseTimes

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial, reduce
 
+from kafka_s3.commit.again import Rewrite
 from kafka_s3.commit.entry import CommitEntry
-from kafka_s3.commit.log import CommitLog, Rewrite
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer, nothing_more

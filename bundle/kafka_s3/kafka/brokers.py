@@ -19,10 +19,10 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as ClientTopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from kafka_s3.kafka import epochs, producing
-from kafka_s3.kafka.clients import Clients, silent
+from kafka_s3.kafka.clients import Clients
 from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import LogEnd, TopicPartition
@@ -254,9 +254,8 @@ class KafkaBrokers:
         for tp, future in futures.items():
             try:
                 answer = future.result()
-                if (
-                    answer.offset == OFFSET_INVALID
-                ):  # what librdkafka gives, without an error, where the leader went just now
+                # what librdkafka gives, without an error, where the leader went just now
+                if answer.offset == OFFSET_INVALID:
                     continue
                 epoch = None if answer.leader_epoch is None or answer.leader_epoch < 0 else int(answer.leader_epoch)
                 found[TopicPartition(tp.topic, tp.partition)] = LogEnd(int(answer.offset), epoch)
@@ -294,29 +293,7 @@ class KafkaBrokers:
         return found
 
 
-def wait_until_ready(bootstrap_servers: str, timeout_s: float) -> None:
-    """Returns once a broker answers; raises KafkaUnavailable after `timeout_s` seconds."""
-    deadline = time.monotonic() + timeout_s
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0}, logger=silent())
-    while True:
-        try:
-            if admin.list_topics(timeout=2).brokers:
-                return
-        except KafkaException:
-            pass
-        if time.monotonic() > deadline:
-            raise KafkaUnavailable(f"No Kafka broker answered at {bootstrap_servers} within {timeout_s:.0f} s.")
-        time.sleep(0.2)
-
-
 def _is_unheard_of(error: KafkaUnavailable) -> bool:
     """Whether librdkafka remembers a topic from when it was not there; it forgets that where all topics are listed."""
     cause = error.__cause__
     return isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError._NOENT
-
-
-def create_topic(
-    bootstrap_servers: str, name: str, *, partitions: int = 1, config: Mapping[str, str] | None = None
-) -> None:
-    """Creates a topic with one replica; one that exists already is left as it is."""
-    KafkaBrokers(bootstrap_servers).create_topic(name, partitions=partitions, config=config)

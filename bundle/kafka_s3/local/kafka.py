@@ -123,9 +123,9 @@ class EmbeddedKafka:
 
     def create_topic(self, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> None:
         """Creates a topic; one that exists already is left as it is."""
-        from kafka_s3.kafka.brokers import create_topic
+        from kafka_s3.kafka.brokers import KafkaBrokers
 
-        create_topic(self.bootstrap_servers, name, partitions=partitions, config=config)
+        KafkaBrokers(self.bootstrap_servers).create_topic(name, partitions=partitions, config=config)
 
     def log_tail(self) -> str:
         """The last lines of the broker's output, empty where it does not run."""
@@ -185,7 +185,7 @@ class EmbeddedKafka:
         return ServerProcess("The Kafka broker", command, log=folder / "broker.log", grace_s=self._grace_s)
 
     def _wait(self, process: ServerProcess) -> None:
-        from kafka_s3.kafka.brokers import wait_until_ready
+        from kafka_s3.kafka.answering import wait_until_ready
 
         deadline = time.monotonic() + START_SECONDS
         process.wait_for_port(self.port, START_SECONDS)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 import numpy as np
@@ -229,3 +229,9 @@ def _taken(run: Run, rows: Longs) -> Run:
     if len(rows) and len(rows) == rows[-1] + 1 - rows[0]:
         return run.slice(int(rows[0]), int(rows[-1]) + 1)
     return run.take(rows)
+
+
+def apart_from_tombstones(parts: Sequence[Partitioned]) -> Iterator[Interleaved]:
+    """The records of consecutive runs as wholes in offset order, those of null values apart from the others."""
+    for _, group in groupby(parts, key=lambda part: part.run.tombstones):
+        yield interleaved(list(group))

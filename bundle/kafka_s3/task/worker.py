@@ -12,14 +12,11 @@ import logging
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.converters.whole_records import RecordDecoder
 from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.task.record_filter import record_filter_of
@@ -30,8 +27,6 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, OpenState, TaskReport
 from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.records.values import NO_TIMESTAMP
-from kafka_s3.registry.compression import slices
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.coalescing import coalesced
 from kafka_s3.task.dead_letters.bad_records import BadRecords, Stopped
@@ -40,7 +35,8 @@ from kafka_s3.task.dead_letters.limit import AboveLimit, DeadLetterLimit
 from kafka_s3.task.early_end import above_limit, dropped, stopped
 from kafka_s3.task.error_policy import ErrorPolicy
 from kafka_s3.task.examined import Examined
-from kafka_s3.task.interleaved import Interleaved, Partitioned, interleaved
+from kafka_s3.task.interleaved import apart_from_tombstones
+from kafka_s3.task.kafka_batches import converter_input, within_memory
 from kafka_s3.task.memory_bound import held_at_most
 from kafka_s3.task.open_files import Output
 from kafka_s3.task.open_state import StateUnusable
@@ -208,7 +204,7 @@ class _Task:
                 offsets = batch.column("offset").to_numpy()
                 inside = int(np.searchsorted(offsets, delivery.until))
                 if inside:
-                    for piece in self._within_memory(batch.slice(0, inside)):
+                    for piece in within_memory(batch.slice(0, inside), self._pipeline.inflates, self._pipeline.memory):
                         self._take(piece, delivery.now_ms)
                     if self._is_full():
                         self._until = int(offsets[inside - 1]) + 1
@@ -227,13 +223,6 @@ class _Task:
         most = self._assignment.max_files
         return most is not None and len(self._writer.closed.files) >= most
 
-    def _within_memory(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """The batch; where its records inflate, pieces that inflate to about half of the task's memory."""
-        columns = [batch.column(name) for name in self._pipeline.inflates if name in batch.schema.names]
-        if not columns:
-            return [batch]
-        return [batch.slice(start, stop - start) for start, stop in slices(columns, self._pipeline.memory // 2)]
-
     def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
         """Writes the records of a piece of a batch, all of one delivery; those that cannot be written are collected and handled once.
 
@@ -246,11 +235,11 @@ class _Task:
         batch = self._not_recorded(batch)
         if not len(batch):
             return
-        decoded = self._converter.decode(*self._converter_input(batch))
+        decoded = self._converter.decode(*converter_input(batch, envelopes=self._converter.needs_envelopes))
         self._bad.dropped(decoded.dropped)
         failures = list(decoded.failures)
         parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
-        failures += [failure for part in _interleaved(parts) for failure in self._writer.write(part)]
+        failures += [failure for part in apart_from_tombstones(parts) for failure in self._writer.write(part)]
         self._bad.take(failures, decoded.nulls, batch)
         self._bad.keep_within(held_at_most(self._pipeline.memory), self._writer.memory)
 
@@ -260,17 +249,6 @@ class _Task:
         self._examined.add(offsets, self._writer.frontier)
         recorded = self._assignment.recorded.mask(offsets)
         return batch.filter(pa.array(~recorded)) if recorded.any() else batch
-
-    def _converter_input(self, batch: pa.RecordBatch) -> tuple[KafkaBatch, pa.Array | None]:
-        """What the converter gets of a batch: keys and headers only where it asks for them."""
-        offsets = batch.column("offset").to_numpy()
-        times = pc.fill_null(batch.column("timestamp"), NO_TIMESTAMP).to_numpy(zero_copy_only=False)
-        keys, headers, names = None, None, None
-        if self._converter.needs_envelopes and "headers" in batch.schema.names:
-            keys, headers = batch.column("key"), batch.column("headers")
-        elif SCHEMA_NAME in batch.schema.names:
-            names = batch.column(SCHEMA_NAME)
-        return KafkaBatch(offsets, times, batch.column("value"), headers, names), keys
 
     def _report(self) -> TaskReport:
         writer, assignment = self._writer, self._assignment
@@ -319,9 +297,3 @@ class _Task:
 
     def _sent(self, key: str, content: bytes) -> Upload:
         return upload_whole(self._store, key, content, part_size=self._pipeline.part_size)
-
-
-def _interleaved(parts: list[Partitioned]) -> Iterator[Interleaved]:
-    """The runs of a batch in offset order; those of null values apart from the others."""
-    for _, group in groupby(parts, key=lambda part: part.run.tombstones):
-        yield interleaved(list(group))

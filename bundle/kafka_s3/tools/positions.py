@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from kafka_s3.commit.again import Rewrite, Rewritten
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.commit.log import CommitLog, Rewrite, Rewritten
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.state import LogState
 from kafka_s3.config.settings import Settings
 from kafka_s3.control.heartbeat import read_heartbeat

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka_s3.commit.again import Rewrite, Rewritten
 from kafka_s3.commit.entry import CommitEntry
-from kafka_s3.commit.log import Rewrite, Rewritten
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.dead_letters.source import Guard, rewrite_from_letters, unguarded
 from kafka_s3.model.files import DataFile

@@ -24,7 +24,7 @@ import pytest
 
 from kafka_s3.config.read import pairs
 from kafka_s3.config.validate import load, resolved
-from kafka_s3.kafka.brokers import create_topic
+from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.files import Reason
 from kafka_s3.wiring.running import run_until_drained
 from tests.support.kafka import Given, document, produce
@@ -191,7 +191,7 @@ def test_the_readme_leads_to_a_verified_object_of_ones_own_topic(reader: Reader)
         "kafka.bootstrap.servers": reader.environment["KAFKA"], "store.url": reader.environment["S3"], "s3.region": "us-east-1",
     }  # fmt: skip
     (reader.folder / "s3-sink.json").write_text(json.dumps(config))
-    create_topic(reader.environment["KAFKA"], "orders")
+    KafkaBrokers(reader.environment["KAFKA"]).create_topic("orders")
     produce(reader.environment["KAFKA"], "orders", [Given(document(id=number)) for number in range(20)])
     request = urllib.request.Request(f"{reader.environment['S3']}/my-bucket", method="PUT")
     urllib.request.urlopen(request, timeout=30).close()

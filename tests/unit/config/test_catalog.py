@@ -6,8 +6,9 @@ import pytest
 
 from kafka_s3.cli.catalog import lines
 from kafka_s3.config.catalog import catalog, entry, example_of
-from kafka_s3.config.option import InvalidValue, OptionStatus, parse
+from kafka_s3.config.option import OptionStatus, parse
 from kafka_s3.config.references import has_reference
+from kafka_s3.config.valid_values import InvalidValue
 from kafka_s3.config.validate import validate
 from kafka_s3.model.errors import ConfigError
 

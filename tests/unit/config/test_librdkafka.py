@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_s3.config.jaas import Module, read_login, renamed
 from kafka_s3.config.librdkafka import pem
 from kafka_s3.config.masking import masking
-from kafka_s3.config.option import InvalidValue
+from kafka_s3.config.valid_values import InvalidValue
 from kafka_s3.config.validate import CheckedConfig, validate
 from kafka_s3.kafka.clients import client_properties
 from kafka_s3.registry.options import RegistryOptions

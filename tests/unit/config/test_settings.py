@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.config.option import INT_MAX
 from kafka_s3.config.references import directory_source
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.valid_values import INT_MAX
 from kafka_s3.config.validate import load, resolved, validate
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.secret import Secret

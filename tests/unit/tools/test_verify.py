@@ -15,8 +15,8 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.verify import print_report
+from kafka_s3.commit.again import Rewritten
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress, read_entry
-from kafka_s3.commit.log import Rewritten
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.errors import ObjectArchived
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload

@@ -37,9 +37,10 @@ from typing import Final
 
 from kafka_s3.config.classes import CONVERTERS, SELF_MANAGED, STORAGES
 from kafka_s3.config.dialects.spelled import SpelledConfig
-from kafka_s3.config.option import InvalidValue, Option, did_you_mean, parse
+from kafka_s3.config.option import Option, parse
 from kafka_s3.config.options.block_gzip import FORMATS, LAYOUTS, ROWS
 from kafka_s3.config.references import has_reference
+from kafka_s3.config.valid_values import InvalidValue, did_you_mean
 from kafka_s3.model.errors import Problem
 
 FORMAT_NAME: Final = "block_gzip"

@@ -20,13 +20,14 @@ from kafka_s3.config.classes import (
 )
 from kafka_s3.config.dialects.cloud_keys import AFFECTS, BROKERS, JAAS, OF_REGISTRY, REPLACED, SAME
 from kafka_s3.config.dialects.spelled import SpelledConfig
-from kafka_s3.config.option import InvalidValue, OptionStatus, default_of, parse, unsupported
+from kafka_s3.config.option import OptionStatus, default_of, parse, unsupported
 from kafka_s3.config.options.client import CONSUMER
 from kafka_s3.config.options.cloud import ACCESS_KEYS, IAM_ROLES, SERVICE_ACCOUNT
 from kafka_s3.config.options.forms import check_filled_in
 from kafka_s3.config.options.partitioner import SHORT_ZONES
 from kafka_s3.config.options.table import CLOUD, EXACT
 from kafka_s3.config.references import has_reference
+from kafka_s3.config.valid_values import InvalidValue
 from kafka_s3.model.errors import Problem
 
 PROTOCOL: Final = f"{CONSUMER}security.protocol"

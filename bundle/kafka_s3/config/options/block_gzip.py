@@ -10,17 +10,8 @@ import codecs
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.config.option import (
-    InvalidValue,
-    KnownClass,
-    OneOf,
-    Option,
-    OptionGroup,
-    OptionStatus,
-    Range,
-    Type,
-    Value,
-)
+from kafka_s3.config.option import Option, OptionGroup, OptionStatus, Type
+from kafka_s3.config.valid_values import InvalidValue, KnownClass, OneOf, Range, Value
 
 _LONG, _TEXT, _FLAG = Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP: Final = OptionGroup.BLOCK_GZIP

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from kafka_s3.config.option import OneOf, Option, OptionGroup, OptionStatus, Range, Type
+from kafka_s3.config.option import Option, OptionGroup, OptionStatus, Type
 from kafka_s3.config.options.converters import Strategy
 from kafka_s3.config.options.forms import BrokerList
+from kafka_s3.config.valid_values import OneOf, Range
 
 _TEXT, _GROUP = Type.STRING, OptionGroup.CLOUD
 _IDLE, _NOT_YET = OptionStatus.INFORMATIONAL, OptionStatus.NOT_YET

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_s3.config.classes import FORMATS, registered_formats
-from kafka_s3.config.option import KnownClass, OneOf, OneOfAnyCase, Option, OptionGroup, OptionStatus, Range, Type
+from kafka_s3.config.option import Option, OptionGroup, OptionStatus, Type
+from kafka_s3.config.valid_values import KnownClass, OneOf, OneOfAnyCase, Range
 
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _COMMIT_LOG = "The commit log replaces it: a replay can neither overwrite nor duplicate an object."

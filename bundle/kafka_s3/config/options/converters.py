@@ -10,20 +10,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kafka_s3.config.classes import CONVERTERS, HEADER_CONVERTERS, OTHER_CONVERTERS
-from kafka_s3.config.option import (
-    Anything,
-    InvalidValue,
-    KnownClass,
-    OneOf,
-    OneOfAnyCase,
-    Option,
-    OptionGroup,
-    OptionStatus,
-    Range,
-    Type,
-    Value,
-)
+from kafka_s3.config.option import Option, OptionGroup, OptionStatus, Type
 from kafka_s3.config.options.registries import registry_rows
+from kafka_s3.config.valid_values import Anything, InvalidValue, KnownClass, OneOf, OneOfAnyCase, Range, Value
 
 _INT, _TEXT, _FLAG, _SECRET = Type.INT, Type.STRING, Type.BOOLEAN, Type.PASSWORD
 _IDLE, _GROUP = OptionStatus.INFORMATIONAL, OptionGroup.CONVERTERS

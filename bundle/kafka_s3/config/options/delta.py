@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.config.option import InvalidValue, OneOfAnyCase, Option, OptionGroup, Type, Value
+from kafka_s3.config.option import Option, OptionGroup, Type
+from kafka_s3.config.valid_values import InvalidValue, OneOfAnyCase, Value
 from kafka_s3.naming.table_names import fault
 
 MODES: Final = ("addNewColumns", "failOnNewColumns", "rescue", "none")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from kafka_s3.config.option import InvalidValue, Option, Type, Value
+from kafka_s3.config.option import Option, Type
+from kafka_s3.config.valid_values import InvalidValue, Value
 
 TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 """Kafka's own rule for topic names."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_s3.config.classes import CONNECTORS
-from kafka_s3.config.option import KnownClass, OneOf, Option, OptionGroup, OptionStatus, Range, Type
+from kafka_s3.config.option import Option, OptionGroup, OptionStatus, Type
 from kafka_s3.config.options.forms import TopicNames
+from kafka_s3.config.valid_values import KnownClass, OneOf, Range
 
 _INT, _LONG, _TEXT, _FLAG, _CLASS = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN, Type.CLASS
 _IDLE = OptionStatus.INFORMATIONAL

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.config.option import InvalidValue, OneOf, Option, OptionGroup, Range, Type, Value, did_you_mean
+from kafka_s3.config.option import Option, OptionGroup, Type
 from kafka_s3.config.options.forms import BrokerList
+from kafka_s3.config.valid_values import InvalidValue, OneOf, Range, Value, did_you_mean
 
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP = OptionGroup.OURS

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from kafka_s3.config.classes import EXTRACTORS, PARTITIONERS, registered_partitioners
-from kafka_s3.config.option import KnownClass, OneOf, Option, OptionGroup, Type
+from kafka_s3.config.option import Option, OptionGroup, Type
+from kafka_s3.config.valid_values import KnownClass, OneOf
 
 _GROUP = OptionGroup.PARTITIONER
 SHORT_ZONES: Final = {

@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from kafka_s3.config.option import (
-    Anything,
-    KnownClass,
-    OneOf,
-    OneOfAnyCase,
-    Option,
-    OptionGroup,
-    OptionStatus,
-    Range,
-    Type,
-    Valid,
-)
+from kafka_s3.config.option import Option, OptionGroup, OptionStatus, Type
+from kafka_s3.config.valid_values import Anything, KnownClass, OneOf, OneOfAnyCase, Range, Valid
 
 _TEXT, _FLAG, _INT, _LONG, _SECRET = Type.STRING, Type.BOOLEAN, Type.INT, Type.LONG, Type.PASSWORD
 _SERDE: Final = "io.apicurio.registry.serde."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Final
 
-from kafka_s3.config.option import Option, Type, did_you_mean, masked, sensitive
+from kafka_s3.config.option import Option, Type, masked, sensitive
 from kafka_s3.config.options import block_gzip as options_block_gzip
 from kafka_s3.config.options import client as options_client
 from kafka_s3.config.options import cloud as options_cloud
@@ -18,6 +18,7 @@ from kafka_s3.config.options import ours as options_ours
 from kafka_s3.config.options import partitioner as options_partitioner
 from kafka_s3.config.options import storage as options_storage
 from kafka_s3.config.options import transforms as options_transforms
+from kafka_s3.config.valid_values import did_you_mean
 from kafka_s3.model.secret import MASK
 
 OPTIONS: Final[tuple[Option, ...]] = (

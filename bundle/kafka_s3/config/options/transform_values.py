@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.config.option import InvalidValue, Value
+from kafka_s3.config.valid_values import InvalidValue, Value
 from kafka_s3.java.date_patterns import tokens
 from kafka_s3.java.regex import compiled
 

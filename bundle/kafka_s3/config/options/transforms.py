@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.config.option import (
-    InvalidValue,
-    KnownClass,
-    OneOf,
-    OneOfAnyCase,
-    Option,
-    OptionGroup,
-    Type,
-    Value,
-)  # fmt: skip
+from kafka_s3.config.option import Option, OptionGroup, Type
 from kafka_s3.config.options.transform_values import (
     CastSpec,
     DatePattern,
@@ -26,6 +17,7 @@ from kafka_s3.config.options.transform_values import (
     References,
 )  # fmt: skip
 from kafka_s3.config.transform_classes import OTHER_TRANSFORMS, PREDICATES, TRANSFORMS, registered_transforms
+from kafka_s3.config.valid_values import InvalidValue, KnownClass, OneOf, OneOfAnyCase, Value
 
 _GROUP = OptionGroup.TRANSFORMS
 _TEXT, _LIST, _FLAG, _INT = Type.STRING, Type.LIST, Type.BOOLEAN, Type.INT

@@ -8,12 +8,13 @@ from typing import Final
 
 from kafka_s3.config.jaas import IAM_MECHANISM, MECHANISMS, read_login
 from kafka_s3.config.librdkafka import obstacles
-from kafka_s3.config.option import InvalidValue, parse, shown
+from kafka_s3.config.option import parse, shown
 from kafka_s3.config.options.client import ADDRESSES, ADMIN, ALLOWED_OTHERS, CLASSES, CONSUMER, FILES, PRODUCER
 from kafka_s3.config.options.table import EXACT
 from kafka_s3.config.references import has_reference
 from kafka_s3.config.rules.rule import Rule, problem
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.valid_values import InvalidValue
 from kafka_s3.model.errors import Problem
 from kafka_s3.model.secret import Secret
 

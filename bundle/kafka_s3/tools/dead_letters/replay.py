@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from kafka_s3.commit.again import Rewritten
 from kafka_s3.commit.dead_letters import (
     LetterFile,
     LetterSelection,
@@ -22,7 +23,7 @@ from kafka_s3.commit.dead_letters import (
     read_ledger,
 )
 from kafka_s3.commit.entry import CommitEntry, EntryKind
-from kafka_s3.commit.log import CommitLog, Rewritten
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.published import is_published
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.committer import Committer

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafka_s3.commit.again import UNPUBLISHED
 from kafka_s3.commit.dead_letters import Ledger
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.commit.log import UNPUBLISHED
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
+from kafka_s3.commit.again import UNPUBLISHED
 from kafka_s3.commit.entry import CommitEntry, EntryKind
-from kafka_s3.commit.log import UNPUBLISHED
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import parse_data_key

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from kafka_s3.commit.log import CommitLog
-from kafka_s3.config.option import Value
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.valid_values import Value
 from kafka_s3.control.commands import LOOK_EVERY_MS
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.simulate.bucket import CountingStore
