@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -10,6 +11,16 @@ import pyarrow.compute as pc
 from kafka_s3.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.registry.compression import slices
+
+
+def records_at_once(max_files: int, read: int, closed: int) -> int:
+    """How many records a task that has `read` some, and `closed` so many files with them, takes before it counts its files again.
+
+    So that it closes about `max_files`, and a tenth more at most where it goes on as it began: at first each record might close one.
+    """
+    if not read:
+        return max_files
+    return max((max_files - closed) * read // closed, max_files // 10, 1) if closed else sys.maxsize
 
 
 def within_memory(batch: pa.RecordBatch, inflates: Sequence[str], memory: int) -> list[pa.RecordBatch]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.task.record_filter import record_filter_of
 from kafka_s3.formats.format import CannotPause, Format
 from kafka_s3.model.errors import UploadMissing
-from kafka_s3.model.files import DataFile, Role, Upload
+from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, OpenState, TaskReport
 from kafka_s3.naming.keys import ObjectNames
@@ -36,7 +37,7 @@ from kafka_s3.task.early_end import above_limit, dropped, stopped
 from kafka_s3.task.error_policy import ErrorPolicy
 from kafka_s3.task.examined import Examined
 from kafka_s3.task.interleaved import apart_from_tombstones
-from kafka_s3.task.kafka_batches import converter_input, within_memory
+from kafka_s3.task.kafka_batches import converter_input, records_at_once, within_memory
 from kafka_s3.task.memory_bound import held_at_most
 from kafka_s3.task.open_files import Output
 from kafka_s3.task.open_state import StateUnusable
@@ -112,6 +113,7 @@ class _Task:
         self._bad = self._bad_records()
         self._read, self._read_bytes = 0, 0
         self._until = assignment.until
+        self._max_files = sys.maxsize if assignment.max_files is None else assignment.max_files
         self._examined = Examined()
         self._keeper = StateKeeper(assignment, pipeline.state, pipeline.fingerprint)
         self._output = Output(
@@ -203,25 +205,25 @@ class _Task:
             while (batch := batch or next(batches, None)) is not None:
                 offsets = batch.column("offset").to_numpy()
                 inside = int(np.searchsorted(offsets, delivery.until))
-                if inside:
-                    for piece in within_memory(batch.slice(0, inside), self._pipeline.inflates, self._pipeline.memory):
+                taken = min(inside, records_at_once(self._max_files, self._read, self._closed))
+                if taken:
+                    for piece in within_memory(batch.slice(0, taken), self._pipeline.inflates, self._pipeline.memory):
                         self._take(piece, delivery.now_ms)
-                    if self._is_full():
-                        self._until = int(offsets[inside - 1]) + 1
+                    if self._closed >= self._max_files:
+                        self._until = int(offsets[taken - 1]) + 1
                         break
-                if inside < len(offsets):
-                    batch = batch.slice(inside)
+                batch = batch.slice(taken) if taken < len(offsets) else None
+                if batch is not None and taken == inside:
                     break
-                batch = None
             if delivery.until <= self._until:
                 self._writer.end_delivery(delivery.now_ms)
             if self._until < self._assignment.until:
                 return
 
-    def _is_full(self) -> bool:
-        """Whether so many files are closed that the rest is left to another task."""
-        most = self._assignment.max_files
-        return most is not None and len(self._writer.closed.files) >= most
+    @property
+    def _closed(self) -> int:
+        """How many files are closed; after so many as `max_files` the rest is left to another task."""
+        return len(self._writer.closed.files)
 
     def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
         """Writes the records of a piece of a batch, all of one delivery; those that cannot be written are collected and handled once.
@@ -292,8 +294,5 @@ class _Task:
         if found is None:
             return []
         key, content = found
-        sent = self._sent(key, content)
+        sent = upload_whole(self._store, key, content, part_size=self._pipeline.part_size)
         return [replace(values[-1], key=key, bytes=sent.size, upload=sent, role=Role.POINTER, format="pointer")]
-
-    def _sent(self, key: str, content: bytes) -> Upload:
-        return upload_whole(self._store, key, content, part_size=self._pipeline.part_size)

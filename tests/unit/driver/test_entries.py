@@ -36,6 +36,16 @@ def test_a_task_stops_when_it_has_closed_so_many_files_and_the_round_goes_on() -
     assert (totals.read, totals.written, totals.files) == (99, 99, 33)
 
 
+def test_a_batch_of_which_each_record_closes_a_file_is_not_closed_in_one_go() -> None:
+    world = World({"flush.size": "1", "commit.max.files": "20"}, batch_size=1000)
+    world.add(range(1000))
+    world.start()
+    assert world.sink.cycle()
+
+    assert written(world) == [[n] for n in range(1000)]
+    assert {len(entry.files) for entry in with_files(world)} == {20}
+
+
 def test_a_task_that_stopped_closes_no_tail_before_its_time() -> None:
     world = World({"flush.size": "3", "commit.max.files": "2"}, batch_size=2)
     world.add(range(20))
