@@ -22,6 +22,7 @@ from figures.charts import (
     bars_over_time,
     boxes,
     classes,
+    heat_map,
     lines_over_time,
     treemap,
 )
@@ -600,6 +601,14 @@ def test_days_of_directories_are_a_map_of_months_and_what_names_no_time_is_none(
     assert (found.cells["row"].tolist(), found.cells["column"].tolist()) == (["2024-01", "2024-02"], ["31", "01"])
     assert (found.titles, len(found.columns)) == (("month", "day"), 31)
     assert heated(**{"region=eu": 1, "2024": 1}) is None
+
+
+@pytest.mark.parametrize(("values", "number"), [([51, 49_990], ",d"), ([0.004, 1.4], ",.3~r")])
+def test_the_colours_of_the_map_tell_small_numbers_beside_large_ones(values: list[float], number: str) -> None:
+    """As thousands, 51 was "0k", and 0.004 MiB none."""
+    cells = pd.DataFrame({"row": ["a", "a"], "column": ["00", "01"], "amount": values, "shown": "", "files": 1})
+    chart = heat_map(cells, "amount", titles=("day", "hour", "amount"), columns=["00", "01"])
+    assert chart["encoding"]["color"]["legend"]["format"] == number
 
 
 def test_a_map_is_of_the_directory_that_was_chosen() -> None:
