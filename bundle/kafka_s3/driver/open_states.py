@@ -23,7 +23,7 @@ from kafka_s3.model.tasks import TaskReport
 from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import NEW_TABLE_SCHEMA, drop_state, drop_unused_state, state_uploads
+from kafka_s3.task.files.open_state import NEW_TABLE_SCHEMA, drop_state, drop_unused_state, state_uploads
 
 _log = logging.getLogger(__name__)
 THREADS: Final = 16

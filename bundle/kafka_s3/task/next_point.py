@@ -9,8 +9,8 @@ import numpy as np
 
 from kafka_s3.model.files import Reason
 from kafka_s3.records.values import Longs
+from kafka_s3.task.files.open_files import OpenFile, OpenFiles
 from kafka_s3.task.interleaved import Interleaved
-from kafka_s3.task.open_files import OpenFile, OpenFiles
 from kafka_s3.task.rotation import (
     ELSEWHERE,
     NOTHING_WRITTEN,

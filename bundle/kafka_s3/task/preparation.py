@@ -19,8 +19,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import Longs
 from kafka_s3.task.interleaved import Partitioned
-from kafka_s3.task.partitioners import Partitioner
-from kafka_s3.task.timestamps import RecordTimestamp, TimestampExtractor
+from kafka_s3.task.partitioning.partitioners import Partitioner
+from kafka_s3.task.partitioning.timestamps import RecordTimestamp, TimestampExtractor
 
 
 @dataclass(frozen=True, slots=True)

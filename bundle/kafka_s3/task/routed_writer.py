@@ -20,11 +20,11 @@ from kafka_s3.model.failures import Failure, rejection
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Tail
 from kafka_s3.naming.keys import ObjectNames
-from kafka_s3.task.closing import Closed
-from kafka_s3.task.fitted_runs import FittedRuns
+from kafka_s3.task.files.closing import Closed
+from kafka_s3.task.files.fitted_runs import FittedRuns
+from kafka_s3.task.files.memory_bound import release_largest
+from kafka_s3.task.files.open_files import OpenFiles
 from kafka_s3.task.interleaved import Interleaved
-from kafka_s3.task.memory_bound import release_largest
-from kafka_s3.task.open_files import OpenFiles
 from kafka_s3.task.rotation import Close, RotationPoint
 from kafka_s3.task.writer import TopicPartitionWriter
 

@@ -36,20 +36,20 @@ from kafka_s3.task.dead_letters.limit import AboveLimit, DeadLetterLimit
 from kafka_s3.task.early_end import above_limit, dropped, stopped
 from kafka_s3.task.error_policy import ErrorPolicy
 from kafka_s3.task.examined import Examined
+from kafka_s3.task.files.memory_bound import held_at_most
+from kafka_s3.task.files.open_files import Output
+from kafka_s3.task.files.open_state import StateUnusable
+from kafka_s3.task.files.state_keeper import Handover, StateKeeper, StatePlace
+from kafka_s3.task.files.uploads import spill_folder, upload_whole
 from kafka_s3.task.interleaved import apart_from_tombstones
 from kafka_s3.task.kafka_batches import converter_input, records_at_once, within_memory
-from kafka_s3.task.memory_bound import held_at_most
-from kafka_s3.task.open_files import Output
-from kafka_s3.task.open_state import StateUnusable
-from kafka_s3.task.partitioners import Partitioner
+from kafka_s3.task.partitioning.partitioners import Partitioner
+from kafka_s3.task.partitioning.timestamps import TimestampExtractor
 from kafka_s3.task.preparation import Preparation
 from kafka_s3.task.rotation import RotationRules
 from kafka_s3.task.routed_writer import RoutedWriter
 from kafka_s3.task.schema_changes import SchemaRules
-from kafka_s3.task.state_keeper import Handover, StateKeeper, StatePlace
 from kafka_s3.task.task_names import TaskNames
-from kafka_s3.task.timestamps import TimestampExtractor
-from kafka_s3.task.uploads import spill_folder, upload_whole
 from kafka_s3.task.writer import TopicPartitionWriter
 
 _log = logging.getLogger(__name__)

@@ -20,15 +20,15 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Tail
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.storage.uploads import abort_uploads
-from kafka_s3.task.closing import Closed, closed
-from kafka_s3.task.fitted_runs import FittedRuns, fitted_runs
+from kafka_s3.task.files.closing import Closed, closed
+from kafka_s3.task.files.fitted_runs import FittedRuns, fitted_runs
+from kafka_s3.task.files.lines import NO_SCHEMA, SIZE, DirectoryLines, LinesByDirectory, are_lines, lines_by_directory
+from kafka_s3.task.files.memory_bound import release_largest
+from kafka_s3.task.files.open_files import OpenFiles, Output, open_file
+from kafka_s3.task.files.small_files import SMALL_BYTES
 from kafka_s3.task.interleaved import Interleaved
-from kafka_s3.task.lines import NO_SCHEMA, SIZE, DirectoryLines, LinesByDirectory, are_lines, lines_by_directory
-from kafka_s3.task.memory_bound import release_largest
 from kafka_s3.task.next_point import NextPoint
-from kafka_s3.task.open_files import OpenFiles, Output, open_file
 from kafka_s3.task.rotation import RotationPoint, RotationRules
-from kafka_s3.task.small_files import SMALL_BYTES
 
 MANY: Final = 64
 """Lines of so many directories are sorted and kept together; of fewer each goes to its file."""

@@ -9,7 +9,7 @@ from kafka_s3.control.open_files import noted_open_files
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.open_state import drop_state, state_uploads
+from kafka_s3.task.files.open_state import drop_state, state_uploads
 
 
 @dataclass(frozen=True, slots=True)

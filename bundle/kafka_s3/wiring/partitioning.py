@@ -13,14 +13,14 @@ from kafka_s3.java.simple_dates import SimpleDates
 from kafka_s3.model.files import Role
 from kafka_s3.naming.joda import Pattern, zone
 from kafka_s3.naming.joda.buckets import BucketNames
-from kafka_s3.task.directories import Affix, SchemaDirectory, TombstoneDirectory
-from kafka_s3.task.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
-from kafka_s3.task.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
-from kafka_s3.task.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
-from kafka_s3.task.plausible_times import Plausible
+from kafka_s3.task.partitioning.directories import Affix, SchemaDirectory, TombstoneDirectory
+from kafka_s3.task.partitioning.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
+from kafka_s3.task.partitioning.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
+from kafka_s3.task.partitioning.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
+from kafka_s3.task.partitioning.plausible_times import Plausible
+from kafka_s3.task.partitioning.time_units import TimeUnit
+from kafka_s3.task.partitioning.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
 from kafka_s3.task.rotation import OFF
-from kafka_s3.task.time_units import TimeUnit
-from kafka_s3.task.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
 
 HOUR_MS: Final = 3_600_000
 TIME_PARTITIONERS: Final = {

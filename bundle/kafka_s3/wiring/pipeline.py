@@ -25,11 +25,11 @@ from kafka_s3.naming.keys import Naming, ObjectNames, OfTopic
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.naming.templates import CONNECT_DIRECTORY, TemplateNames
 from kafka_s3.schemas.compatibility import Compatibility
-from kafka_s3.task.directories import InsideOnly
 from kafka_s3.task.error_policy import ErrorPolicy
+from kafka_s3.task.partitioning.directories import InsideOnly
+from kafka_s3.task.partitioning.timestamps import Wallclock
 from kafka_s3.task.rotation import OFF, RotationRules
 from kafka_s3.task.schema_changes import SchemaRules
-from kafka_s3.task.timestamps import Wallclock
 from kafka_s3.task.worker import Pipeline
 from kafka_s3.transforms.classes import has_targets_apart
 from kafka_s3.wiring.conversion import inflated_columns, record_converters

@@ -11,7 +11,7 @@ from kafka_s3.driver.sink import Sink
 from kafka_s3.model.errors import Fenced, StorageError
 from kafka_s3.model.files import Reason
 from kafka_s3.storage.faults import Fault, Moment, raising
-from kafka_s3.task.open_state import MAGIC
+from kafka_s3.task.files.open_state import MAGIC
 from tests.support.configurations import STATE
 from tests.support.deaths import Died, strikes
 from tests.support.memory_world import World, settings_of

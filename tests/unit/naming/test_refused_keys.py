@@ -144,7 +144,7 @@ def test_a_schemas_name_is_data_as_well() -> None:
 
 MODULE = """
 import numpy as np
-from kafka_s3.task.partitioners import Encoded
+from kafka_s3.task.partitioning.partitioners import Encoded
 
 class Anywhere:
     uses_time = False

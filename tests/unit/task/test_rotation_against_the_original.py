@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason
-from kafka_s3.task import small_files, writer
+from kafka_s3.task import writer
+from kafka_s3.task.files import small_files
 from tests.support.configurations import FIELD, TIME
 from tests.support.examples import examples
 from tests.support.memory_world import ORDERS, START_MS, World

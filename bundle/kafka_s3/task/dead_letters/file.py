@@ -15,8 +15,8 @@ from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.values import Longs
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.spill import SpillFile
-from kafka_s3.task.uploads import FileUpload
+from kafka_s3.task.files.spill import SpillFile
+from kafka_s3.task.files.uploads import FileUpload
 
 
 class DeadLetterFile:

@@ -16,12 +16,12 @@ from kafka_s3.records.values import NO_TIMESTAMP, Longs, Values
 from kafka_s3.schemas.compatibility import SchemaDecision
 from kafka_s3.schemas.connect import ConnectSchema
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.file_encoders import FileEncoder, OneSchema, file_encoder
-from kafka_s3.task.lines import DirectoryLines
+from kafka_s3.task.files.file_encoders import FileEncoder, OneSchema, file_encoder
+from kafka_s3.task.files.lines import DirectoryLines
+from kafka_s3.task.files.small_files import SmallFiles
+from kafka_s3.task.files.spill import SpillFile
+from kafka_s3.task.files.uploads import FileUpload
 from kafka_s3.task.schema_changes import SchemaRules
-from kafka_s3.task.small_files import SmallFiles
-from kafka_s3.task.spill import SpillFile
-from kafka_s3.task.uploads import FileUpload
 
 FEW_TIMES: Final = 64
 """Of fewer numbers Python finds the least and the largest sooner than NumPy."""

@@ -17,9 +17,9 @@ from kafka_s3.naming.keys import Naming
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects, Plain
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
-from kafka_s3.task.directories import InsideOnly
-from kafka_s3.task.field_partitioner import FieldPartitioner, Schemaless
-from kafka_s3.task.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
+from kafka_s3.task.partitioning.directories import InsideOnly
+from kafka_s3.task.partitioning.field_partitioner import FieldPartitioner, Schemaless
+from kafka_s3.task.partitioning.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
 from tests.support.runs import run_of
 
 ORDERS = TopicPartition("orders", 3)

@@ -9,11 +9,11 @@ from kafka_s3.formats.format import Paused
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.schemas.stored import schema_document, stored_schema
-from kafka_s3.task.file_encoders import OneSchema, file_encoder
-from kafka_s3.task.open_files import OpenFile, OpenFiles, OpenObject, Output
-from kafka_s3.task.open_state import StateUnusable
-from kafka_s3.task.small_files import SmallFiles
-from kafka_s3.task.uploads import FileUpload
+from kafka_s3.task.files.file_encoders import OneSchema, file_encoder
+from kafka_s3.task.files.open_files import OpenFile, OpenFiles, OpenObject, Output
+from kafka_s3.task.files.open_state import StateUnusable
+from kafka_s3.task.files.small_files import SmallFiles
+from kafka_s3.task.files.uploads import FileUpload
 
 
 def paused_files(open_files: OpenFiles) -> Paused:

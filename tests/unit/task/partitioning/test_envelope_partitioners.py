@@ -13,11 +13,11 @@ from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import Nulls, Objects
 from kafka_s3.schemas.connect import read_schema
-from kafka_s3.task.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
-from kafka_s3.task.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
-from kafka_s3.task.partitioners import TimePartitioner
+from kafka_s3.task.partitioning.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
+from kafka_s3.task.partitioning.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
+from kafka_s3.task.partitioning.partitioners import TimePartitioner
 from tests.support.runs import run_of
-from tests.unit.task.test_partitioners import directories
+from tests.unit.task.partitioning.test_partitioners import directories
 
 PLAIN = {"delimiter": "/", "encoding": "none"}
 KEYS = read_schema({"type": "struct", "fields": [

@@ -11,13 +11,13 @@ from kafka_s3.config.validate import validate
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText
-from kafka_s3.task.partitioners import custom
+from kafka_s3.task.partitioning.partitioners import custom
 from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.entry_points import install
 
 MODULE = """
 import numpy as np
-from kafka_s3.task.partitioners import Encoded
+from kafka_s3.task.partitioning.partitioners import Encoded
 
 class EvenOdd:
     uses_time = False

@@ -10,9 +10,9 @@ from kafka_s3.records.runs import Run
 from kafka_s3.records.values import Longs
 from kafka_s3.schemas.compatibility import SchemaDecision
 from kafka_s3.schemas.connect import ConnectSchema
+from kafka_s3.task.files.lines import LinesByDirectory
+from kafka_s3.task.files.open_files import OpenFile, OpenFiles
 from kafka_s3.task.interleaved import Interleaved, joined
-from kafka_s3.task.lines import LinesByDirectory
-from kafka_s3.task.open_files import OpenFile, OpenFiles
 from kafka_s3.task.schema_changes import SchemaRules, kept, projected
 
 

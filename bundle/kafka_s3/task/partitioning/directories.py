@@ -15,7 +15,7 @@ from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.naming.refused_keys import refusals
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import Longs
-from kafka_s3.task.partitioners import Encoded, Partitioner
+from kafka_s3.task.partitioning.partitioners import Encoded, Partitioner
 
 LARGEST_OFFSET: Final = 2**63 - 1
 """Keys are judged at their longest."""

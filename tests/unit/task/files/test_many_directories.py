@@ -20,9 +20,9 @@ from kafka_s3.records.runs import Run
 from kafka_s3.records.values import JsonText, Objects
 from kafka_s3.storage import MemoryStore
 from kafka_s3.task import writer
+from kafka_s3.task.files.lines import DirectoryLines
+from kafka_s3.task.files.open_files import OpenFile, Output
 from kafka_s3.task.interleaved import Partitioned, interleaved
-from kafka_s3.task.lines import DirectoryLines
-from kafka_s3.task.open_files import OpenFile, Output
 from kafka_s3.task.rotation import RotationRules
 from kafka_s3.task.schema_changes import SchemaRules
 from kafka_s3.task.writer import TopicPartitionWriter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.task.open_state import StateUnusable, check_state
+from kafka_s3.task.files.open_state import StateUnusable, check_state
 
 STATE = {"identity": "this configuration", "table": "two columns", "start": 4}
 

@@ -18,14 +18,14 @@ from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP, JsonText
 from kafka_s3.storage import MemoryStore
-from kafka_s3.task import small_files
-from kafka_s3.task.file_encoders import OneSchema
+from kafka_s3.task.files import small_files
+from kafka_s3.task.files.file_encoders import OneSchema
+from kafka_s3.task.files.lines import DirectoryLines, LinesByDirectory, lines_by_directory
+from kafka_s3.task.files.open_files import OpenFile, OpenObject
+from kafka_s3.task.files.open_state import state_content, state_document
+from kafka_s3.task.files.small_files import SmallFiles
+from kafka_s3.task.files.uploads import FileUpload
 from kafka_s3.task.interleaved import Partitioned, interleaved
-from kafka_s3.task.lines import DirectoryLines, LinesByDirectory, lines_by_directory
-from kafka_s3.task.open_files import OpenFile, OpenObject
-from kafka_s3.task.open_state import state_content, state_document
-from kafka_s3.task.small_files import SmallFiles
-from kafka_s3.task.uploads import FileUpload
 
 NAMES = ["d=a", "d=b", "d=c", "d=d", "d=e"]
 RECORDS = st.lists(

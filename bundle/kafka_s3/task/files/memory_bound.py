@@ -6,9 +6,9 @@ from collections.abc import Collection
 from typing import Final
 
 from kafka_s3.model.allocation import give_memory_back
-from kafka_s3.task.open_files import OpenFiles, Output
-from kafka_s3.task.small_files import ENTRY_BYTES
-from kafka_s3.task.spill import SpillFile
+from kafka_s3.task.files.open_files import OpenFiles, Output
+from kafka_s3.task.files.small_files import ENTRY_BYTES
+from kafka_s3.task.files.spill import SpillFile
 
 LARGE: Final = 1 << 20
 """Bytes of a file that are worth a file on local disk of their own."""

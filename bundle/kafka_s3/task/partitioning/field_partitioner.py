@@ -17,7 +17,7 @@ from kafka_s3.records.runs import Run
 from kafka_s3.records.values import MISSING, Longs
 from kafka_s3.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType
 from kafka_s3.schemas.json_form import encodable
-from kafka_s3.task.partitioners import Encoded, distinct
+from kafka_s3.task.partitioning.partitioners import Encoded, distinct
 
 PLAIN_TYPES = frozenset({pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.null()})
 DATES = frozenset({DATE, TIME, TIMESTAMP})

@@ -22,7 +22,7 @@ from kafka_s3.formats.format import CannotPause, Paused
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.records.joining import Bounds, gathered
 from kafka_s3.records.values import NO_TIMESTAMP, Longs
-from kafka_s3.task.lines import (
+from kafka_s3.task.files.lines import (
     FIRST,
     HIGH,
     LAST,
@@ -34,9 +34,9 @@ from kafka_s3.task.lines import (
     LinesByDirectory,
     lines_of,
 )
-from kafka_s3.task.open_state import MOST_BYTES
-from kafka_s3.task.spill import Spilled, SpillFile, read_back
-from kafka_s3.task.uploads import spilled
+from kafka_s3.task.files.open_state import MOST_BYTES
+from kafka_s3.task.files.spill import Spilled, SpillFile, read_back
+from kafka_s3.task.files.uploads import spilled
 
 SMALL_BYTES: Final = 64 << 10
 """A file with less than that is small: gzip would not have seen anything of it yet."""

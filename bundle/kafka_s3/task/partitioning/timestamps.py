@@ -19,7 +19,7 @@ from kafka_s3.naming.joda import parse_timestamp
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import MISSING, NO_TIMESTAMP, Longs
 from kafka_s3.schemas.connect import TIMESTAMP, ConnectSchema, SchemaType
-from kafka_s3.task.time_units import TimeUnit, in_ms
+from kafka_s3.task.partitioning.time_units import TimeUnit, in_ms
 
 TEXT_CACHE = 100_000
 DIGITS: Final = re.compile("-?[0-9]{1,19}")

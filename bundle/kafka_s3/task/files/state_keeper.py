@@ -13,9 +13,9 @@ from kafka_s3.formats.format import CannotPause, Paused
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.tasks import Assignment, OpenState
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.task.open_files import OpenFiles, Output
-from kafka_s3.task.open_state import StateUnusable, check_state, check_uploads, state_content, state_document
-from kafka_s3.task.pausing import paused_files, resumed_files
+from kafka_s3.task.files.open_files import OpenFiles, Output
+from kafka_s3.task.files.open_state import StateUnusable, check_state, check_uploads, state_content, state_document
+from kafka_s3.task.files.pausing import paused_files, resumed_files
 
 
 @dataclass(frozen=True, slots=True)

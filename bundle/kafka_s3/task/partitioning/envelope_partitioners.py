@@ -11,8 +11,14 @@ from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import Longs, Nulls
-from kafka_s3.task.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless, ValueDirectories, unplaced
-from kafka_s3.task.partitioners import Encoded, TimePartitioner, distinct
+from kafka_s3.task.partitioning.field_partitioner import (
+    DirectoryForm,
+    FieldPartitioner,
+    Schemaless,
+    ValueDirectories,
+    unplaced,
+)
+from kafka_s3.task.partitioning.partitioners import Encoded, TimePartitioner, distinct
 
 WHOLE_KEY = "key"
 

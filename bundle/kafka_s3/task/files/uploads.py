@@ -11,7 +11,7 @@ from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.spill import Spilled, SpillFile, read_back, task_folder
+from kafka_s3.task.files.spill import Spilled, SpillFile, read_back, task_folder
 
 LARGE_PIECE: Final = 64 << 10
 REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."

@@ -13,9 +13,9 @@ from kafka_s3.java.simple_dates import SimpleDates
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP, JsonText, Objects, Plain
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
-from kafka_s3.task.plausible_times import Plausible
-from kafka_s3.task.time_units import TimeUnit
-from kafka_s3.task.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
+from kafka_s3.task.partitioning.plausible_times import Plausible
+from kafka_s3.task.partitioning.time_units import TimeUnit
+from kafka_s3.task.partitioning.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
 from tests.support.runs import run_of
 
 NOW = 1_700_000_000_000

@@ -9,8 +9,8 @@ import numpy as np
 
 from kafka_s3.model.failures import rejection
 from kafka_s3.records.runs import Run
-from kafka_s3.task.time_units import EARLIEST, LATEST
-from kafka_s3.task.timestamps import Stamped, TimestampExtractor
+from kafka_s3.task.partitioning.time_units import EARLIEST, LATEST
+from kafka_s3.task.partitioning.timestamps import Stamped, TimestampExtractor
 
 _log = logging.getLogger(__name__)
 

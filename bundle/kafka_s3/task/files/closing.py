@@ -10,9 +10,9 @@ from kafka_s3.formats.format import SidecarObject
 from kafka_s3.model.files import DataFile, Reason, Upload
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.threads import ThreadPool
-from kafka_s3.task.lines import NO_SCHEMA
-from kafka_s3.task.open_files import OpenFile, OpenFiles, Output, open_file
-from kafka_s3.task.uploads import FileUpload, upload_whole
+from kafka_s3.task.files.lines import NO_SCHEMA
+from kafka_s3.task.files.open_files import OpenFile, OpenFiles, Output, open_file
+from kafka_s3.task.files.uploads import FileUpload, upload_whole
 
 SHARES: Final = 16
 """So many shares of the work each thread gets: uploads differ in size."""

@@ -1,0 +1,1 @@
+"""Which directory does a record go to, and which time is it of?"""
