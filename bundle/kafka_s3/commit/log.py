@@ -58,11 +58,9 @@ NEAR: Final = 10 * CHECKPOINT_EVERY
 """So many entries before the end of the last closed stretch there is a checkpoint for certain."""
 PUBLISH_THREADS: Final = 8
 APPEND_TRIES: Final = 3
-_log = logging.getLogger(__name__)
-
-
 Publish = Callable[[CommitEntry], Sequence[Gap]]
 """Makes the files of a last entry visible; gives what it lost."""
+_log = logging.getLogger(__name__)
 
 
 class CommitLog:

@@ -37,23 +37,17 @@ class Recovery:
                 if self.lost == "fail":
                     raise
                 return Rewritten(lost=gone)
-        lost = [] if self.lost == "fail" else beyond_recovery(gone, self.brokers)
-        left = [file for file in gone if file not in lost]
-        return Rewritten(self._from_kafka(entry, left), lost)
-
-    def _from_kafka(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
-        """New uploads of the files `gone`, with the records that the entry gives them.
-
-        A whole range is read again as the entry's task read it, for all files of a topic-partition in the entry; files that are not
-        gone are dropped. Raises OffsetsLost, naming files and offsets, where Kafka no longer has the records.
-        """
         lost = beyond_recovery(gone, self.brokers)
-        if lost:
+        if lost and self.lost == "fail":
             raise OffsetsLost(
                 f"Commit entry {entry.version} counts files whose uploads are gone from the bucket, and Kafka no longer has their records: "
                 f"{files_text(lost)}. If the objects were published and then removed, or are not needed, start with "
                 "behavior.on.lost.offsets=gap, or move the position (kafka-s3 position set): either records a gap and goes on."
             )
+        return Rewritten(self._from_kafka(entry, [file for file in gone if file not in lost]), lost)
+
+    def _from_kafka(self, entry: CommitEntry, gone: list[DataFile]) -> list[DataFile]:
+        """New uploads of the files `gone`, with the records that the entry gives them: each one's range is read again, for it alone."""
         made: list[DataFile] = []
         for file in gone:
             wanted = Assignment(

@@ -25,12 +25,7 @@ from kafka_s3.driver.planner import assignment, in_turns, plan
 from kafka_s3.driver.recovery import Recovery
 from kafka_s3.driver.topics import Resume, Topics
 from kafka_s3.driver.waiting import Waits
-from kafka_s3.model.errors import (
-    Fenced,
-    KafkaUnavailable,
-    OffsetsLost,
-    SinkError,
-)
+from kafka_s3.model.errors import Fenced, KafkaUnavailable, OffsetsLost, SinkError
 from kafka_s3.model.files import Reason, Totals
 from kafka_s3.model.observer import Observer, Round, RoundPhase, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
