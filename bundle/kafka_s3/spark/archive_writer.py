@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from kafka_s3.spark.session import session_with
+from kafka_s3.spark.session import end_jvm, session_with
 
 WRITTEN_S: Final = 180
 
@@ -23,8 +23,7 @@ def write(options: str) -> None:
     gateway = spark.sparkContext._gateway
     assert gateway is not None
     spark.stop()
-    gateway.proc.stdin.close()  # which ends the JVM
-    gateway.proc.wait(WRITTEN_S)
+    end_jvm(gateway, within_s=WRITTEN_S)
 
 
 if __name__ == "__main__":

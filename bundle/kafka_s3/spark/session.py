@@ -93,9 +93,14 @@ def _end_unless_taken(jvm: Future[JavaGateway | None]) -> None:
     gateway = None if jvm.exception() is not None else jvm.result()
     if gateway is None or gateway is SparkContext._gateway:
         return
+    end_jvm(gateway)
+
+
+def end_jvm(gateway: JavaGateway, *, within_s: float | None = None) -> None:
+    """Ends a JVM without a session and waits for its end; `within_s` is how many seconds it may take."""
     gateway.shutdown()
-    gateway.proc.stdin.close()  # which ends the JVM
-    gateway.proc.wait()
+    gateway.proc.stdin.close()  # which ends it
+    gateway.proc.wait(within_s)
 
 
 def _made_before() -> bool:
