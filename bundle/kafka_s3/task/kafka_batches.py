@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -13,14 +12,16 @@ from kafka_s3.records.values import NO_TIMESTAMP
 from kafka_s3.registry.compression import slices
 
 
-def records_at_once(max_files: int, read: int, closed: int) -> int:
-    """How many records a task that has `read` some, and `closed` so many files with them, takes before it counts its files again.
+def records_at_once(max_files: int, *, read: int, closed: int, opened: int) -> int:
+    """How many records a task takes before it counts its files again, so that it closes about `max_files`.
 
-    So that it closes about `max_files`, and a tenth more at most where it goes on as it began: at first each record might close one.
+    It has `read` some, `closed` files with them, and others are open, which close together: as many as all of these it makes of as many
+    records again. Of those that it takes first each may close one.
     """
-    if not read:
+    seen = closed + opened
+    if not read or not seen:
         return max_files
-    return max((max_files - closed) * read // closed, max_files // 10, 1) if closed else sys.maxsize
+    return max((max_files - closed) * read // seen, max_files // 10, 1)
 
 
 def within_memory(batch: pa.RecordBatch, inflates: Sequence[str], memory: int) -> list[pa.RecordBatch]:

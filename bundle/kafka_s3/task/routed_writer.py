@@ -92,7 +92,7 @@ class RoutedWriter:
 
     def write(self, part: Interleaved) -> list[Failure]:
         """Writes records of one delivery; gives those that cannot go with the open files."""
-        self.others = {topic: writer for topic, writer in self.others.items() if writer.open.count()}
+        self.others = {topic: writer for topic, writer in self.others.items() if writer.open_count()}
         lanes = [_Lane(self._writer(topic), own) for topic, own in part.by_topic()]
         rejected: list[Failure] = []
         while lanes := [lane for lane in lanes if lane.row < len(lane.part)]:
@@ -123,7 +123,7 @@ class RoutedWriter:
         cap = self.own.rules.max_open_files
         if due:
             self.close(due[0])
-        elif 0 < cap < sum(writer.open.count() for writer in self._writers()):
+        elif 0 < cap < self.open_count():
             self.close(Reason.MAX_OPEN_FILES)
 
     def close(self, reason: Reason) -> None:
@@ -159,8 +159,12 @@ class RoutedWriter:
             writer.drop_tail()
 
     def open_count(self) -> int:
-        """How many files of all topics are open that have steps of their own in each batch."""
+        """How many files of all topics are open."""
         return sum(writer.open_count() for writer in self._writers())
+
+    def apart_count(self) -> int:
+        """How many of them have steps of their own in each batch."""
+        return sum(writer.apart_count() for writer in self._writers())
 
     def open_files(self) -> OpenFiles:
         """Nothing: files of several topics are read again. Raises CannotPause."""

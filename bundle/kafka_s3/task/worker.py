@@ -152,7 +152,7 @@ class _Task:
         try:
             if self._assignment.state is not None:
                 self._resume(self._assignment.state)
-            self._deliver(coalesced(batches, self._writer.open_count, self._pipeline.memory // 4))
+            self._deliver(coalesced(batches, self._writer.apart_count, self._pipeline.memory // 4))
             if self._assignment.close is not None and self._until == self._assignment.until:
                 self._writer.close(self._assignment.close)
             self._bad.check_all(self._read)
@@ -205,11 +205,11 @@ class _Task:
             while (batch := batch or next(batches, None)) is not None:
                 offsets = batch.column("offset").to_numpy()
                 inside = int(np.searchsorted(offsets, delivery.until))
-                taken = min(inside, records_at_once(self._max_files, self._read, self._closed))
+                taken = min(inside, self._at_once())
                 if taken:
                     for piece in within_memory(batch.slice(0, taken), self._pipeline.inflates, self._pipeline.memory):
                         self._take(piece, delivery.now_ms)
-                    if self._closed >= self._max_files:
+                    if len(self._writer.closed.files) >= self._max_files:
                         self._until = int(offsets[taken - 1]) + 1
                         break
                 batch = batch.slice(taken) if taken < len(offsets) else None
@@ -220,10 +220,9 @@ class _Task:
             if self._until < self._assignment.until:
                 return
 
-    @property
-    def _closed(self) -> int:
-        """How many files are closed; after so many as `max_files` the rest is left to another task."""
-        return len(self._writer.closed.files)
+    def _at_once(self) -> int:
+        closed, opened = len(self._writer.closed.files), self._writer.open_count()
+        return records_at_once(self._max_files, read=self._read, closed=closed, opened=opened)
 
     def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
         """Writes the records of a piece of a batch, all of one delivery; those that cannot be written are collected and handled once.

@@ -184,7 +184,11 @@ class TopicPartitionWriter:
         return self.open.memory()
 
     def open_count(self) -> int:
-        """How many files are open that have steps of their own in each batch; small ones go together."""
+        """How many files are open."""
+        return self.open.count()
+
+    def apart_count(self) -> int:
+        """How many of them have steps of their own in each batch; small ones go together."""
         return len(self.open.files)
 
     def open_files(self) -> OpenFiles:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.driver.behaviour import FIRST_LIMIT
 from kafka_s3.driver.partition_state import LEAST_LIMIT
+from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import StorageUnavailable
+from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.faults import Fault, failure, raising
+from tests.support.configurations import PARTITIONER
 from tests.support.memory_world import ORDERS, World
 
 PARTITIONS = tuple(TopicPartition("orders", number) for number in range(3))
@@ -46,13 +51,45 @@ def test_a_batch_of_which_each_record_closes_a_file_is_not_closed_in_one_go() ->
     assert {len(entry.files) for entry in with_files(world)} == {20}
 
 
+def test_a_batch_in_which_many_open_files_close_again_and_again_is_not_closed_in_one_go() -> None:
+    """None of the first records closes a file: what is open then tells how many will."""
+    by_field = {"partitioner.class": f"{PARTITIONER}FieldPartitioner", "partition.field.name": "d"}
+    world = World({**by_field, "flush.size": "150", "commit.max.files": "100"}, batch_size=3000)
+    for n in range(3000):
+        world.kafka.add(ORDERS, MemoryRecord(n, world.now, None, b'{"n":%d,"d":%d}' % (n, n % 100)))
+    world.start()
+    assert world.sink.cycle()
+
+    assert sorted(n for numbers in world.numbers().values() for n in numbers) == [*range(3000)]
+    assert max(len(entry.files) for entry in with_files(world)) <= 100 + 100  # what closes at once
+
+
+@given(
+    flush=st.integers(1, 7),
+    most=st.integers(1, 9),
+    batch=st.integers(1, 40),
+    polls=st.lists(st.integers(0, 30), min_size=1, max_size=4),
+)
+def test_however_few_files_a_task_may_close_the_objects_are_the_same(
+    flush: int, most: int, batch: int, polls: list[int]
+) -> None:
+    world, added = World({"flush.size": str(flush), "commit.max.files": str(most)}, batch_size=batch), 0
+    world.start()
+    for more in polls:
+        world.add(range(added, added + more))
+        added += more
+        assert world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+
+    assert written(world) == [[*range(first, min(first + flush, added))] for first in range(0, added, flush)]
+    assert world.frontier() == added
+
+
 def test_a_task_that_stopped_closes_no_tail_before_its_time() -> None:
     world = World({"flush.size": "3", "commit.max.files": "2"}, batch_size=2)
     world.add(range(20))
     world.start()
     world.sink.poll()
-    from kafka_s3.model.files import Reason
-
     world.sink.drain(close=Reason.FLUSH_NOW)
 
     assert written(world) == [[n, n + 1, n + 2] for n in range(0, 18, 3)] + [[18, 19]]
