@@ -21,8 +21,8 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
 from kafka_s3.naming.data_keys import DataKeys
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.bucket import ListedUpload, UploadsListing
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.bucket import UploadsListing
+from kafka_s3.storage.store import ListedUpload, ObjectStore
 from kafka_s3.tools.kept_files import KeptFiles
 from kafka_s3.wiring.pipeline import data_keys_of, state_paths
 
