@@ -16,14 +16,9 @@ from tests.support.configurations import STATE
 from tests.support.deaths import Died, strikes
 from tests.support.memory_world import World, settings_of
 from tests.support.observers import Warnings
-from tests.support.open_files import CONFIG, world_with_open_files
+from tests.support.open_files import CONFIG, OPEN, states, world_with_open_files
 
-OPEN = f"{STATE}orders/open/"
 HINT = f"{STATE}orders/open-files.json"
-
-
-def states(world: World) -> list[str]:
-    return [key for key in world.store.objects if key.startswith(OPEN)]
 
 
 def damaged(world: World) -> None:
