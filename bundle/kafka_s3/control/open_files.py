@@ -63,7 +63,7 @@ def noted_open_files(store: ObjectStore, paths: StatePaths) -> list[NotedFiles]:
         reason = f"{type(error).__name__}: {error}"
         raise HintUnusable(
             f"{paths.open_files()}, the note of open files, cannot be used ({reason:.200}). A start of the sink drops it, and reads their "
-            "records again."
+            "records again; it may be deleted."
         ) from None
 
 

@@ -56,13 +56,14 @@ class LostOffsets:
         """
         tp, progress = state.topic_partition, self.log.state.progress[state.topic_partition]
         left, letters = cut_off(state, same), progress.recorded.since(same)
-        gone = {"open files": state.open_state is not left.open_state, f"{len(letters)} recorded dead letters": bool(letters)}
-        dropped = " and ".join(name for name, is_gone in gone.items() if is_gone)
+        files = "" if left.open_state is state.open_state else "open files"
+        dead = f"{len(letters)} recorded dead letters" if letters.ranges else ""
+        dropped = " and ".join(filter(None, (files, dead)))
         self.observer.warned(
-            f"{tp} was truncated at {same}, above the sink's position {state.frontier}: it had reached to {state.seen}, and ends at {head} now."
-            + (f" The {dropped} of what is gone are dropped, and it is read again." if dropped else "")
+            f"{tp} was truncated at {same}, above the sink's position {state.frontier}: it had reached to {state.seen}, and ends at "
+            f"{head} now." + (f" The {dropped} of what is gone are dropped, and it is read again." if dropped else "")
         )
-        if letters:
+        if dead:
             moved = replace(progress, recorded=progress.recorded.before(same))
             self.commit(self.log.new_entry(EntryKind.POSITION, progress={tp: moved}), nothing_more)
         self.partition_states[tp] = left

@@ -47,6 +47,6 @@ def cut_logs(
             continue
         waiting.discard(tp)
         consumer.incremental_unassign([Place(*tp)])
-        if message.offset() < positions[tp].offset:
-            found[tp] = message.offset()
+        if (at := message.offset() or 0) < positions[tp].offset:
+            found[tp] = at
     return found

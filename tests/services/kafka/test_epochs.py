@@ -93,7 +93,9 @@ def test_each_log_that_was_cut_is_named_with_the_offset_up_to_which_it_is_the_sa
             found = {names[tp.topic]: at for tp, at in brokers.cut_before(known).items()}
             assert found == {case: at for case, (_, _, at) in CASES.items() if at is not None}
         # of an offset that retention has passed nothing is known, which is no cut: the log's start says it
-        early = {tp: LogEnd(BATCH, end.epoch) for tp, end in known.items() if names[tp.topic] == "retention, and longer"}
+        early = {
+            tp: LogEnd(BATCH, end.epoch) for tp, end in known.items() if names[tp.topic] == "retention, and longer"
+        }
         assert brokers.cut_before(early) == {}
 
 

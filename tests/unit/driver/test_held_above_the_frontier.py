@@ -1,4 +1,4 @@
-"""What a sink holds above its frontier is believed while Kafka's log is the one it was read from, and counts though Kafka has it no more."""
+"""What a sink holds above its frontier is believed while Kafka's log is the one it was read from, and written though retention took it."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def test_open_files_of_a_log_that_was_cut_and_has_grown_again_are_dropped_with_a
 
     assert numbers(world) == [*range(4), *range(104, 114)]
     assert told.texts == [
-        "orders-0 was truncated at 4, above the sink's position 0: it had reached to 10, and ends at 14 now. The open files of what is gone "
-        "are dropped, and it is read again."
+        "orders-0 was truncated at 4, above the sink's position 0: it had reached to 10, and ends at 14 now. "
+        "The open files of what is gone are dropped, and it is read again."
     ]
     assert (states(world), world.store.uploads) == ([], {})
 
@@ -264,7 +264,9 @@ def test_what_one_topic_partition_holds_is_written_before_the_sink_stops_for_ano
     for tp, start in ((ORDERS, 15), (SECOND, 5)):
         world.kafka.trim(tp, start=start)
     world.start()
-    with pytest.raises(OffsetsLost, match="orders-0: wanted 10, available from 15; orders-1: wanted 0, available from 5"):
+    with pytest.raises(
+        OffsetsLost, match="orders-0: wanted 10, available from 15; orders-1: wanted 0, available from 5"
+    ):
         world.sink.cycle()
 
     assert list(world.numbers().values()) == [list(range(10))]

@@ -259,7 +259,9 @@ def test_a_driver_that_is_replaced_between_claim_and_restore_ends_as_fenced(aske
 
 def test_a_driver_that_does_not_know_whether_it_was_replaced_notes_no_open_files() -> None:
     world, told = world_with_open_files(), Warnings()
-    world.start([Fault("head", raising(StorageUnavailable("503")), nth=None, matches=lambda key: "/commits/" in key)], told)
+    world.start(
+        [Fault("head", raising(StorageUnavailable("503")), nth=None, matches=lambda key: "/commits/" in key)], told
+    )
     before = world.store.get(HINT)
     world.add(range(4, 9))
     world.sink.cycle()
@@ -337,7 +339,10 @@ def test_a_hint_that_no_driver_has_written_is_dropped_with_one_line_and_harms_no
     assert not states(world)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))  # fmt: skip
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+
+
+@given(st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_any_value_in_any_place_of_a_hint_is_a_hint_or_a_reason_against_it(value: object) -> None:
     tp, paths = ORDERS, StatePaths("_kafka_s3", "orders")
     key = paths.open_state(tp, epoch=1, offset=4, unique="a")
