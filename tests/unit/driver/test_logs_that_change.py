@@ -81,8 +81,8 @@ class Schedule:
 
     def _records(self, tp: TopicPartition | None = None) -> None:
         tp = tp or self.draw.choice(PARTITIONS)
-        offset = self._head(tp) + self.draw.choice([0, 0, 0, 1])
-        for offset in range(offset, offset + self.draw.randint(1, 9)):
+        first = self._head(tp) + self.draw.choice([0, 0, 0, 1])
+        for offset in range(first, first + self.draw.randint(1, 9)):
             self.numbers += 1
             good = self.draw.random() < 0.8
             (self.logs[tp].good if good else self.logs[tp].bad)[offset] = self.numbers
@@ -174,9 +174,9 @@ class Schedule:
         """The next start, and a sweep once all is old."""
         self.world.start()
         self.world.now += 2 * DAY_MS
-        sweeper_of(
-            self.world.settings, Listing(self.world.store), self.world.store, clock_ms=lambda: self.world.now
-        ).sweep(older_than_ms=DAY_MS)
+        uploads = Listing(self.world.store)
+        sweeper = sweeper_of(self.world.settings, uploads, self.world.store, clock_ms=lambda: self.world.now)
+        sweeper.sweep(older_than_ms=DAY_MS)
 
     # ------------------------------------------------------------ what must be true
 
