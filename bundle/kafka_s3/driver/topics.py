@@ -221,11 +221,7 @@ class Topics:
         return self.behaviour.topics_regex is not None and bool(state.topic_ids)
 
     def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
-        """The assignments whose first unread record Kafka still has; for the others the sink stops, or records a gap and goes on behind it.
-
-        Where open files hold what came before a loss, they are closed first, and the loss is for the next time: whatever becomes of the
-        sink then, they are written.
-        """
+        """The assignments whose first unread record Kafka still has; for the others the sink stops, or goes on behind a recorded gap."""
         topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
         # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
         again = self._lost.look_for_recreated(topics.values())
@@ -234,7 +230,14 @@ class Topics:
             return []
         starts = self.brokers.starts([a.topic_partition for a in due])
         self._note_silent(self.silent | ({a.topic_partition for a in due} - starts.keys()))
-        due = [a for a in due if a.topic_partition in starts]
+        return self._without_losses([a for a in due if a.topic_partition in starts], starts)
+
+    def _without_losses(self, due: Sequence[Assignment], starts: Mapping[TopicPartition, int]) -> list[Assignment]:
+        """What can be done of the assignments, given where Kafka's logs begin.
+
+        Where open files hold what came before a loss, they are closed first, and the loss is for the next time: whatever becomes of the
+        sink then, they are written.
+        """
         lost = [a for a in due if a.first_unread < min(a.until, starts[a.topic_partition])]
         gone = {a.topic_partition: starts[a.topic_partition] for a in lost}
         there = [a for a in due if a.topic_partition not in gone]
