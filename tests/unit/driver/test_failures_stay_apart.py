@@ -261,7 +261,12 @@ class Case:
             assert tp not in self.sink.failures.known
         looked_ms = self.sink.leftovers.looked_ms or 0
         self.haunted = {tp: since for tp, since in self.haunted.items() if looked_ms <= since}
-        suspects = self.haunted.keys() | self.sink.leftovers.suspects | self.sink.retries.busy | self.sink.failures.known.keys()
+        suspects = (
+            self.haunted.keys()
+            | self.sink.leftovers.suspects
+            | self.sink.retries.busy
+            | self.sink.failures.known.keys()
+        )
         orphans = [key for key in self._orphans() if self._owner(key) not in suspects]
         assert orphans == []
 
