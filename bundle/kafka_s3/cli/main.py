@@ -1,6 +1,7 @@
 """What can be typed? The command line: each command in a module of its own, errors without stack traces, exit codes that mean something.
 
-Exit codes: 0 done, 1 the sink stopped or a check failed, 2 the configuration or the call is wrong.
+Exit codes: 0 done, 1 the sink stopped or a check failed, 2 the configuration or the call is wrong, 3 topic-partitions have stopped and the others
+were worked off.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import typer
 from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.local.errors import LocalServiceError
-from kafka_s3.model.errors import ConfigError, SinkError
+from kafka_s3.model.errors import ConfigError, PartitionsStopped, SinkError
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
@@ -98,6 +99,8 @@ def main() -> None:
         app()
     except ConfigError as error:
         _fail(error, code=2)
+    except PartitionsStopped as error:
+        _fail(error, code=3)
     except SinkError as error:
         _fail(error, code=1)
     except ModuleNotFoundError as error:

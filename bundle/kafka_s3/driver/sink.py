@@ -104,7 +104,15 @@ class Sink:
         self.committer = Committer(self.log, recovery, followers, self.observer, self._phases, waits)
         self._mirror = GroupMirror(group, self.log, self.observer)
         self.patience = Patience(behaviour, self.observer, self.clock_ms, self.failures.is_final)
-        self.topics = Topics(behaviour, self.brokers, self.log, self.committer.commit, self.observer)
+        self.topics = Topics(
+            behaviour,
+            self.brokers,
+            self.log,
+            self.committer.commit,
+            self.observer,
+            stop=self._note_stops,
+            has_stopped=lambda tp: tp in self.failures.stopped,
+        )
         if self.resume is not None:
             self.topics.resume = self.resume
 
@@ -122,6 +130,8 @@ class Sink:
         if self.open_states is not None:
             self.topics.partition_states = self.open_states.restored(self.partition_states, self.log)
         self._raise_stop()
+        for text in self.failures.problems:
+            self.observer.warned(text)
         self.committer.follow()
         self._mirror.tell()
         self.observer.started(self._start())
@@ -271,6 +281,10 @@ class Sink:
         if self._some_go_on():
             for text in texts:
                 self.observer.warned(text)
+
+    def _note_stops(self, errors: Mapping[TopicPartition, SinkError]) -> None:
+        """Notes what stops; what has stopped already stays as it is."""
+        self._note_failures({tp: error for tp, error in errors.items() if tp not in self.failures.stopped})
 
     def _some_go_on(self) -> bool:
         """Whether any topic-partition does not fail."""
