@@ -116,6 +116,9 @@ class SmallFiles:
     def __len__(self) -> int:
         return len(self._numbers)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._numbers
+
     def names(self) -> list[str]:
         """The directories."""
         return [*self._numbers]
