@@ -88,6 +88,11 @@ class RoutedWriter:
         return self.own.frontier
 
     @property
+    def written(self) -> int:
+        """The offset of the last record that was written, to whichever topic."""
+        return max(writer.written for writer in self._writers())
+
+    @property
     def next_rotation_ms(self) -> int | None:
         """The next mark of the schedule, which is the same for all topics."""
         return self.own.next_rotation_ms
