@@ -13,8 +13,7 @@ import pytest
 
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.task.files import spill
-from kafka_s3.task.files.spill import SpillFile
-from kafka_s3.task.files.spill import spill_folder
+from kafka_s3.task.files.spill import SpillFile, spill_folder
 from kafka_s3.task.files.uploads import FileUpload
 
 
