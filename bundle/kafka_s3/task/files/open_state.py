@@ -135,12 +135,15 @@ def opened_state(store: ObjectStore, state: OpenState, folder: Path) -> Iterator
 
 
 def _fetched(store: ObjectStore, state: OpenState, seen: Callable[[bytes], None]) -> Iterator[bytes]:
-    """A state piece by piece; all but its checksum is `seen`. Raises StateUnusable where it is shorter than was noted, StorageError."""
+    """A state piece by piece; all but its checksum is `seen`. Raises StateUnusable where it is not as long as was noted, StorageError."""
+    info = store.head(state.key)
+    if info is None:
+        raise ObjectMissing(f"There is no object {state.key}.")
+    if info.size != state.bytes:
+        raise StateUnusable(DAMAGED)
     for first in range(0, state.bytes, FETCHED_BYTES):
         end = min(first + FETCHED_BYTES, state.bytes)
         piece = store.get_range(state.key, first, end - 1)
-        if len(piece) < end - first:
-            raise StateUnusable(DAMAGED)
         seen(piece[: max(state.bytes - CHECKSUM - first, 0)])
         yield piece
 
