@@ -159,7 +159,11 @@ def _archive() -> str:
 
 def _settings(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> dict[str, str]:
     options = f"{java_options(os.environ)} {more.get(JAVA_OPTIONS, '')}".strip()
-    own = {"spark.master": f"local[{cores},{ATTEMPTS}]", "spark.app.name": name, "spark.jars": ",".join(map(str, jars()))}
+    own = {
+        "spark.master": f"local[{cores},{ATTEMPTS}]",
+        "spark.app.name": name,
+        "spark.jars": ",".join(map(str, jars())),
+    }
     return {**LOCAL, **more, **own, JAVA_OPTIONS: options}
 
 
