@@ -16,10 +16,11 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.verify.check import AGAIN, check_info, check_letters, check_reading, expected_etag
 from kafka_s3.tools.verify.claims import Claims, claimed_twice, read_claims
+from kafka_s3.tools.verify.digests import Digest
 from kafka_s3.tools.verify.findings import Finding, FindingKind
-from kafka_s3.tools.verify.form import Digest, Form
+from kafka_s3.tools.verify.form import Form
 from kafka_s3.tools.verify.layout import DeadLetters, ObjectLayout
-from kafka_s3.tools.verify.objects import ObjectCount, Unreadable, read_letter_file, read_object
+from kafka_s3.tools.verify.objects import Letter, ObjectCount, Unreadable, read_letter_file, read_object
 from kafka_s3.tools.verify.segments import Overlaps, Segment, SegmentSelection, Span
 
 THREADS: Final = 8
@@ -38,7 +39,7 @@ def silent(what: str, done: int, total: int) -> None:
 class Bucket:
     """The bucket as a sink's claims are checked against it. `findings` and `notes` grow with what is checked.
 
-    `dead` are the values of dead letters that were read, by offset, `unread` the dead letter files that could not be.
+    `dead` are the dead letters that were read, by offset, `unread` the dead letter files that could not be.
     """
 
     store: ObjectStore
@@ -50,7 +51,7 @@ class Bucket:
     tell: Tell = silent
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    dead: dict[TopicPartition, dict[int, bytes | None]] = field(default_factory=dict)
+    dead: dict[TopicPartition, dict[int, Letter]] = field(default_factory=dict)
     unread: dict[TopicPartition, list[DataFile]] = field(default_factory=dict)
     spans: dict[TopicPartition, Span] = field(default_factory=dict)
     _chosen: frozenset[str] | None = None
@@ -181,7 +182,7 @@ class Bucket:
         self.findings += check_letters(file, letters)
         known = self.dead.setdefault(tp, {})
         resets = self.claims.read_again(tp, segment.version)
-        fresh = {r.offset: r.value for r in letters if not any(reset.covers(r.offset) for reset in resets)}
+        fresh = {r.offset: r for r in letters if not any(reset.covers(r.offset) for reset in resets)}
         if known.keys() & fresh.keys():
             text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {AGAIN}"
             self.findings.append(Finding(FindingKind.TWICE, file.key, text))
