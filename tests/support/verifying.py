@@ -1,15 +1,21 @@
-"""The audit of a sink in memory: the brokers as it asks them, and its report."""
+"""The audit of a sink in memory: the brokers as it asks them, its report, and damage that it has to find."""
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
+from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.local.memory import MemoryKafka
+from kafka_s3.model.deflate import GZIP_MAGIC
+from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.verify.audit import Audit
 from kafka_s3.tools.verify.findings import FindingKind, Report
@@ -61,3 +67,75 @@ def audited(
 def kinds(report: Report) -> list[FindingKind]:
     """The kinds of findings, each once."""
     return sorted({finding.kind for finding in report.findings})
+
+
+# ------------------------------------------------------------ damage
+
+
+def values_of(settings: Settings, store: MemoryStore) -> list[DataFile]:
+    """The objects with values that the log claims, in the order of the log."""
+    log = CommitLog(store, state_paths(settings), clock_ms=lambda: 0)
+    return [file for entry in log.entries() for file in entry.files if file.role is Role.VALUE]
+
+
+def changed(content: bytes) -> bytes:
+    """The content of an object with another value, as another program might have put it."""
+    if content.startswith(GZIP_MAGIC):
+        return gzip.compress(changed(gzip.decompress(content)), mtime=0)
+    first, end, rest = content.partition(b"\n")
+    try:
+        return json.dumps(another(json.loads(first))).encode() + end + rest
+    except ValueError:  # no JSON
+        return content[:-2] + bytes([content[-2] ^ 1]) + content[-1:]
+
+
+def another(value: Any) -> Any:
+    """A JSON value that is another one in one place."""
+    match value:
+        case dict() if value:
+            name = next(iter(value))
+            return {**value, name: another(value[name])}
+        case list() if value:
+            return [another(value[0]), *value[1:]]
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return value + "x"
+        case _:
+            return "x"
+
+
+def without_a_line(content: bytes) -> bytes:
+    """The content of an object without its last line, or its last byte where it has one line only."""
+    if content.startswith(GZIP_MAGIC):
+        return gzip.compress(without_a_line(gzip.decompress(content)), mtime=0)
+    lines = content.splitlines(keepends=True)
+    return b"".join(lines[:-1]) if len(lines) > 1 else content[:-1]
+
+
+def clean_and_not_when_damaged(settings: Settings, store: MemoryStore, kafka: MemoryKafka) -> Report:
+    """Asserts that a healthy bucket is clean, and that it is not with one value, one line or one object less or otherwise.
+
+    Where values are compared a changed one is found as such. Gives the report of the healthy bucket.
+    """
+    report = report_of(settings, store, kafka)
+    assert report.findings == ()
+    files = values_of(settings, store)
+    if not files:
+        return report
+    key, compared = files[0].key, report.tallies and sum(tally.compared for tally in report.tallies)
+    content = store.objects[key]
+    for damage in (changed, without_a_line):
+        store.put(key, damage(content))
+        found = set(kinds(report_of(settings, store, kafka)))
+        assert found, f"{damage.__name__} is not found"
+        if compared:
+            assert found & {FindingKind.WRONG_CONTENT, FindingKind.NOT_ACCOUNTED, FindingKind.UNREADABLE}, (
+                damage.__name__
+            )
+    store.delete(key)
+    assert FindingKind.MISSING_OBJECT in kinds(report_of(settings, store, kafka))
+    store.put(key, content)
+    return report

@@ -45,7 +45,7 @@ class Audit:
         bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.tell)
         bucket.findings += claims.findings
         bucket.choose(self.sample)
-        bucket.ask({tp.topic for tp in bucket.spans})
+        bucket.ask()
         bounds = self._bounds([tp for tp, span in bucket.spans.items() if span.count], bucket)
         tallies = [self._tally(tp, bucket, bounds.get(tp)) for tp in bucket.spans]
         if bounds:
