@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
-from kafka_s3.local.memory import MemoryKafka
+from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.deflate import GZIP_MAGIC
-from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.verify.audit import Audit
 from kafka_s3.tools.verify.findings import FindingKind, Report
 from kafka_s3.tools.verify.form import form_of
 from kafka_s3.tools.verify.layout import object_layout
-from kafka_s3.wiring.pipeline import state_paths
-from tests.support.memory_world import World
+from kafka_s3.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.wiring.sink import build_sink
+from tests.support.memory_world import START_MS, World
 
 
 class MemoryCluster:
@@ -69,10 +69,25 @@ def kinds(report: Report) -> list[FindingKind]:
     return sorted({finding.kind for finding in report.findings})
 
 
+def worked_off(settings: Settings, store: ObjectStore, values: Mapping[str, Sequence[bytes | None]]) -> MemoryKafka:
+    """A cluster with these values by topic, after a sink of the settings has worked them off into the bucket."""
+    kafka = MemoryKafka(lambda: make_pipeline(settings), store)
+    for topic, own in values.items():
+        for offset, value in enumerate(own):
+            key = json.dumps({"n": offset}).encode()
+            record = MemoryRecord(offset, START_MS + offset, key, value, (("h", b"1"),))
+            kafka.add(TopicPartition(topic, 0), record)
+    sink = build_sink(settings, kafka, source=kafka, store=store, clock_ms=lambda: START_MS)
+    sink.open()
+    sink.poll()
+    sink.drain(close=Reason.FLUSH_NOW)
+    return kafka
+
+
 # ------------------------------------------------------------ damage
 
 
-def values_of(settings: Settings, store: MemoryStore) -> list[DataFile]:
+def values_of(settings: Settings, store: ObjectStore) -> list[DataFile]:
     """The objects with values that the log claims, in the order of the log."""
     log = CommitLog(store, state_paths(settings), clock_ms=lambda: 0)
     return [file for entry in log.entries() for file in entry.files if file.role is Role.VALUE]
@@ -115,7 +130,7 @@ def without_a_line(content: bytes) -> bytes:
     return b"".join(lines[:-1]) if len(lines) > 1 else content[:-1]
 
 
-def clean_and_not_when_damaged(settings: Settings, store: MemoryStore, kafka: MemoryKafka) -> Report:
+def clean_and_not_when_damaged(settings: Settings, store: ObjectStore, kafka: MemoryKafka) -> Report:
     """Asserts that a healthy bucket is clean, and that it is not with one value, one line or one object less or otherwise.
 
     Where values are compared a changed one is found as such. Gives the report of the healthy bucket.
@@ -126,7 +141,7 @@ def clean_and_not_when_damaged(settings: Settings, store: MemoryStore, kafka: Me
     if not files:
         return report
     key, compared = files[0].key, report.tallies and sum(tally.compared for tally in report.tallies)
-    content = store.objects[key]
+    content = store.get(key)
     for damage in (changed, without_a_line):
         store.put(key, damage(content))
         found = set(kinds(report_of(settings, store, kafka)))

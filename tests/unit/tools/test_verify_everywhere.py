@@ -6,17 +6,28 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafka_s3.config.settings import Settings
 from kafka_s3.config.transform_classes import JAVA_NAMES, PREDICATES, ROUTERS, TRANSFORMS
+from kafka_s3.config.validate import resolved
+from kafka_s3.control.settings_notes import note_settings, noted
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason
+from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.tools.verify.findings import FindingKind
+from kafka_s3.wiring.pipeline import state_paths
+from tests.conformance import adapter
 from tests.support.configurations import TOLERANT
-from tests.support.memory_world import ORDERS, START_MS, World
-from tests.support.verifying import clean_and_not_when_damaged
+from tests.support.entry_points import install
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of
+from tests.support.told_of import needs_services, told_of, topics_of
+from tests.support.verifying import audited, changed, clean_and_not_when_damaged, kinds, values_of, worked_off
 
 SMT, CONFLUENT = "org.apache.kafka.connect.transforms.", "io.confluent.connect.transforms."
 CONVERTER, FORMAT = "org.apache.kafka.connect.", "io.confluent.connect.s3.format."
@@ -199,3 +210,160 @@ def cells() -> Iterator[Any]:
 def test_every_transform_is_clean_unless_the_bucket_is_damaged(kind: str, name: str) -> None:
     config, values = INPUTS[kind]
     checked({**config, **CHAINS[name]}, values)
+
+
+# ------------------------------------------------------------ chains that are no function of the record
+
+
+CLOCKED = """
+import itertools
+from dataclasses import replace
+
+class Stamp:
+    def __init__(self, settings):
+        self.numbers = itertools.count()
+        self.deterministic = settings.get("says.so") != "true"
+
+    def apply(self, record):
+        return replace(record, value={**record.value, "seen": next(self.numbers)})
+"""
+
+
+@pytest.fixture
+def stamp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """A transform of the user's own that makes something else of the same record each time."""
+    install(
+        tmp_path, monkeypatch, module="acme_stamps", source=CLOCKED, group="kafka_s3.transforms",
+        entry="acme.Stamp = acme_stamps:Stamp",
+    )  # fmt: skip
+    return chain({"type": "acme.Stamp"})
+
+
+def test_where_a_transform_says_that_it_is_not_deterministic_values_are_counted_and_the_report_says_so(
+    stamp: dict[str, str],
+) -> None:
+    world = filled({**stamp, "transforms.t0.says.so": "true"}, documents())
+    report = clean_and_not_when_damaged(world.settings, world.store, world.kafka)
+    assert [tally.compared for tally in report.tallies] == [0]
+    assert report.tallies[0].kafka == 10
+    assert report.notes == (
+        "Values were counted, not compared: the outcome of acme.Stamp is no function of the record alone.",
+    )
+    records = world.kafka.records[ORDERS]
+    records.insert(5, records[4])  # one more than was written
+    assert FindingKind.NOT_ACCOUNTED in kinds(audited(world))
+
+
+def test_where_a_transform_of_the_users_own_does_not_say_so_the_report_tells_how(stamp: dict[str, str]) -> None:
+    report = audited(filled(stamp, documents()))
+    assert FindingKind.WRONG_CONTENT in kinds(report)
+    assert "compared as acme.Stamp makes them now" in report.notes[0]
+    assert "deterministic = False" in report.notes[0]
+
+
+def test_years_of_two_digits_are_counted_for_their_century_is_that_of_the_day() -> None:
+    short = step("timestamp_converter.value", field="d", format="yy-MM-dd")
+    world = filled(chain(short), [b'{"d":"24-01-15"}'] * 4)
+    report = audited(world)
+    assert (report.findings, report.tallies[0].compared) == ((), 0)
+    assert "TimestampConverter$Value is no function of the record alone" in report.notes[0]
+
+
+# ------------------------------------------------------------ settings that were others
+
+
+def noted_now(world: World) -> None:
+    """What a run's heartbeat writes beside the log."""
+    epoch = world.entries()[-1].epoch
+    note_settings(world.store, state_paths(world.settings), noted(world.settings, epoch=epoch, at_ms=world.now))
+
+
+def test_what_was_written_before_a_transform_was_added_is_counted_and_what_came_after_is_compared() -> None:
+    world = World({"flush.size": "3"})
+    world.start()
+    noted_now(world)
+    world.add(range(6))
+    assert world.sink.cycle()
+    old = world.settings
+    world.settings = settings_of({"flush.size": "3", **CHAINS["insert_field.value"]})
+    report = audited(world)  # not run since
+    assert (report.findings, report.tallies[0].compared) == ((), 0)
+    world.start()
+    noted_now(world)
+    world.add(range(6, 12))
+    assert world.sink.cycle()
+    report = audited(world)
+    assert (report.findings, report.tallies[0].written, report.tallies[0].compared) == ((), 12, 6)
+    (note,) = report.notes
+    assert "other settings held (transforms, transforms.t0.offset.field" in note
+    last = values_of(world.settings, world.store)[-1].key
+    world.store.put(last, changed(world.store.get(last)))
+    assert FindingKind.WRONG_CONTENT in kinds(audited(world))
+    world.settings = old
+    assert audited(world).tallies[0].compared == 0
+
+
+# ------------------------------------------------------------ objects of other topics' folders
+
+
+def test_an_object_that_nobody_claims_in_the_folder_of_a_router_is_found() -> None:
+    world = filled(CHAINS["regex_router"], documents())
+    stray = "topics/new_order/partition=0/new_order+0+0000000001.json"
+    world.store.put(stray, b"{}\n")
+    world.store.put(
+        "topics/new_order/partition=0/others+0+0000000001.json", b"{}\n"
+    )  # of another sink that routes there
+    world.store.put("topics/orders/partition=0/orders+0+0000000001.json", b"{}\n")  # of another sink without a router
+    (found,) = audited(world).findings
+    assert (found.kind, found.place) == (FindingKind.ORPHAN, stray)
+
+
+# ------------------------------------------------------------ configurations that are told of
+
+
+def said(settings: Settings, n: int) -> bytes:
+    """A value for all of them: it has whatever their partitioners and extractors look at."""
+    at = f"2024-01-{1 + n:02d}T10:00:00Z"
+    value = {"n": n, "country": "ch", "created_at": at, "updated_at": at, "ssn": "1"}
+    if settings.text("value.converter") == "json" and settings.flag("value.converter.schemas.enable"):
+        schema = struct(n="int64", **dict.fromkeys(("country", "created_at", "updated_at", "ssn"), "string"))
+        return json.dumps({"schema": schema, "payload": value}).encode()
+    return json.dumps({**value, "device": {"type": "x"}}).encode()
+
+
+TOLD_OF = told_of()
+
+
+@pytest.mark.parametrize("name", [name for name, settings in TOLD_OF.items() if not needs_services(settings)])
+def test_every_configuration_that_is_told_of_is_clean_unless_its_bucket_is_damaged(name: str) -> None:
+    settings = resolved(TOLD_OF[name])
+    store = MemoryStore()
+    values = [said(settings, n) for n in range(8)]
+    kafka = worked_off(settings, store, dict.fromkeys(topics_of(settings), values))
+    report = clean_and_not_when_damaged(settings, store, kafka)
+    assert [tally.written + tally.dead_letters for tally in report.tallies] == [8] * len(topics_of(settings))
+
+
+# ------------------------------------------------------------ the cases of the connectors that the sink replaces
+
+CONFORMANCE = Path(os.environ.get("CONFORMANCE_DIR", os.devnull)).absolute()
+"""Where the cases are, if anywhere (`make conformance`)."""
+CASES = {
+    f"{path.stem}: {case['name']}": case
+    for path in sorted(CONFORMANCE.glob("cases/*.json"))
+    for case in json.loads(path.read_text(encoding="utf-8"))
+}
+
+
+@pytest.mark.skipif(not CASES, reason="There are no conformance cases where CONFORMANCE_DIR says.")
+@pytest.mark.parametrize("name", CASES or ["none"])
+def test_every_conformance_case_is_clean_unless_its_bucket_is_damaged(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(CONFORMANCE))
+    world, _, failure = adapter.worked_off(CASES[name])
+    if world is None:
+        return  # refused, nothing is written
+    if failure is not None:
+        world.start()  # publishes what was committed when the task failed
+    clean_and_not_when_damaged(world.settings, world.store, world.kafka)

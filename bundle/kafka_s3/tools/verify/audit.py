@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_s3.model.errors import RegistryError
+from kafka_s3.control.settings_notes import read_notes
+from kafka_s3.model.errors import LogDamaged, RegistryError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
@@ -24,6 +25,7 @@ from kafka_s3.tools.verify.form import Form
 from kafka_s3.tools.verify.layout import ObjectLayout
 from kafka_s3.tools.verify.partition import PartitionAudit, TextsDiffer
 from kafka_s3.tools.verify.segments import SegmentSelection
+from kafka_s3.tools.verify.shaping import first_version, same_since
 
 
 @dataclass
@@ -44,6 +46,7 @@ class Audit:
         claims = read_claims(self.store, self.paths)
         bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.tell)
         bucket.findings += claims.findings
+        self._look_at_settings(bucket)
         bucket.choose(self.sample)
         bucket.ask()
         bounds = self._bounds([tp for tp, span in bucket.spans.items() if span.count], bucket)
@@ -51,6 +54,22 @@ class Audit:
         if bounds:
             bucket.notes += on_values(bucket.form, bucket.findings)
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
+
+    def _look_at_settings(self, bucket: Bucket) -> None:
+        """Since which entry values are made under the settings of now."""
+        if self.kafka is None or self.form.expected is None:
+            return
+        try:
+            epoch, names = same_since(read_notes(self.store, self.paths), self.form.shaping)
+        except LogDamaged as error:
+            bucket.notes.append(f"Values are compared as the settings say now. {error}")
+            return
+        if names:
+            first = first_version(bucket.claims.epochs, epoch, last=bucket.claims.last_version)
+            bucket.compared_from = first
+            bucket.notes.append(
+                f"What commit entries before {first} wrote was counted, not compared: other settings held ({', '.join(names)})."
+            )
 
     def _tally(self, tp: TopicPartition, bucket: Bucket, bounds: Bounds | None) -> PartitionTally:
         """By the values' texts while these are the same in Kafka and objects; from the first difference on by value, and by counts alone

@@ -52,7 +52,8 @@ class Bucket:
     """The bucket as a sink's claims are checked against it. `findings` and `notes` grow with what is checked.
 
     `dead` are the dead letters that were read, by offset, `unread` the dead letter files that could not be; `folders` are the topics
-    of Kafka whose records lie in the folder of a topic: its own, and those whose records a transform has sent there.
+    of Kafka whose records lie in the folder of a topic: its own, and those whose records a transform has sent there. Values of entries
+    before `compared_from` were made under other settings.
     """
 
     store: ObjectStore
@@ -68,6 +69,7 @@ class Bucket:
     unread: dict[TopicPartition, list[DataFile]] = field(default_factory=dict)
     spans: dict[TopicPartition, Span] = field(default_factory=dict)
     folders: dict[str, set[str]] = field(default_factory=dict)
+    compared_from: int = 0
     _chosen: frozenset[str] | None = None
     _wanted: int = 0
     _done: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -22,6 +23,7 @@ from kafka_s3.tools.verify.expected import (
     texts,
     value_digests,
 )
+from kafka_s3.tools.verify.shaping import shaping_settings
 from kafka_s3.transforms.classes import chain_of
 
 COMPARED: Final = ("json", "bytearray", "block_gzip")
@@ -35,8 +37,8 @@ class Form:
     """`separator` ends byte values, `delimiter` those of Block-GZIP unless they are `prefixed` by their length; `keys` lie before them.
 
     `expected` says what Kafka's records leave in objects; where values cannot be compared it is None, `counted` says why, and records are
-    counted. `own_steps` are transforms of the user's own. With `by_value` JSON is compared by its texts, and by that form where texts
-    differ. `opaque_etags`: under the encryption in use no rule gives an object's ETag.
+    counted. `own_steps` are transforms of the user's own, `shaping` the settings that say what a record leaves. With `by_value` JSON is
+    compared by its texts, and by that form where texts differ. `opaque_etags`: under the encryption in use no rule gives an object's ETag.
     """
 
     format: str = "json"
@@ -48,6 +50,7 @@ class Form:
     expected: ByBytes | ByChain | None = None
     counted: str = ""
     own_steps: tuple[str, ...] = ()
+    shaping: Mapping[str, str] = field(default_factory=dict)
     opaque_etags: bool = False
     json: JsonDigests | JsonTexts = field(default_factory=JsonDigests, compare=False)
     by_value: Form | None = None
@@ -64,6 +67,7 @@ def form_of(settings: Settings) -> Form:
         separator=settings.text("format.bytearray.separator").encode(),
         opaque_etags=settings.text("s3.ssea.name").lower().startswith("aws:kms")
         or settings.secret("s3.sse.customer.key") is not None,
+        shaping=shaping_settings(settings),
     )
     if form.format == "block_gzip" and settings.text("block.gzip.dialect") != "original":
         form = _successor(settings, form)

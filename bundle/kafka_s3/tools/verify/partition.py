@@ -147,7 +147,7 @@ class PartitionAudit:
             findings += check_room(segment, len(dead))
             return 0
         findings += check_count(segment, evidence, dead=len(dead))
-        if self._form.expected is None:
+        if not self._is_compared(segment):
             return 0
         found = list(check_content(segment, evidence, dead=dead, contents=contents))
         self._check_texts(found)
@@ -178,7 +178,7 @@ class PartitionAudit:
         if len(rows) < len(offsets) and segment.sure:
             text = f"It resolves {len(offsets)} dead letters, of which {len(offsets) - len(rows)} are in no dead letter file. {AGAIN}"
             self._found(FindingKind.LOG, segment.place, text)
-        elif self._form.expected is not None:
+        elif self._is_compared(segment):
             resolved = SegmentRecords(rows, whole=True)
             self._bucket.findings += check_content(segment, resolved, dead=frozenset(), contents=contents)
 
@@ -191,6 +191,10 @@ class PartitionAudit:
         self._resolved.update(offsets)
 
     # ------------------------------------------------------------ both
+
+    def _is_compared(self, segment: Segment) -> bool:
+        """Whether values can be compared: their form allows it, and the settings were those of now."""
+        return self._form.expected is not None and segment.version >= self._bucket.compared_from
 
     def _letters_unread(self, segment: Segment) -> bool:
         """Whether a dead letter file could not be read: which records are dead letters is not known, and the file is the finding."""
