@@ -106,6 +106,8 @@ INPUTS: dict[str, tuple[Mapping[str, str], list[bytes | None]]] = {
     "bytes to blocks": ({"value.converter": BYTES, "format.class": "block_gzip", "block.gzip.dialect": "successor"}, texts()),
 }  # fmt: skip
 """What is in Kafka, and what the objects are: without a chain, and under every one of CHAINS."""
+EACH_TIME = ("documents to JSON", "schemas to JSON", "events to JSON")
+"""Under the others chains are tried by night."""
 BLOCKS = {"flush.size": "", "rotate.schedule.interval.ms": str(HOUR // 2), "timezone": "UTC"}
 SETTINGS: dict[str, dict[str, str]] = {
     "cast": {"spec": "n:string,f:int32,yes:int8"}, "extract_field": {"field": "nested"}, "flatten": {"delimiter": "_"},
@@ -187,9 +189,13 @@ def filled(config: Mapping[str, str], values: list[bytes | None]) -> World:
     return world
 
 
-def checked(config: Mapping[str, str], values: list[bytes | None]) -> Any:
+def checked(config: Mapping[str, str], values: list[bytes | None]) -> None:
+    """Also that every value is compared, where the format has values that are read one by one."""
     world = filled(config, values)
-    return clean_and_not_when_damaged(world.settings, world.store, world.kafka)
+    report = clean_and_not_when_damaged(world.settings, world.store, world.kafka)
+    counted = world.settings.text("format.class") in ("avro", "parquet")
+    assert [tally.compared for tally in report.tallies] == [0 if counted else tally.written for tally in report.tallies]
+    assert len(report.notes) == counted
 
 
 @pytest.mark.parametrize("name", INPUTS)
@@ -203,7 +209,8 @@ def cells() -> Iterator[Any]:
             kinds = {TRANSFORMS[text].partition(".")[0] for text in steps.values() if text in TRANSFORMS}
             if config.get("format.class") == "block_gzip" and kinds & ROUTERS:
                 continue  # they do not go together
-            yield pytest.param(kind, name, id=f"{name}: {kind}")
+            marks = () if kind in EACH_TIME else pytest.mark.nightly
+            yield pytest.param(kind, name, id=f"{name}: {kind}", marks=marks)
 
 
 @pytest.mark.parametrize(("kind", "name"), list(cells()))
