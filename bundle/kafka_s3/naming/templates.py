@@ -66,7 +66,7 @@ class TemplateNames(FolderNames):
         forms = {"topic": "(?P<topic>.*)", "directory": re.escape(encoded_partition)}
         folder = _filled("/".join((*self._folders(), self.directory)), forms, re.escape)
         found = re.fullmatch(f"{folder}/[^/]*", key, re.DOTALL)
-        return None if found is None or "topic" not in found.groupdict() else found["topic"]
+        return None if found is None else found.groupdict().get("topic")
 
     def read(self, key: str, topic: str) -> tuple[int, int] | None:
         """Partition and offset that the key of one of the topic's objects says, None for a key that no file of it gets."""

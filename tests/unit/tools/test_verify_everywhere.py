@@ -13,17 +13,21 @@ from typing import Any
 
 import pytest
 
+from kafka_s3.commit.dead_letters import LetterSelection
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transform_classes import JAVA_NAMES, PREDICATES, ROUTERS, TRANSFORMS
 from kafka_s3.config.validate import resolved
 from kafka_s3.control.settings_notes import note_settings, noted
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.tools.dead_letters.replay import make_replay
 from kafka_s3.tools.verify.findings import FindingKind
+from kafka_s3.tools.verify.segments import SegmentSelection
 from kafka_s3.wiring.pipeline import state_paths
 from tests.conformance import adapter
-from tests.support.configurations import TOLERANT
+from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.entry_points import install
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.told_of import needs_services, told_of, topics_of
@@ -194,7 +198,8 @@ def checked(config: Mapping[str, str], values: list[bytes | None]) -> None:
     world = filled(config, values)
     report = clean_and_not_when_damaged(world.settings, world.store, world.kafka)
     counted = world.settings.text("format.class") in ("avro", "parquet")
-    assert [tally.compared for tally in report.tallies] == [0 if counted else tally.written for tally in report.tallies]
+    written = sum(file.records for file in values_of(world.settings, world.store))
+    assert sum(tally.compared for tally in report.tallies) == (0 if counted else written)
     assert len(report.notes) == counted
 
 
@@ -217,6 +222,35 @@ def cells() -> Iterator[Any]:
 def test_every_transform_is_clean_unless_the_bucket_is_damaged(kind: str, name: str) -> None:
     config, values = INPUTS[kind]
     checked({**config, **CHAINS[name]}, values)
+
+
+STORED = {"store.kafka.keys": "true", "keys.format.class": f"{FORMAT}json.JsonFormat"}
+AROUND: dict[str, dict[str, str]] = {
+    "keys and headers": {**STORED, "store.kafka.headers": "true", "headers.format.class": f"{FORMAT}avro.AvroFormat"},
+    "keys for nulls": {**STORED, "behavior.on.null.values": "write"},
+    "nulls as dead letters": {"report.null.values.to.dlq": "true"}, "metadata": {"record.metadata.enable": "true"},
+    "strict": {"compatibility.strict": "true"}, "a directory a schema": {"s3.schema.partition.affix.type": "PREFIX"},
+    "a directory a field": {**FIELD, "rotate.file.on.partition.change": "false"},
+    "a directory an hour": {**TIME, "rotate.interval.ms": "600000"}, "wall clock": {**TIME, "timestamp.extractor": "Wallclock"},
+    "a directory a key": {"partitioner.class": "key", "partition.key.field": "n"},
+    "a directory a header": {"partitioner.class": "header", "partition.header.name": "h"},
+    "other delimiters": {"directory.delim": "_", "file.delim": "-", "topics.dir": ""},
+    "the topic behind the directory": {"directory.template": "${directory}/of/${topic}"},
+    "no folder for a topic": {"directory.template": "${directory}", "object.name.template": "${topic}-${partition}-${offset}"},
+    "few open files": {**FIELD, "rotate.file.on.partition.change": "false", "partitioner.max.open.files": "1"},
+    "closed when idle": {"flush.size": "", "flush.idle.ms": "1000"}, "closed by bytes": {"flush.size": "", "flush.bytes": "200"},
+    "encrypted with a key of KMS": {"s3.ssea.name": "aws:kms", "s3.sse.kms.key.id": "k"},
+}  # fmt: skip
+"""What else a configuration says."""
+SOME_CHAINS = ("three steps", "a route, and its topic as a field", "a filter by topic", "a step for some")
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("name", ["none", *SOME_CHAINS])
+@pytest.mark.parametrize("kind", ["documents to JSON", pytest.param("schemas to JSON", marks=pytest.mark.nightly)])
+def test_every_way_to_store_records_is_clean_unless_the_bucket_is_damaged(kind: str, name: str, around: str) -> None:
+    config, values = INPUTS[kind]
+    checked({**config, **CHAINS.get(name, {}), **AROUND[around]}, values)
 
 
 # ------------------------------------------------------------ chains that are no function of the record
@@ -323,6 +357,53 @@ def test_an_object_that_nobody_claims_in_the_folder_of_a_router_is_found() -> No
     world.store.put("topics/orders/partition=0/orders+0+0000000001.json", b"{}\n")  # of another sink without a router
     (found,) = audited(world).findings
     assert (found.kind, found.place) == (FindingKind.ORPHAN, stray)
+
+
+def test_two_topics_in_one_folder_are_clean_and_a_stray_among_them_is_found() -> None:
+    places = [TopicPartition("orders-dc1", 0), TopicPartition("orders-dc2", 0)]
+    route = chain({"type": f"{SMT}RegexRouter", "regex": "(.*)-dc.", "replacement": "$1"})
+    world = World({"flush.size": "2", "topics": "orders-dc1,orders-dc2", **route}, topics=places)
+    for place in places:
+        world.add(range(4), tp=place)
+    world.start().cycle()
+    stray = "topics/orders/partition=0/orders-dc2+0+0000000001.json"
+    world.store.put(stray, b"{}\n")
+    assert [found.place for found in audited(world).findings] == [stray]
+    assert audited(world, selection=SegmentSelection(topic="orders-dc1")).findings == ()
+    world.store.delete(stray)
+    assert clean_and_not_when_damaged(world.settings, world.store, world.kafka).notes == ()
+
+
+def test_records_of_one_partition_that_go_to_two_topics_without_a_folder_each_do_not_overlap() -> None:
+    route = chain({"type": f"{CONFLUENT}ExtractTopic$Value", "field": "to"})
+    names = {"directory.template": "${directory}", "object.name.template": "${topic}-${partition}-${offset}"}
+    places = [TopicPartition("orders-dc1", 0), TopicPartition("orders-dc2", 0)]
+    world = World({"flush.size": "2", "topics": "orders-dc1,orders-dc2", **route, **names}, topics=places)
+    for place in places:
+        for offset, target in enumerate("ABBAAB"):
+            value = json.dumps({"to": target, "n": offset}).encode()
+            world.kafka.add(place, MemoryRecord(offset, START_MS, None, value))
+    world.start().cycle()
+    assert clean_and_not_when_damaged(world.settings, world.store, world.kafka).notes == ()
+
+
+# ------------------------------------------------------------ replays
+
+
+def test_replayed_dead_letters_are_compared_after_the_same_transforms() -> None:
+    steps = {"flush.size": "2", **CHAINS["insert_field.value"]}
+    times = {"timestamp.extractor": "RecordField", "timestamp.field": "at"}
+    world = World({**steps, **TOLERANT, **TIME, **times})
+    for offset in range(4):
+        value = json.dumps({"n": offset} | ({"at": START_MS} if offset % 2 else {})).encode()
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + offset, None, value))
+    world.start().cycle()
+    world.settings = settings_of({**steps, **TOLERANT, **TIME})  # records without a time of their own are welcome now
+    _, entry = make_replay(world.settings, world.store, clock_ms=lambda: world.now).run(LetterSelection())
+    assert entry is not None
+    assert audited(world).findings == ()
+    world.store.put(entry.files[0].key, changed(world.store.get(entry.files[0].key)))
+    assert FindingKind.WRONG_CONTENT in kinds(audited(world))
 
 
 # ------------------------------------------------------------ configurations that are told of

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.transforms import routes
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import INDEX_EXTENSION, normal_prefix, parse_data_key
@@ -37,8 +38,8 @@ class ObjectLayout(Protocol):
         """Whether a key below the prefix is none of the topic's business."""
         ...
 
-    def target(self, file: DataFile) -> str:
-        """The topic in whose folder an object lies: its own, or the one to which a transform has sent its records."""
+    def target(self, file: DataFile) -> str | None:
+        """The topic in whose folder an object lies: its own, or that to which a transform has sent its records. None: nothing says it."""
         ...
 
 
@@ -99,9 +100,10 @@ class Tabled:
 
 @dataclass(frozen=True, slots=True)
 class Templated:
-    """Keys by templates, where topics may share a folder."""
+    """Keys by templates, where topics may share a folder; `routed` where a transform may change topics."""
 
     names: TemplateNames
+    routed: bool
 
     def prefix(self, topic: str) -> str:
         """What the topic's keys begin with."""
@@ -116,9 +118,9 @@ class Templated:
         """Whatever cannot be read as one of the topic's."""
         return self.named(key, topic) is None
 
-    def target(self, file: DataFile) -> str:
+    def target(self, file: DataFile) -> str | None:
         """What stands in place of `${topic}`."""
-        return self.names.folder_topic(file.key, file.encoded_partition) or file.topic
+        return self.names.folder_topic(file.key, file.encoded_partition) if self.routed else file.topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,6 @@ def object_layout(settings: Settings) -> ObjectLayout:
         return Blocks(settings.text("block.gzip.prefix"))
     templates = template_names(settings)
     if templates is not None:
-        return Templated(templates)
+        return Templated(templates, routes(settings))
     found = ConnectLayout(settings.text("topics.dir"), settings.text("directory.delim"), settings.text("file.delim"))
     return Tabled(found) if settings.flag("delta.enable") else found

@@ -166,17 +166,18 @@ class Overlaps:
     """Finds files of one directory whose offsets overlap: directories of one commit interleave, but no directory does with itself.
 
     Segments come in the order of their offsets, so of each directory the file that reaches furthest is enough. `target` gives the topic
-    in whose folder a file lies; `targets` are those that were met.
+    in whose folder a file lies, None where files of several may lie in one; `targets` are those that were met.
     """
 
-    def __init__(self, target: Callable[[DataFile], str]) -> None:
+    def __init__(self, target: Callable[[DataFile], str | None]) -> None:
         self._target = target
         self.targets: set[str] = set()
         self._furthest: dict[tuple[bool, str, str], tuple[int, int, str]] = {}
 
     def within(self, segment: Segment) -> Iterator[Finding]:
         """What the next segment of a topic-partition adds."""
-        data = [(file, self._target(file)) for file in segment.data]
+        named = ((file, self._target(file)) for file in segment.data)
+        data = [(file, target) for file, target in named if target is not None]
         self.targets.update(target for _, target in data)
         if not segment.is_current:  # replayed records lie between those of other files
             return
