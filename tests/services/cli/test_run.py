@@ -91,6 +91,20 @@ def test_every_line_of_a_run_is_json_also_those_of_spark_and_of_what_ends_it(
     assert about.items() <= lines[-1].items()
 
 
+def test_a_run_with_nothing_to_do_ends_without_a_word_of_spark(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Its session stops while Spark still starts the first worker."""
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps(here.config(topic("nothing"), **{"flush.size": "1"})))
+    words = ["-m", "kafka_s3", "run", str(path), "--available-now", "--log-format", "json", "--cores", "1"]
+    with SinkProcess(words, tmp_path / "run.log") as process:
+        assert process.wait(240) == 0, process.output()
+    lines = [json.loads(line) for line in process.output().splitlines()]
+    assert {line["level"] for line in lines} == {"info"}
+    assert lines[-1]["event"] == "stopped"
+
+
 def test_a_sink_that_was_told_to_stop_leaves_its_open_tail_to_the_next_run(
     here: Surroundings, topic: Callable[..., str]
 ) -> None:
