@@ -203,7 +203,7 @@ def _first_worker(context: SparkContext) -> None:
 
 
 def _wait_for_first_worker() -> None:
-    """Waits for it where nothing was read meanwhile. To Spark a stop while it imports is a worker that crashed, and it says so at length."""
+    """Waits for it where nothing was read meanwhile: a stop while it imports is, to Spark, a worker that crashed."""
     for thread in threading.enumerate():
         if thread.name == FIRST_WORKER:
             thread.join(FIRST_WORKER_S)
