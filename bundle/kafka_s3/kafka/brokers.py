@@ -238,20 +238,28 @@ class KafkaBrokers:
         return producing.produce(self.clients, topic, messages)
 
     def _reached(self) -> AdminClient:
-        """The client, of a cluster that has answered before. Raises KafkaUnavailable where nothing of it is heard at first.
-
-        One that is slow, but sends something, has as long as for any request.
-        """
+        """The client, of a cluster that has answered before. Raises KafkaUnavailable as `_wait_for_first` does."""
         if not self._answered:
             asked = self._admin.describe_cluster(request_timeout=self._seconds)
-            wait([asked], timeout=QUICK_SECONDS)
-            if not asked.done() and not is_heard_of(self.clients, within_s=HEARD_SECONDS):
-                self._admin.poll(0)
-                cause = KafkaError(KafkaError._TIMED_OUT, self.clients.trouble)
-                raise self._error(cause, f"answer within {QUICK_SECONDS + HEARD_SECONDS:g} s")
+            self._wait_for_first(asked)
             self._answer(asked, "describe the cluster")
             self._answered = True
         return self._admin
+
+    def _wait_for_first(self, asked: Future[Any]) -> None:
+        """Waits for an answer as long as for any, if the cluster is only slow.
+
+        Raises KafkaUnavailable where nothing of it is heard within 5 seconds, or only that the login fails.
+        """
+        until = time.monotonic() + QUICK_SECONDS + HEARD_SECONDS
+        wait([asked], timeout=QUICK_SECONDS)
+        heard = asked.done() or is_heard_of(self.clients, within_s=HEARD_SECONDS)
+        while not asked.done():
+            self._admin.poll(0.1)
+            if time.monotonic() >= until and (self.clients.login_fails or not heard):
+                why = "the login fails" if self.clients.login_fails else self.clients.trouble
+                cause = KafkaError(KafkaError._TIMED_OUT, why)
+                raise self._error(cause, f"answer within {QUICK_SECONDS + HEARD_SECONDS:g} s")
 
     def _offsets(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
         return {tp: end.offset for tp, end in self._ends(specs, doing).items()}

@@ -66,6 +66,11 @@ class Clients:
         self.trouble = "nothing came back"
         """What the connection last met with."""
 
+    @property
+    def login_fails(self) -> bool:
+        """Whether a login failed since the last error."""
+        return bool(self._complaint)
+
     def admin(self) -> AdminClient:
         """A client for metadata."""
         return self._made(AdminClient, {})

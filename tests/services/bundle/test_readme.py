@@ -120,7 +120,7 @@ def test_the_install_lines_give_the_command(python: Path, tmp_path: Path) -> Non
 @pytest.mark.nightly  # downloads some 600 MB
 @pytest.mark.timeout(1800)
 def test_an_empty_environment_with_the_readmes_extras_runs_each_of_its_lines(tmp_path: Path) -> None:
-    """The installation, the demo, and the way from one's own topic to its proof, in order; only places are put into the configuration."""
+    """The installation, the demo, and the way from one's own topic to its proof, in order; only places and topic are put in."""
     sources = copied_sources(tmp_path)
     variables = terminal(sources / ".venv" / "bin")
     install, *lines = blocks("bash")
@@ -146,9 +146,14 @@ def test_an_empty_environment_with_the_readmes_extras_runs_each_of_its_lines(tmp
 
 
 def own_topic(config: Path, *, kafka: str, s3: str) -> None:
-    """The README's configuration with the places of these services, its bucket, and its topic with some records."""
+    """The README's configuration with the places of these services, its bucket, and a topic that is none of the demo's, with records."""
     shown = json.loads(block("json"))
-    shown["config"] |= {"kafka.bootstrap.servers": kafka, "store.url": s3, "s3.region": "us-east-1"}
+    shown["config"] |= {
+        "topics": "purchases",
+        "kafka.bootstrap.servers": kafka,
+        "store.url": s3,
+        "s3.region": "us-east-1",
+    }
     config.write_text(json.dumps(shown))
     bucket = urllib.request.Request(f"{s3}/{shown['config']['s3.bucket.name']}", method="PUT")
     urllib.request.urlopen(bucket, timeout=30).close()
