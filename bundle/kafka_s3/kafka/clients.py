@@ -79,11 +79,11 @@ class Clients:
         """The same, which hands `count` librdkafka's statistics (JSON) four times a second; they pile up where nobody polls."""
         return self._made(AdminClient, {"statistics.interval.ms": 250, "stats_cb": count})
 
-    def consumer(self, group: str) -> Consumer:
-        """A consumer for reading by explicit offsets; it commits nothing."""
+    def consumer(self, group: str, over: Mapping[str, str] | None = None) -> Consumer:
+        """A consumer for reading by explicit offsets; it commits nothing. `over` are settings of librdkafka for this one."""
         return self._made(Consumer, {
             "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
-            "isolation.level": self.isolation,
+            "isolation.level": self.isolation, **(over or {}),
         })  # fmt: skip
 
     def producer(self, batch: int = BATCH_MESSAGES) -> Producer:
