@@ -172,9 +172,8 @@ class Sink:
         for one in self.retries.finished():
             if one.outcomes.exception() is None:
                 self._abandon([report for report in one.outcomes.result() if isinstance(report, TaskReport)])
-        error = self.failures.error_of_stops(self.behaviour.sink)
-        if error is not None:
-            raise error
+        if self.failures.stopped:
+            raise self.failures.some_stopped(self.behaviour.sink)
 
     def poll(self) -> None:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
