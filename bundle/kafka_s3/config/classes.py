@@ -111,8 +111,8 @@ _REGISTRY = (
     "schema.registry.url", "basic.auth.credentials.source", "basic.auth.user.info", "schema.registry.basic.auth.user.info",
     "bearer.auth.credentials.source", "bearer.auth.token", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id",
     *(f"schema.registry.ssl.{name}" for name in (
-        "truststore.type", "truststore.location", "truststore.certificates", "keystore.type", "keystore.location",
-        "keystore.certificate.chain", "keystore.key", "key.password")),
+        "truststore.type", "truststore.location", "truststore.password", "truststore.certificates", "keystore.type", "keystore.location",
+        "keystore.password", "keystore.certificate.chain", "keystore.key", "key.password")),
     "use.latest.version", "latest.compatibility.strict", "schemas.cache.config", "auto.register.schemas",
     "key.subject.name.strategy", "value.subject.name.strategy", "scrub.invalid.names", "schemas.enable", "reference.subject.name.strategy",
     "use.schema.guid", "key.schema.id.deserializer", "value.schema.id.deserializer",

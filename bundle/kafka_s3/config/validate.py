@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from kafka_s3.config.classes import CONVERTER_SETTINGS
-from kafka_s3.config.config_file import ConfigFile
+from kafka_s3.config.config_file import ConfigFile, empty
 from kafka_s3.config.derived import with_derived
 from kafka_s3.config.dialects.cloud_keys import translations
 from kafka_s3.config.dialects.others import another_products
 from kafka_s3.config.dialects.spelled import SpelledConfig
 from kafka_s3.config.dialects.spelling import self_managed
 from kafka_s3.config.option import Option, OptionStatus, default_of, parse, unsupported
-from kafka_s3.config.options.forms import check_filled_in
+from kafka_s3.config.options.forms import check_filled_in, check_rendered
 from kafka_s3.config.options.table import OPTIONS, option_of, presentable, similar_key
-from kafka_s3.config.read import read_config
+from kafka_s3.config.read import read_form
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
 from kafka_s3.config.rules import clients as rules_clients
 from kafka_s3.config.rules import columns as rules_columns
@@ -111,15 +111,21 @@ def validate(raw: Mapping[str, str], *, worker: Mapping[str, str] | None = None)
 
 
 def check_file(
-    path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None
+    path: Path | str, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None
 ) -> CheckedConfig:
     """Reads and checks a file. `overrides` win over the file. Raises ConfigError where the file cannot be read as what it is."""
-    given, worker = read_config(path), read_worker(worker_path) if worker_path else ConfigFile({})
-    checked = validate({**given.texts, **(overrides or {})}, worker=worker.texts)
-    return replace(checked, warnings=(*given.warnings, *worker.warnings, *checked.warnings))
+    given, worker = read_form(Path(path)), read_worker(worker_path) if worker_path else ConfigFile({})
+    if not given.texts and not given.problems:
+        raise empty(Path(path))
+    over = overrides or {}
+    checked = validate({**given.texts, **over}, worker=worker.texts)
+    formless = {found.key: found for found in given.problems if found.key not in over}
+    others = [found for found in checked.problems if found.key not in formless]
+    warnings = (*given.warnings, *worker.warnings, *checked.warnings)
+    return replace(checked, problems=(*formless.values(), *others), warnings=warnings)
 
 
-def load(path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
+def load(path: Path | str, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
     """The settings of a file. `overrides` win over the file. Raises ConfigError with all problems at once."""
     return check_file(path, worker_path=worker_path, overrides=overrides).usable()
 
@@ -171,6 +177,8 @@ def _with_their_translations(concealed: frozenset[str]) -> frozenset[str]:
 def _one_by_one(texts: Mapping[str, str], translation: SpelledConfig, *, is_resolved: bool) -> _Values:
     values = _Values(failed=set(translation.failed), problems=list(translation.problems))
     for key, text in texts.items():
+        if not is_resolved and _waits_for_a_tool(key, text, values):
+            continue
         if not is_resolved and has_reference(text):
             values.pending.add(key)
             values.problems += malformed(key, text)
@@ -178,6 +186,16 @@ def _one_by_one(texts: Mapping[str, str], translation: SpelledConfig, *, is_reso
             _take(key, text, values)
     values.problems += _missing(values, texts)
     return values
+
+
+def _waits_for_a_tool(key: str, text: str, values: _Values) -> bool:
+    try:
+        check_rendered(key, text)
+    except InvalidValue as unfit:
+        values.failed.add(key)
+        values.problems.append(problem(key, unfit.rule, unfit.remedy))
+        return True
+    return False
 
 
 def _take(key: str, text: str, values: _Values) -> None:
