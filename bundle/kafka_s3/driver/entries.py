@@ -26,9 +26,15 @@ def stop_at_failures(reports: Sequence[TaskReport], *, sink: str) -> RecordError
     place |= zip(("stage", "offset"), first.failed_at or (), strict=False)
     return RecordError(
         f"Sink {sink} stops at {reason}. Nothing of this batch was committed; the sink stands at {first.topic_partition} offset "
-        f"{first.start}. Correct the data or the configuration. {first.remedy}",
+        f"{first.start}. Correct the data or the configuration. {_leniency(reports)} {first.remedy}",
         place,
     )
+
+
+def _leniency(reports: Sequence[TaskReport]) -> str:
+    """One command for the bad records of all tasks."""
+    needs = dict.fromkeys(setting for report in reports for setting in report.needs)
+    return f"To go on without such records: kafka-s3 run CONFIG {' '.join(f'--set {setting}' for setting in needs)}."
 
 
 def portions(reports: Sequence[TaskReport], *, max_files: int) -> Iterator[list[TaskReport]]:
