@@ -60,7 +60,7 @@ def configuration_page() -> str:
 
 def _chapters() -> Iterator[str]:
     rows = (*OPTIONS, *TRANSFORM_OPTIONS, *CLOUD_OPTIONS)
-    for group in OptionGroup:
+    for group in (one for one in OptionGroup if one is not OptionGroup.PLUGIN):
         about = {OptionGroup.CLOUD: f"{CLOUD}\n\n", OptionGroup.TRANSFORMS: f"{TRANSFORMS}\n\n"}.get(group, "")
         yield f"## {group}\n\n{about}{_table(option for option in rows if option.group is group)}"
 

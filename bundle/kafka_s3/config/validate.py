@@ -18,6 +18,7 @@ from kafka_s3.config.dialects.spelling import self_managed
 from kafka_s3.config.option import Option, OptionStatus, default_of, parse, unsupported
 from kafka_s3.config.options.forms import check_filled_in, check_rendered
 from kafka_s3.config.options.table import OPTIONS, option_of, presentable, similar_key
+from kafka_s3.config.plugins import own_options
 from kafka_s3.config.read import read_form
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
 from kafka_s3.config.rules import clients as rules_clients
@@ -33,6 +34,7 @@ from kafka_s3.config.rules import partitioners as rules_partitioners
 from kafka_s3.config.rules import records as rules_records
 from kafka_s3.config.rules import timestamps as rules_timestamps
 from kafka_s3.config.rules import transforms as rules_transforms
+from kafka_s3.config.rules.plugins import refused_by_plugins
 from kafka_s3.config.rules.rule import Rule, problem
 from kafka_s3.config.settings import Settings, defaults
 from kafka_s3.config.valid_values import InvalidValue, Value, did_you_mean
@@ -151,9 +153,11 @@ def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: fr
         return CheckedConfig(nothing, _Finish(SpelledConfig(raw), raw, frozenset()).all([other]), ())
     translation = self_managed(raw, worker)
     texts = under(translation.texts, worker)
-    values = _one_by_one(texts, translation, is_resolved=concealed is not None)
+    own, own_problems = own_options(texts)
+    values = _one_by_one(texts, translation, own, is_resolved=concealed is not None)
+    values.problems += own_problems
     settings = Settings(
-        values={**defaults(), **values.settled},
+        values={**defaults(), **{key: default_of(option) for key, option in own.items()}, **values.settled},
         given_keys=frozenset(texts),
         pending=frozenset(values.pending),
         concealed=_with_their_translations(concealed or frozenset()),
@@ -163,6 +167,8 @@ def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: fr
     unsettled = frozenset({*values.pending, *values.failed})
     settings, derivation = with_derived(settings, unsettled)
     problems = (*values.problems, *derivation.problems, *_broken(PROBLEMS, settings, unsettled))
+    if not problems and not settings.pending:
+        problems = tuple(refused_by_plugins(settings))
     unknown = (*_unknown_of_worker(worker), *values.unknown, *_unknown_of_converters(settings))
     warnings = (*translation.warnings, *unknown, *values.warnings, *derivation.warnings)
     finish = _Finish(translation, {**worker, **raw}, settings.concealed)
@@ -174,7 +180,9 @@ def _with_their_translations(concealed: frozenset[str]) -> frozenset[str]:
     return concealed.union(*map(translations, concealed))
 
 
-def _one_by_one(texts: Mapping[str, str], translation: SpelledConfig, *, is_resolved: bool) -> _Values:
+def _one_by_one(
+    texts: Mapping[str, str], translation: SpelledConfig, own: Mapping[str, Option], *, is_resolved: bool
+) -> _Values:
     values = _Values(failed=set(translation.failed), problems=list(translation.problems))
     for key, text in texts.items():
         if not is_resolved and _waits_for_a_tool(key, text, values):
@@ -183,8 +191,8 @@ def _one_by_one(texts: Mapping[str, str], translation: SpelledConfig, *, is_reso
             values.pending.add(key)
             values.problems += malformed(key, text)
         else:
-            _take(key, text, values)
-    values.problems += _missing(values, texts)
+            _take(key, text, values, own)
+    values.problems += _missing(values, texts, own.values())
     return values
 
 
@@ -198,10 +206,11 @@ def _waits_for_a_tool(key: str, text: str, values: _Values) -> bool:
     return False
 
 
-def _take(key: str, text: str, values: _Values) -> None:
-    option = option_of(key)
+def _take(key: str, text: str, values: _Values, own: Mapping[str, Option]) -> None:
+    option = own.get(key) or option_of(key)
     if option is None:
-        values.unknown.append(problem(key, "is not a known key and is ignored.", similar_key(key)))
+        near = did_you_mean(key, own) or similar_key(key)
+        values.unknown.append(problem(key, "is not a known key and is ignored.", near))
         return
     try:
         check_filled_in(option, text)
@@ -226,8 +235,8 @@ def _is_quiet(option: Option, value: Value) -> bool:
     )
 
 
-def _missing(values: _Values, texts: Mapping[str, str]) -> Iterator[Problem]:
-    for option in OPTIONS:
+def _missing(values: _Values, texts: Mapping[str, str], own: Iterable[Option]) -> Iterator[Problem]:
+    for option in (*OPTIONS, *own):
         if option.required and option.key not in texts and option.key not in values.failed:
             yield problem(option.key, "is required.", option.doc)
 
