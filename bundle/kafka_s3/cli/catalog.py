@@ -12,7 +12,7 @@ from rich.console import Console
 from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.config.catalog import CatalogEntry, entry, example_of, plugins
 from kafka_s3.config.catalog import catalog as entries
-from kafka_s3.config.option import Option, OptionStatus
+from kafka_s3.config.option import Option, OptionGroup, OptionStatus
 
 catalog = typer.Typer(no_args_is_help=True, help="The connectors whose configurations are taken, and their keys.")
 
@@ -75,7 +75,9 @@ def _row(option: Option, *, required: bool) -> Iterator[str]:
     facts = [f"type {option.type}", f"default {_default(option)}"]
     if option.valid.text:
         facts.append(f"values {option.valid.text}")
-    yield f"    {'; '.join(facts)}; since {option.since}"
+    if option.group is not OptionGroup.PLUGIN:  # whose versions are its own
+        facts.append(f"since {option.since}")
+    yield f"    {'; '.join(facts)}"
     yield f"    {option.doc}"
     if option.status is not OptionStatus.ACTED_ON:
         yield f"    {option.status.capitalize()}: {option.note}".rstrip()

@@ -1,8 +1,8 @@
 """Which partitioners, formats and transforms do installed packages add, and which keys do those declare?
 
 A plugin is an entry point of the groups `kafka_s3.partitioners`, `kafka_s3.formats` or `kafka_s3.transforms`. It names a callable that
-takes settings and returns the part. Its attribute `OPTIONS`, a tuple of `Option`, declares the keys that the part reads: those are
-validated like ours. The callable is called when a configuration is checked and in every process that writes, so it opens nothing.
+takes settings and returns the part; `options` declares the keys that it reads, which are validated like ours. The callable is called
+when a configuration is checked and in every process that writes, so it opens nothing. docs/own-partitioners.md shows one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from kafka_s3.config.classes import FORMAT_GROUP, PARTITIONER_GROUP, offered
 from kafka_s3.config.option import Option, Type, default_of, sensitive
@@ -21,6 +21,7 @@ from kafka_s3.config.transform_classes import TRANSFORM_GROUP
 from kafka_s3.config.valid_values import InvalidValue
 from kafka_s3.model.errors import ConfigError, Problem
 
+Made = TypeVar("Made", bound=Callable[..., Any])
 CLASS_KEYS: Final = {"partitioner.class": PARTITIONER_GROUP, "format.class": FORMAT_GROUP}
 """The keys that name a plugin whose own keys stand beside all others; a transform's are below `transforms.<name>.`."""
 MEMBERS: Final = {
@@ -29,6 +30,16 @@ MEMBERS: Final = {
     TRANSFORM_GROUP: ("apply",),
 }
 """What the object must have that a plugin returns."""
+
+
+def options(*declared: Option) -> Callable[[Made], Made]:
+    """Declares the keys that a plugin's class or function reads, as its attribute `OPTIONS`."""
+
+    def declaring(made: Made) -> Made:
+        made.OPTIONS = declared  # type: ignore[attr-defined]
+        return made
+
+    return declaring
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +91,10 @@ def _loaded(group: str, name: str, _path: tuple[str, ...]) -> Plugin:
     except Exception as error:  # whatever a package of others does when it is imported
         rule = f"is offered by {package}, which cannot be loaded ({found.value}): {type(error).__name__}: {error}."
         raise InvalidValue(rule, "Correct the package's entry point, or install what it needs.") from error
-    options = getattr(make, "OPTIONS", ())
-    for fault in _faults(options, group):
-        raise InvalidValue(f"is offered by {package}, whose OPTIONS {fault}.", "Correct the package.")
-    return Plugin(group, name, package, make, tuple(options))
+    declared = getattr(make, "OPTIONS", ())
+    for fault in _faults(declared, group):
+        raise InvalidValue(f"is offered by {package}, whose options {fault}.", "Correct the package.")
+    return Plugin(group, name, package, make, tuple(declared))
 
 
 def make(group: str, key: str, name: str, settings: Any) -> Any:
@@ -96,24 +107,24 @@ def make(group: str, key: str, name: str, settings: Any) -> Any:
 
 def own_options(texts: Mapping[str, str]) -> tuple[dict[str, Option], list[Problem]]:
     """The keys that the plugins of a configuration declare, and what is wrong with those plugins."""
-    options: dict[str, Option] = {}
+    found: dict[str, Option] = {}
     problems: list[Problem] = []
     for key, group in CLASS_KEYS.items():
         name = texts.get(key, "").strip()
         if not is_plugin(group, name):
             continue
         try:
-            options |= {option.key: option for option in plugin(group, name).options}
+            found |= {option.key: option for option in plugin(group, name).options}
         except InvalidValue as wrong:
             problems.append(Problem(key, None, wrong.rule, wrong.remedy))
-    return options, problems
+    return found, problems
 
 
-def _faults(options: Any, group: str) -> Iterator[str]:
-    if not isinstance(options, tuple | list) or not all(isinstance(one, Option) for one in options):
+def _faults(declared: Any, group: str) -> Iterator[str]:
+    if not isinstance(declared, tuple | list) or not all(isinstance(one, Option) for one in declared):
         yield "are no tuple of kafka_s3.config.option.Option"
         return
-    for option in options:
+    for option in declared:
         key = option.key
         if group != TRANSFORM_GROUP and (option_of(key) or key in CLOUD or key in BLOCK_GZIP or "." not in key):
             yield f"hold {key}, which is no key of a package's own: give it a prefix such as acme"

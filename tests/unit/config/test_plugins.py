@@ -19,16 +19,17 @@ from tests.support.memory_world import BASE, ORDERS, START_MS, World
 
 PARTITIONER = """
 from kafka_s3.config.option import Option, Type
+from kafka_s3.config.plugins import options
 from kafka_s3.config.valid_values import Range
 from kafka_s3.task.partitioning.partitioners import encoded_each
 
+@options(
+    Option("acme.prefix", Type.STRING, "shard", "Text in front of the number."),
+    Option("acme.shards", Type.INT, None, "Number of directories.", valid=Range(1, 100), required=True),
+    Option("acme.signing.secret", Type.PASSWORD, None, "Not used."),
+)
 class ByHash:
     \"\"\"Spreads records over so many directories.\"\"\"
-    OPTIONS = (
-        Option("acme.prefix", Type.STRING, "shard", "Text in front of the number."),
-        Option("acme.shards", Type.INT, None, "Number of directories.", valid=Range(1, 100), required=True),
-        Option("acme.signing.secret", Type.PASSWORD, None, "Not used."),
-    )
     uses_time = False
 
     def __init__(self, settings):
@@ -116,7 +117,7 @@ def test_a_reference_in_a_plugins_key_is_resolved_and_then_checked(
         (PARTITIONER.replace('"acme.prefix", Type', '"flush.size", Type'), "hold flush.size, which is no key of a package's own"),
         (PARTITIONER.replace('None, "Number', '"x", "Number'), "hold acme.shards, whose default 'x' must be a whole number"),
         (PARTITIONER.replace("acme.signing.secret", "acme.signing"), "hold the password acme.signing: its name must say so"),
-        (PARTITIONER.replace("OPTIONS = (", "OPTIONS = 1, ("), "are no tuple of kafka_s3.config.option.Option"),
+        (PARTITIONER.replace("@options(", "@options(1, "), "are no tuple of kafka_s3.config.option.Option"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_plugin_is_a_problem_of_the_key_that_names_it(
@@ -166,16 +167,15 @@ def test_a_partitioner_of_times_gets_the_records_times_and_wants_some_that_can_b
 
 TRANSFORM = """
 from kafka_s3.config.option import Option, Type
+from kafka_s3.config.plugins import options
 
+@options(Option("times", Type.INT, "1", "How often."), Option("secret", Type.PASSWORD, None, "Not used."))
 class ByHash:
-    OPTIONS = (
-        Option("times", Type.INT, "1", "How often."),
-        Option("secret", Type.PASSWORD, None, "Not used."),
-    )
-
     def __init__(self, settings):
         self.times = settings.number("times")
-        assert settings.secret("secret").reveal() == "hunter2hunter2"
+        secret = settings.secret("secret").reveal()
+        if secret != "hunter2hunter2":
+            raise ValueError(f"{secret} is no key")
 
     def apply(self, record):
         return record

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from kafka_s3.config.masking import masking
 from kafka_s3.config.plugins import CLASS_KEYS, is_plugin, plugin
 from kafka_s3.config.rules.rule import problem
 from kafka_s3.config.settings import Settings
@@ -17,13 +19,14 @@ _TIMES = ("Record", "RecordField")
 
 def refused_by_plugins(settings: Settings) -> Iterator[Problem]:
     """What the plugins themselves say to their settings, and a partitioner by time without times that can be had again."""
+    mask = masking(settings)  # a package of others may show what it was given
     for key, group, name, given in _named(settings):
         try:
             part = plugin(group, name).made(given)
         except ConfigError as error:
-            yield from error.problems
+            yield from (replace(one, rule=mask(one.rule), remedy=mask(one.remedy)) for one in error.problems)
         except InvalidValue as wrong:
-            yield problem(key, wrong.rule, wrong.remedy)
+            yield problem(key, mask(wrong.rule), wrong.remedy)
         else:
             if key == "partitioner.class" and part.uses_time and not _has_times(settings):
                 rule = f"must be {' or '.join(_TIMES)}: {name} makes directories of times, which must be the same whenever a file is made."

@@ -46,7 +46,8 @@ def encoded_each(run: Run, times: Longs, directory: Callable[[Any, int], str]) -
         try:
             codes[row] = places.setdefault(directory(value, time), len(places))
         except (ValueError, TypeError, LookupError) as error:
-            failures.append(rejection(int(run.offsets[row]), f"No directory for the record: {error}"))
+            why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            failures.append(rejection(int(run.offsets[row]), f"The record has no directory: {why}"))
     return Encoded(codes, list(places), failures)
 
 
