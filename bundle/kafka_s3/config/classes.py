@@ -1,7 +1,7 @@
 """Which Java class names do configurations carry, and what are they called here?
 
-Names are resolved by value, never by loading: a configuration cannot make the product run foreign code, except for partitioners
-and formats that an installed package registers under the entry point groups `kafka_s3.partitioners` and `kafka_s3.formats`.
+Names are resolved by value, never by loading: a configuration cannot make the product run foreign code, except for plugins, which
+installed packages offer (`config.plugins`).
 """
 
 from __future__ import annotations
