@@ -13,7 +13,9 @@ from kafka_s3.config.catalog import entry
 from kafka_s3.config.masking import masking
 from kafka_s3.config.validate import CheckedConfig, resolved, validate
 from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.secret import Secret
+from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.entry_points import install
 from tests.support.memory_world import BASE, ORDERS, START_MS, World
 
@@ -127,6 +129,20 @@ def test_what_is_wrong_with_a_plugin_is_a_problem_of_the_key_that_names_it(
     (problem,) = checked().problems
     assert problem.key == "partitioner.class"
     assert re.search(words, problem.rule), problem.rule
+
+
+def test_a_machine_without_the_package_says_what_to_install(
+    installs: Installs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an executor would that got the settings of a driver which has it."""
+    installs()
+    settings = checked().usable()
+    monkeypatch.undo()
+    with pytest.raises(
+        ConfigError, match=r"partitioner\.class \('by_hash'\): is offered by no package.*driver and tasks"
+    ) as refused:
+        make_pipeline(settings)
+    assert [problem.key for problem in refused.value.problems] == ["partitioner.class"]
 
 
 def test_a_record_for_which_a_plugin_knows_no_directory_is_a_dead_letter(installs: Installs) -> None:
