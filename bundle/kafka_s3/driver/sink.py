@@ -21,7 +21,7 @@ from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer, nothing_more
 from kafka_s3.driver.dead_letters.limit import stops_above_limit
 from kafka_s3.driver.dead_letters.reporters import REPORTERS
-from kafka_s3.driver.entries import entry_of, portions, stop_error, tell
+from kafka_s3.driver.entries import entry_of, portions, stop_errors, tell
 from kafka_s3.driver.failures import PartitionFailures
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.group_offsets import GroupMirror
@@ -300,11 +300,7 @@ class Sink:
     def _stops(self, reports: Sequence[TaskReport]) -> dict[TopicPartition, SinkError]:
         """The topic-partitions that stop at a record, or at too many bad ones."""
         behaviour = self.behaviour
-        stops: dict[TopicPartition, SinkError] = {}
-        for report in reports:
-            error = stop_error(report, sink=behaviour.sink)
-            if error is not None:
-                stops[report.topic_partition] = error
+        stops = dict[TopicPartition, SinkError](stop_errors(reports, sink=behaviour.sink))
         others = [report for report in reports if report.topic_partition not in stops]
         return stops | stops_above_limit(others, sink=behaviour.sink, ratio=behaviour.dead_letter_ratio)
 

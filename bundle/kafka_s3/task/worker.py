@@ -211,8 +211,7 @@ class _Task:
             return self._report()
         except Stopped as stop:
             self._abort()
-            policy = self._pipeline.policy
-            return stopped(self._assignment, stop.failure, stop.letter, policy=policy, read=self._read)
+            return stopped(self._assignment, stop, policy=self._pipeline.policy, read=self._read)
         except AboveLimit as above:
             self._abort()
             return above_limit(self._assignment, str(above), self._bad.file, read=self._read)
