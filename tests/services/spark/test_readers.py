@@ -22,8 +22,8 @@ from kafka_s3.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import consumer as consumers
 from kafka_s3.kafka.reader.batches import BYTES, ROWS, ReadScope
+from kafka_s3.kafka.reader.pace import QUEUE_BYTES
 from kafka_s3.kafka.reader.reader import AT_A_TIME, RangeReader
-from kafka_s3.kafka.reader.settings import QUEUE_BYTES
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError, UnreadableRecord
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
@@ -383,6 +383,7 @@ def test_a_consumer_is_kept_for_its_configuration_and_one_that_failed_is_not(
     name = topic("kept")
     produce(broker.bootstrap_servers, name, [Given(b"v")] * 3)
     clients = [{"client.id": f"reader-{n}"} for n in range(consumers.KEPT)]
+    in_task(name, 0, 3)  # from then on the topic is known
 
     def used(client: dict[str, str]) -> consumers.Consumer:
         in_task(name, 0, 3, **client)

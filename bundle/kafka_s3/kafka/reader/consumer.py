@@ -13,22 +13,26 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 from confluent_kafka import KafkaError
 
 from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import IamLogin
-from kafka_s3.kafka.reader import library
+from kafka_s3.kafka.reader import gather, library
 from kafka_s3.kafka.reader.tokens import token_callback
 from kafka_s3.model.allocation import keep_memory
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 
-KEPT: Final = 4
-"""Configurations whose consumers a process keeps: of a sink two, for one topic-partition at a time and for many."""
+KEPT: Final = 6
+"""Configurations whose consumers a process keeps: of a sink three, for a first look, for one topic-partition at a time and for many."""
 LOOK_UP_S: Final = 2.0
 LATEST: Final = -1
 ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN
 """Said after the reason of each, which tells more."""
+INTERCEPTOR: Final = b"kafka-s3"
+"""The name of an interceptor, for librdkafka's own messages."""
 SECRET_WORDS: Final = ("password", "secret", "key")
 
 
@@ -39,7 +43,9 @@ class Consumer:
         """Connects to nothing yet. Raises SourceError where librdkafka does not take the settings, or no token can be signed."""
         self.servers = settings["bootstrap.servers"]
         self._tokens = token_callback(login) if login else None  # librdkafka calls it as long as the handle is there
-        self.handle: int | None = _new(settings, self._tokens)
+        self._fetched = np.zeros(1, np.int64)  # librdkafka's threads write to it as long as the handle is there
+        self._created = _noting(self._fetched)
+        self.handle: int | None = _new(settings, self._tokens, self._created)
         library.poll_set_consumer(self.handle)
         self._own_queue = library.queue_get_consumer(self.handle)
         self._said = ""
@@ -96,6 +102,11 @@ class Consumer:
                 self._said = f"librdkafka says: {reason} ({_name(code)})."
             library.event_destroy(event)
         return self._said
+
+    @property
+    def last_fetched(self) -> int:
+        """The bytes of the last answer to a fetch, as they came."""
+        return int(self._fetched[0])
 
     def hush(self) -> None:
         """What librdkafka complained of is over: something came."""
@@ -177,7 +188,17 @@ def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) ->
     return consumer
 
 
-def _new(settings: Mapping[str, str], tokens: Any) -> int:
+def _noting(fetched: npt.NDArray[np.int64]) -> Any:
+    """What librdkafka calls with a new client: it has the size of each answer to a fetch noted there."""
+
+    def created(client: int, *_: object) -> int:
+        callback = gather.note_fetch.address
+        return int(library.add_on_response(client, INTERCEPTOR, callback, fetched.ctypes.data))
+
+    return library.CREATED(created)
+
+
+def _new(settings: Mapping[str, str], tokens: Any, created: Any) -> int:
     text = ctypes.create_string_buffer(library.TEXT_BYTES)
     configuration = library.conf_new()
     for name, value in settings.items():
@@ -185,6 +206,7 @@ def _new(settings: Mapping[str, str], tokens: Any) -> int:
             library.conf_destroy(configuration)
             shown = "***" if any(word in name for word in SECRET_WORDS) else value
             raise SourceError(f"librdkafka does not take {name}={shown}. Correct it, or set kafka.reader=spark.")
+    library.conf_add_on_new(configuration, INTERCEPTOR, created, None)
     library.conf_set_events(configuration, library.EVENT_ERROR)
     if tokens:
         library.conf_set_token_callback(configuration, tokens)

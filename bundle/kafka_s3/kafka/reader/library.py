@@ -29,6 +29,8 @@ TEXT_BYTES: Final = 512
 
 TOKEN_WANTED: Final = ctypes.CFUNCTYPE(None, _Handle, _Text, _Handle)
 """What librdkafka calls when it wants a token: the client, `sasl.oauthbearer.config`, an address that is not used here."""
+CREATED: Final = ctypes.CFUNCTYPE(ctypes.c_int, _Handle, _Handle, _Handle, _Handle, _Size)
+"""What librdkafka calls when it makes a client, before its threads begin: the client, and what is not used here."""
 
 
 class NativeMessage(ctypes.Structure):
@@ -59,6 +61,8 @@ conf_set_events = _function("conf_set_events", None, _Handle, ctypes.c_int)
 conf_get = _function("conf_get", ctypes.c_int, _Handle, _Text, _Text, ctypes.POINTER(_Size))
 conf_set_token_callback = _function("conf_set_oauthbearer_token_refresh_cb", None, _Handle, TOKEN_WANTED)
 conf_enable_sasl_queue = _function("conf_enable_sasl_queue", None, _Handle, ctypes.c_int)
+conf_add_on_new = _function("conf_interceptor_add_on_new", ctypes.c_int, _Handle, _Text, CREATED, _Handle)
+add_on_response = _function("interceptor_add_on_response_received", ctypes.c_int, _Handle, _Text, _Handle, _Handle)
 conf_destroy = _function("conf_destroy", None, _Handle)
 new = _function("new", _Handle, ctypes.c_int, _Handle, _Text, _Size)
 destroy_flags = _function("destroy_flags", None, _Handle, ctypes.c_int)

@@ -32,7 +32,7 @@ def check_reach(bootstrap_servers: str, properties: Mapping[str, str], place: To
     from kafka_s3.kafka.reader.settings import reading_settings
 
     login = iam_login(bootstrap_servers, properties)
-    consumer = Consumer(reading_settings(bootstrap_servers, properties, partitions=1), login)
+    consumer = Consumer(reading_settings(bootstrap_servers, properties), login)
     try:
         consumer.bounds(place, timeout_s=TIMEOUT_S)
     finally:
