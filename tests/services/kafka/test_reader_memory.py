@@ -145,5 +145,5 @@ def test_a_batch_that_unpacks_to_more_than_a_process_should_hold_is_named_by_its
     assert said.startswith(
         f"{UnreadableRecord.__module__}.UnreadableRecord: What Kafka holds of bomb-0 from offset {before} on"
     ), said
-    assert "unpacks to more than 512 MiB" in said
+    assert "unpacks to more than 256 MiB" in said
     assert "kafka.reader=spark" in said

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -92,6 +92,41 @@ class Consumer:
                 raise unanswered(f"{text} {self.said()}".rstrip())
             raise SourceError(f"{text} {CHECK}")
         return low.value, high.value
+
+    def topic_ids(self, names: Sequence[str], *, timeout_s: float) -> dict[str, str]:
+        """The ids of these topics, of those that exist. Raises KafkaUnavailable and SourceError."""
+        if not names:
+            return {}
+        queue = library.queue_new(self.handle)
+        topics = library.topics_of_names((ctypes.c_char_p * len(names))(*(name.encode() for name in names)), len(names))
+        try:
+            library.describe_topics(self.handle, topics, None, queue)
+            event = library.queue_poll(queue, int(timeout_s * 1000))
+            try:
+                return self._told_ids(event, names)
+            finally:
+                library.event_destroy(event)
+        finally:
+            library.topics_destroy(topics)
+            library.queue_destroy(queue)
+
+    def _told_ids(self, event: int | None, names: Sequence[str]) -> dict[str, str]:
+        code = library.event_error(event) if event else KafkaError._TIMED_OUT
+        count, found = ctypes.c_size_t(), dict[str, str]()
+        told = library.described_topics(library.event_described_topics(event), ctypes.byref(count)) if not code else []
+        for topic in told[: count.value]:
+            error = library.description_error(topic)
+            one = library.error_code(error) if error else 0
+            if one == 0:
+                found[library.description_name(topic).decode()] = library.id_text(
+                    library.description_id(topic)
+                ).decode()
+            elif one != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                code = one
+        if code:
+            text = f"Kafka at {self.servers} did not describe {', '.join(names)}: {_meaning(code)}."
+            raise unanswered(text) if code in TRANSIENT else SourceError(f"{text} {CHECK}")
+        return found
 
     def said(self) -> str:
         """The last thing that librdkafka complained of, as a sentence: a broker that cannot be reached, a login that was refused."""

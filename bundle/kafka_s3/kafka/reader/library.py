@@ -98,6 +98,18 @@ query_watermark_offsets = _function(
     "query_watermark_offsets", ctypes.c_int, _Handle, _Text, _Int32, _INT64_OUT, _INT64_OUT, ctypes.c_int
 )
 
+queue_new = _function("queue_new", _Handle, _Handle)
+topics_of_names = _function("TopicCollection_of_topic_names", _Handle, ctypes.POINTER(_Text), _Size)
+topics_destroy = _function("TopicCollection_destroy", None, _Handle)
+describe_topics = _function("DescribeTopics", None, _Handle, _Handle, _Handle, _Handle)
+event_described_topics = _function("event_DescribeTopics_result", _Handle, _Handle)
+described_topics = _function("DescribeTopics_result_topics", ctypes.POINTER(_Handle), _Handle, ctypes.POINTER(_Size))
+description_name = _function("TopicDescription_name", _Text, _Handle)
+description_error = _function("TopicDescription_error", _Handle, _Handle)
+description_id = _function("TopicDescription_topic_id", _Handle, _Handle)
+id_text = _function("Uuid_base64str", _Text, _Handle)
+error_code = _function("error_code", ctypes.c_int, _Handle)
+
 error_string = _function("error_string", _Text, _Handle)
 error_destroy = _function("error_destroy", None, _Handle)
 err2name = _function("err2name", _Text, ctypes.c_int)

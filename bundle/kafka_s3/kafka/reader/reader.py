@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -44,7 +44,11 @@ LAST_WORD_S: Final = 2.0
 LOST: Final = frozenset({
     KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
 })  # fmt: skip
-OR_TOO_LARGE: Final = f"Or the batch unpacks to more than {BATCH_BYTES >> 20} MiB, which a task does not hold: with kafka.reader=spark it is read in steps"
+RECEIVE_LIMIT: Final = "receive.message.max.bytes"
+"""librdkafka names it where an answer is larger."""
+OR_TOO_LARGE: Final = (
+    f"Or the batch unpacks to more than {BATCH_BYTES >> 20} MiB: with kafka.reader=spark it is read in steps"
+)
 
 
 @dataclass(frozen=True)
@@ -90,32 +94,52 @@ class RangeReader:
         known = [weight.pace(AT_A_TIME) for wanted in wave if (weight := self._weight(wanted))]
         limits = Pace(min(one.fetch_bytes for one in known), min(one.records for one in known))
         starts = {wanted.topic_partition: wanted.start for wanted in wave if wanted.start < wanted.until}
-        with self._consumer(limits).queues(starts) as queues:
+        consumer = self._consumer(limits)
+        ids = self._topic_ids(consumer, wave)
+        with consumer.queues(starts) as queues:
             for wanted in wave:
                 queue = queues.get(wanted.topic_partition)
                 with closing(
-                    self._batches(queue, wanted, limits)
+                    self._batches(queue, wanted, limits, ids)
                 ) as batches:  # messages go back before their consumer may end
                     yield wanted, batches
 
-    def _batches(self, queue: Queue | None, wanted: OffsetRange, limits: Pace) -> Generator[pa.RecordBatch, None, None]:
+    def _batches(
+        self, queue: Queue | None, wanted: OffsetRange, limits: Pace, ids: Mapping[str, str]
+    ) -> Generator[pa.RecordBatch, None, None]:
         if queue is not None:
             yield from _Reading(queue, wanted, self.part, self._patience_s, limits, AT_A_TIME).batches()
+            self._check_topic(queue.consumer, wanted, ids)
 
     def _alone(self, wanted: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
         """One range: its first records show how the others are to be read, and each change of them does."""
-        left = wanted
+        left, ids = wanted, dict[str, str]()
         while left.start < left.until:
             weight = self._weight(left)
             limits = weight.pace(1) if weight else LEARNING
-            with self._consumer(limits).queues({left.topic_partition: left.start}) as queues:
+            consumer = self._consumer(limits)
+            ids = ids or self._topic_ids(consumer, [wanted])
+            with consumer.queues({left.topic_partition: left.start}) as queues:
                 reading = _Reading(queues[left.topic_partition], left, self.part, self._patience_s, limits, 1)
                 with closing(reading.batches()) as batches:
                     yield from batches
             left = replace(left, start=reading.position)
+            if left.start >= left.until:
+                self._check_topic(consumer, wanted, ids)
         weight = self._weight(wanted)
         if weight is not None and weight.is_large:
             pace.forget(self.bootstrap_servers, wanted.topic_partition.topic)
+
+    def _topic_ids(self, consumer: Consumer, ranges: Iterable[OffsetRange]) -> dict[str, str]:
+        names = {wanted.topic_partition.topic for wanted in ranges if wanted.start < wanted.until}
+        return consumer.topic_ids(sorted(names), timeout_s=self._patience_s)
+
+    def _check_topic(self, consumer: Consumer, wanted: OffsetRange, ids: Mapping[str, str]) -> None:
+        """Raises OffsetsLost where the topic is not the one with which the reading began: its offsets may be of both."""
+        now = self._topic_ids(consumer, [wanted])
+        if any(ids.get(name, topic_id) != topic_id for name, topic_id in now.items()):
+            consumer.failed = True
+            raise lost(f"the topic of {wanted.topic_partition} was created again. None of these records is written.")
 
     @property
     def _patience_s(self) -> float:
@@ -214,7 +238,13 @@ class _Reading:
         if self._log_ended and self._waited_s > SHORT_LOG_S:
             self._judge_short_log()
         if self._waited_s > self._patience_s:
-            reason = self._complaint or self._queue.consumer.said() or self._refusal()
+            said = self._queue.consumer.said()
+            if RECEIVE_LIMIT in said:
+                raise SourceError(
+                    f"{self._wanted.topic_partition}: an answer with the records from offset {self.position} on is larger than the "
+                    f"{BATCH_BYTES >> 20} MiB that a task takes. Set kafka.reader=spark. {said}"
+                )
+            reason = self._complaint or said or self._refusal()
             raise unanswered(
                 f"Kafka at {self._queue.consumer.servers} sent no record of {self._wanted.topic_partition} from offset {self.position} "
                 f"on for {self._patience_s:.0f} s. {reason}".rstrip()

@@ -45,7 +45,7 @@ FEATURES: Final = {
     IAM_MECHANISM: "sasl_oauthbearer",
 }  # fmt: skip
 """What a build of librdkafka has to have for a login mechanism."""
-BATCH_BYTES: Final = 512 << 20
+BATCH_BYTES: Final = 256 << 20
 """The largest answer, and the largest batch that zstd may unpack to. What librdkafka cannot hold, Spark's source may read."""
 RESPONSE_HEAD: Final = 512
 """An answer has to have room for this beside what is fetched: librdkafka's own rule."""
