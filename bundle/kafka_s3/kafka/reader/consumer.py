@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError
 from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import IamLogin
 from kafka_s3.kafka.reader import gather, library
+from kafka_s3.kafka.reader.layout import check_library
 from kafka_s3.kafka.reader.tokens import token_callback
 from kafka_s3.model.allocation import keep_memory
 from kafka_s3.model.errors import SourceError
@@ -212,6 +213,7 @@ def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) ->
         _kept.clear()  # of the process that this one was forked from
         _owner[:] = [os.getpid()]
         keep_memory()
+        check_library()
     key = (tuple(sorted(settings.items())), login)
     consumer = _kept.pop(key, None)
     if consumer is not None and consumer.failed:

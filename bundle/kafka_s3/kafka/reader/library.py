@@ -18,8 +18,11 @@ _Handle, _Text, _Int32, _Int64, _Size = (
 )  # fmt: skip
 _INT64_OUT: Final = ctypes.POINTER(ctypes.c_int64)
 
-CONSUMER: Final = 1
-"""`RD_KAFKA_CONSUMER`"""
+PRODUCER, CONSUMER = 0, 1
+"""`RD_KAFKA_PRODUCER` and `RD_KAFKA_CONSUMER`"""
+COPY, PURGE_ALL = 0x2, 0x3
+"""Flags of `produce` (`RD_KAFKA_MSG_F_COPY`) and `purge`."""
+EVENT_REPORT: Final = 0x1
 EVENT_ERROR: Final = 0x8
 NO_CONSUMER_CLOSE: Final = 0x8
 """Flag of `destroy_flags`: there is no group to leave."""
@@ -41,7 +44,12 @@ class NativeMessage(ctypes.Structure):
         ("key_size", _Size), ("offset", _Int64), ("private", _Handle),
     )  # fmt: skip
     error: int
+    topic: int
+    partition: int
+    value_size: int
+    key_size: int
     offset: int
+    private: int
 
 
 def address(name: str) -> int:
@@ -73,6 +81,15 @@ set_token = _function(
     "oauthbearer_set_token", ctypes.c_int, _Handle, _Text, _Int64, _Text, _Handle, _Size, _Text, _Size
 )
 set_token_failure = _function("oauthbearer_set_token_failure", ctypes.c_int, _Handle, _Text)
+
+version = _function("version", ctypes.c_int)
+topic_new = _function("topic_new", _Handle, _Handle, _Text, _Handle)
+topic_name = _function("topic_name", _Text, _Handle)
+topic_destroy = _function("topic_destroy", None, _Handle)
+produce = _function("produce", ctypes.c_int, _Handle, _Int32, ctypes.c_int, _Text, _Size, _Text, _Size, _Handle)
+purge = _function("purge", ctypes.c_int, _Handle, ctypes.c_int)
+queue_get_main = _function("queue_get_main", _Handle, _Handle)
+event_message_next = _function("event_message_next", _Handle, _Handle)
 
 queue_get_consumer = _function("queue_get_consumer", _Handle, _Handle)
 queue_get_partition = _function("queue_get_partition", _Handle, _Handle, _Text, _Int32)
