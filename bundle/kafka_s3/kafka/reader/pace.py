@@ -24,7 +24,7 @@ STEP: Final = 2
 SLOWLY: Final = 8
 """By this part of the difference does what is known of records become less."""
 TOO_MUCH: Final = 4
-"""So many shares of `QUEUE_BYTES` wait where it should be two at most: the records are not what they were."""
+"""Where so many shares of `QUEUE_BYTES` wait, or might, the records are not what they were: two are the most that should."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,17 @@ class Weight:
     log_byte: float
     fetch: float
 
+    @classmethod
+    def of_fetch(cls, held: int, records: int, fetched: int) -> Weight:
+        """By a first fetch, which brought so many records, for which so many bytes are held, in an answer of so many bytes."""
+        log_byte = max(held / max(fetched, 1), 1.0)
+        return cls(held / records, log_byte, max(held, log_byte * FIRST_FETCHED))
+
+    def with_later(self, held: int, records: int) -> Weight:
+        """After later records for which so many bytes are held: at once where it is more, else bit by bit."""
+        more = held / records - self.record
+        return replace(self, record=self.record + (more if more > 0 else more / SLOWLY))
+
     def pace(self, together: int) -> Pace:
         """The limits where so many topic-partitions are read together."""
         share, most = QUEUE_BYTES // together, MOST_FETCHED if together == 1 else MOST_FETCHED_TOGETHER
@@ -64,10 +75,10 @@ class Weight:
         """Whether so many topic-partitions may be read together: a fetch of each, or a batch that is larger, has to fit."""
         return self.fetch * together <= 2 * QUEUE_BYTES
 
-    def is_exceeded(self, waiting: int, together: int) -> bool:
-        """Whether so many waiting records are more than the limits allow. Of batches that alone are too large this says nothing."""
+    def exceeds(self, limits: Pace, waiting: int, together: int) -> bool:
+        """Whether these limits allow far too much, or so many records wait. Of batches that alone are too large this says nothing."""
         share = QUEUE_BYTES // together
-        return self.fetch <= share and waiting * self.record > TOO_MUCH * share
+        return self.fetch <= share and max(waiting, limits.records) * self.record > TOO_MUCH * share
 
 
 def _step(most: int, wanted: float, *, least: int) -> int:
@@ -86,18 +97,9 @@ def weight_of(servers: str, topic: str) -> Weight | None:
     return _known.get((servers, topic))
 
 
-def learn(servers: str, topic: str, *, held: int, records: int, fetched: int) -> None:
-    """Notes what a first fetch brought: so many records, for which so many bytes are held, in an answer of so many bytes."""
-    log_byte = max(held / max(fetched, 1), 1.0)
-    _known[servers, topic] = Weight(held / records, log_byte, max(held, log_byte * FIRST_FETCHED))
-
-
-def weigh(servers: str, topic: str, *, held: int, records: int) -> None:
-    """Notes what later records take: at once where it is more, else bit by bit."""
-    known = _known.get((servers, topic))
-    if known is not None:
-        more = held / records - known.record
-        _known[servers, topic] = replace(known, record=known.record + (more if more > 0 else more / SLOWLY))
+def note(servers: str, topic: str, weight: Weight) -> None:
+    """Remembers what a record of the topic takes."""
+    _known[servers, topic] = weight
 
 
 def forget(servers: str, topic: str) -> None:

@@ -99,9 +99,8 @@ class RangeReader:
         with consumer.queues(starts) as queues:
             for wanted in wave:
                 queue = queues.get(wanted.topic_partition)
-                with closing(
-                    self._batches(queue, wanted, limits, ids)
-                ) as batches:  # messages go back before their consumer may end
+                # messages go back before their consumer may end
+                with closing(self._batches(queue, wanted, limits, ids)) as batches:
                     yield wanted, batches
 
     def _batches(
@@ -213,14 +212,16 @@ class _Reading:
         if _message(int(messages[0])).error:
             return
         records, held = len(messages), int(gather.held(messages))
-        weight = pace.weight_of(*self._of)
-        if weight is None:
-            whole = held * waiting // records
-            pace.learn(*self._of, held=whole, records=waiting, fetched=self._queue.consumer.last_fetched)
-        elif weight.is_exceeded(waiting, self._together):
+        known = pace.weight_of(*self._of)
+        if known is None:
+            fetched = self._queue.consumer.last_fetched
+            pace.note(*self._of, Weight.of_fetch(held * waiting // records, waiting, fetched))
+            return
+        weight = known.with_later(held, records)
+        if weight.exceeds(self._limits, waiting, self._together):
             pace.forget(*self._of)
         else:
-            pace.weigh(*self._of, held=held, records=records)
+            pace.note(*self._of, weight)
 
     def _filled(self) -> int:
         """The queue's length, once it is worth asking: a batch is there, or the rest of the range, or no more has come for a moment."""
