@@ -43,10 +43,10 @@ class Consumer:
     def __init__(self, settings: Mapping[str, str], login: IamLogin | None = None) -> None:
         """Connects to nothing yet. Raises SourceError where librdkafka does not take the settings, or no token can be signed."""
         self.servers = settings["bootstrap.servers"]
-        self._tokens = token_callback(login) if login else None  # librdkafka calls it as long as the handle is there
-        self._fetched = np.zeros(1, np.int64)  # librdkafka's threads write to it as long as the handle is there
-        self._created = _noting(self._fetched)
-        self.handle: int | None = _new(settings, self._tokens, self._created)
+        tokens = token_callback(login) if login else None
+        self._fetched = np.zeros(1, np.int64)
+        self.handle: int | None = _new(settings, tokens, _noting(self._fetched))
+        _used[self.handle] = (tokens, self._fetched)
         library.poll_set_consumer(self.handle)
         self._own_queue = library.queue_get_consumer(self.handle)
         self._said = ""
@@ -160,6 +160,7 @@ class Consumer:
             self._end()
             library.queue_destroy(self._own_queue)
             library.destroy_flags(self.handle, library.NO_CONSUMER_CLOSE)
+            del _used[self.handle]
             self.handle = None
 
 
@@ -202,6 +203,8 @@ class Queue:
 
 _kept: OrderedDict[tuple[tuple[tuple[str, str], ...], IamLogin | None], Consumer] = OrderedDict()
 _owner: list[int] = []
+_used: dict[int, tuple[Any, Any]] = {}
+"""By handle, what librdkafka's threads call and write to as long as the handle is there, which may be longer than its `Consumer`."""
 
 
 def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) -> Consumer:
@@ -223,6 +226,11 @@ def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) ->
     while len(_kept) > KEPT:
         _kept.popitem(last=False)[1].close()
     return consumer
+
+
+def abandon_consumers() -> None:
+    """The process's consumers are whoever's that still reads with them; the next reader gets one of its own."""
+    _kept.clear()
 
 
 def _noting(fetched: npt.NDArray[np.int64]) -> Any:
