@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import pycurl
@@ -19,6 +20,7 @@ from botocore import exceptions as boto
 from botocore.awsrequest import HeadersDict
 from botocore.httpsession import mask_proxy_url
 
+from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.store import Body, Streamed
 
 _UNTRUSTED: Final = frozenset(
@@ -35,6 +37,8 @@ _CLOSED: Final = frozenset(
 )  # fmt: skip
 _NO_PROXY: Final = frozenset({pycurl.E_COULDNT_RESOLVE_PROXY, 97})
 """97 is libcurl's CURLE_PROXY, which pycurl has no name for."""
+OLDEST: Final = 0x080400
+"""8.4 sorts and encodes a query as AWS does before it signs it."""
 HALF_A_LOOK_S: Final = 0.5
 """libcurl lets look once a second whether something moves: so a time limit holds half a second early or late."""
 
@@ -91,10 +95,26 @@ class Terms:
         return self.proxies.get(url.partition(":")[0], "")
 
 
+@cache
+def check_libcurl() -> None:
+    """Raises StorageError where this process's libcurl does not sign requests as S3 wants them. Asked once."""
+    found: Any = pycurl.version_info()
+    version, number, protocols = found[1], found[2], found[8]
+    if number < OLDEST or not hasattr(pycurl, "AWS_SIGV4") or "https" not in protocols:
+        raise StorageError(
+            f"pycurl uses libcurl {version}, which does not sign requests to S3 as they are made here: 8.4 or later with HTTPS is needed. "
+            "Install pycurl from its wheel (pip install --force-reinstall --only-binary pycurl pycurl), which brings its own."
+        )
+
+
 class Connections:
-    """Connections that are kept for the next requests, `most` of them at a time. Thread-safe; belongs to one process."""
+    """Connections that are kept for the next requests, `most` of them at a time. Thread-safe; belongs to one process.
+
+    Raises StorageError where libcurl is too old.
+    """
 
     def __init__(self, terms: Terms, *, most: int) -> None:
+        check_libcurl()
         self._terms = terms
         self._most = most
         self._idle: deque[_Connection] = deque()

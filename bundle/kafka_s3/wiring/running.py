@@ -25,6 +25,7 @@ from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.wiring.metering import Metering
 from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.wiring.sink import pauses
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,10 @@ def run_until_stopped(sink: Sink, settings: Settings, stop: Event, *, channel: C
 def run_until_drained(
     sink: Sink, settings: Settings, stop: Event, *, close: Reason | None = None, channel: CommandChannel = UNATTENDED
 ) -> None:
-    """Works off what is in Kafka now; `close` is the reason for which the files still open are closed then, None leaves them open."""
+    """Works off what is in Kafka now; `close` is the reason for which the files still open are closed then, None leaves them open.
+
+    Raises TopicMissing, when all else is done, where a topic of the configuration is not in Kafka and never was.
+    """
     first, longest = pauses(settings)
     run_available_now(
         sink,
@@ -94,14 +98,8 @@ def run_until_drained(
         close=close,
         channel=channel,
     )
-
-
-def pauses(settings: Settings) -> tuple[int, int]:
-    """First and longest pause (ms) after something did not answer; both the same under strict, where it does not grow (SEMANTICS A9.2)."""
-    first, longest = settings.number("retry.backoff.ms"), settings.number("errors.retry.delay.max.ms")
-    if settings.strict or longest <= 0:
-        return first, first
-    return min(first, longest), longest
+    if not stop.is_set():
+        sink.topics.check_all_found()
 
 
 @contextmanager

@@ -22,11 +22,12 @@ AT_ONCE: Final = 1000
 
 
 class Stopped(Exception):
-    """The task met a record at which the sink stops."""
+    """The task met a record at which the sink stops. `needs` are the settings under which all those of its batch would pass."""
 
-    def __init__(self, failure: Failure, letter: DeadLetter) -> None:
+    def __init__(self, failure: Failure, letter: DeadLetter, needs: tuple[str, ...]) -> None:
         self.failure = failure
         self.letter = letter
+        self.needs = needs
 
 
 class BadRecords:
@@ -55,8 +56,11 @@ class BadRecords:
         refused = [(failure, self._policy.failure(failure)) for failure in failures]
         refused += self._judged_nulls(nulls)
         refused.sort(key=lambda pair: pair[0].offset)
+        stops = [failure for failure, verdict in refused if verdict is ErrorAction.STOP]
+        if stops:
+            raise Stopped(stops[0], self._letter(stops[0], batch), self._policy.needs(stops))
         for first in range(0, len(refused), AT_ONCE):
-            self.file.add([self._letter(*pair, batch) for pair in refused[first : first + AT_ONCE]])
+            self.file.add([self._letter(failure, batch) for failure, _ in refused[first : first + AT_ONCE]])
             self._limit.check(self.file)
 
     def check_all(self, read: int) -> None:
@@ -86,11 +90,8 @@ class BadRecords:
         """Counts on."""
         self._skipped.resume(paused)
 
-    def _letter(self, failure: Failure, verdict: ErrorAction, batch: pa.RecordBatch) -> DeadLetter:
-        letter = dead_letter(failure, self._topic_partition, _row(batch, failure.offset))
-        if verdict is ErrorAction.STOP:
-            raise Stopped(failure, letter)
-        return letter
+    def _letter(self, failure: Failure, batch: pa.RecordBatch) -> DeadLetter:
+        return dead_letter(failure, self._topic_partition, _row(batch, failure.offset))
 
     def _judged_nulls(self, offsets: Sequence[int]) -> list[tuple[Failure, ErrorAction]]:
         verdict = self._policy.null()
