@@ -34,7 +34,8 @@ THREADS: Final = 16
 class OpenStates:
     """The kept open files of one sink. `written` and `bytes` count the state objects of this run.
 
-    `keeps` is False where the bucket does not let the sink delete: states would pile up, so the tail is read again instead.
+    `keeps` is False where the bucket does not let the sink delete: states would pile up, so the tail is read again instead. `left` are
+    topic-partitions of which overtaken states may still be there.
     """
 
     store: ObjectStore
@@ -44,6 +45,7 @@ class OpenStates:
     written: int = 0
     bytes: int = 0
     keeps: bool = True
+    left: set[TopicPartition] = field(default_factory=set)
     _noted: dict[TopicPartition, str] = field(default_factory=dict)
     _there: dict[TopicPartition, list[str]] = field(default_factory=dict)
     _continued: set[str] = field(default_factory=set)
@@ -104,7 +106,8 @@ class OpenStates:
             note_open_files(self._to_note(partitions, log.state), self.store, self.paths)
             with ThreadPool(THREADS) as pool:
                 list(pool.each(self._remove, overtaken))
-        except StorageError as error:  # only a hint is lost; `sweep` finds what is left
+        except StorageError as error:  # only a hint is lost
+            self.left |= self._there.keys()
             self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
         self._there = {tp: [key] for tp, key in now.items()}
         self._continued.clear()

@@ -21,7 +21,7 @@ from kafka_s3.storage.etag import etag_of
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
 from kafka_s3.storage.s3_errors import FAILURES, Conflict, Request, storage_error
-from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.storage.store import ListedUpload, ObjectInfo
 from kafka_s3.storage.tally import RequestTally
 
 CONFLICT_ATTEMPTS = 3
@@ -56,6 +56,7 @@ class S3Store:
         self._plane_pid = -1
         self._parents: list[DataPlane] = []
         self._refuses_overwriting = False
+        self._retired = False
 
     def __reduce__(self) -> tuple[type[S3Store], tuple[StoreOptions]]:
         """Clients, locks and clocks stay behind."""
@@ -111,6 +112,17 @@ class S3Store:
             keys = [*folders, *(item["Key"] for item in page.get("Contents", ()))]
             yield from sorted((key.removeprefix(prefix) for key in keys), key=str.encode)
 
+    def pending(self, prefix: str) -> Iterator[ListedUpload]:
+        """The pending uploads whose keys begin with `prefix`, 1000 per request."""
+        position: dict[str, str] = {}
+        while True:
+            page = self._call("list_multipart_uploads", prefix, **position)
+            for item in page.get("Uploads", ()):
+                yield ListedUpload(item["Key"], item["UploadId"], int(item["Initiated"].timestamp() * 1000))
+            if not page.get("IsTruncated"):
+                return
+            position = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+
     def delete(self, key: str) -> None:
         """Removes an object; no error where there is none."""
         self._call("delete_object", key)
@@ -156,6 +168,10 @@ class S3Store:
         """Replaces the object's tags."""
         body = tagging_document(tags)
         self._ask("put_object_tagging", S3Request(key, "tagging", digest_headers(body), body))
+
+    def retire(self) -> None:
+        """Sends nothing from now on: whoever still holds this store was given up."""
+        self._retired = True
 
     def close(self) -> None:
         """Gives this process's connections back; the next request makes new ones."""
@@ -243,7 +259,7 @@ class S3Store:
         return self._retrier.run(lambda: self._once(method, key, **fields))
 
     def _once(self, method: str, key: str, **fields: Any) -> Any:
-        place = "Prefix" if method == "list_objects_v2" else "Key"
+        place = "Prefix" if method.startswith("list_") else "Key"
         with self.requests.of(method):
             try:
                 return getattr(self._connected().client, method)(Bucket=self.options.bucket, **{place: key}, **fields)
@@ -254,6 +270,8 @@ class S3Store:
         return Request(method, self.options.bucket, key, self._secrets)
 
     def _connected(self) -> DataPlane:
+        if self._retired:
+            raise StorageError("The task was given up (task.timeout.ms): it sends nothing more.")
         with self._lock:
             # a forked child must not share its parent's sockets, nor close them: over TLS it would take leave in the parent's name
             if self._plane is not None and self._plane_pid != os.getpid():
