@@ -41,11 +41,11 @@ class BadRecords:
         self._policy = policy
         self._limit = limit
         self._skipped = Examined()
+        self._dropped: list[int] = []
 
     def dropped(self, offsets: Sequence[int]) -> None:
         """Records that are not written, and nobody's fault: of those only the number is told."""
-        if offsets:
-            self._skipped.add(np.array(sorted(offsets), np.int64), 0)
+        self._dropped += offsets
 
     def take(self, failures: Sequence[Failure], nulls: Sequence[int], batch: pa.RecordBatch) -> None:
         """The bad records of a batch: those that a step refused, and those without a value where such are not written.
@@ -73,13 +73,18 @@ class BadRecords:
         if held and held + others() > budget:
             self.file.release()
 
+    def count_skipped(self, *, frontier: int, written: int) -> None:
+        """Counts what was skipped of a batch that is written, as `Examined.add` does."""
+        self._skipped.add(np.array(sorted(self._dropped), np.int64), frontier=frontier, written=written)
+        self._dropped = []
+
     def skipped_before(self, frontier: int) -> int:
         """How many of the records below the frontier were skipped."""
         return self._skipped.below(frontier)
 
-    def pause(self, frontier: int, written: int) -> Paused:
+    def pause(self, frontier: int) -> Paused:
         """The skipped records, as `Examined` does; dead letters are committed with each task."""
-        return self._skipped.pause(frontier, written)
+        return self._skipped.pause(frontier)
 
     def resume(self, paused: Paused) -> None:
         """Counts on."""
