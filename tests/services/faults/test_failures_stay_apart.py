@@ -95,7 +95,7 @@ def watched(traffic: Traffic, healthy: str, failing: str, *, batches: int) -> li
     latencies = []
     for _ in range(batches):
         traffic.send(healthy, failing)
-        eventually(lambda: traffic.has_all(healthy))
+        eventually(lambda: traffic.has_all(healthy), seconds=60, what=lambda: f"{traffic.found(healthy)} of {traffic.sent}")
         latencies.append(time.monotonic() - traffic.at[healthy, traffic.sent[healthy] - BATCH])
     return latencies
 
