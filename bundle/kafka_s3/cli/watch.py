@@ -17,6 +17,7 @@ from kafka_s3.cli.arguments import Where
 from kafka_s3.cli.composed import composed
 from kafka_s3.control.sinks import all_known
 from kafka_s3.control.status import SinkHealth, health
+from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.tools.watch import NotTold, StateChange, Watcher
@@ -69,7 +70,7 @@ def post(url: str, document: bytes) -> None:
     """Sends a document. Raises NotTold without the address, which may be a secret."""
     request = urllib.request.Request(url, document, {"Content-Type": "application/json"}, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S):
+        with careful_opener().open(request, timeout=PATIENCE_S):
             return
     except urllib.error.HTTPError as error:
         raise NotTold(f"The webhook answered {error.code}.") from None

@@ -20,6 +20,7 @@ from kafka_s3.config.options.forms import check_filled_in
 from kafka_s3.config.options.table import OPTIONS, option_of, presentable, similar_key
 from kafka_s3.config.read import read_config
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
+from kafka_s3.config.rules import addresses as rules_addresses
 from kafka_s3.config.rules import clients as rules_clients
 from kafka_s3.config.rules import columns as rules_columns
 from kafka_s3.config.rules import delivery as rules_delivery
@@ -53,6 +54,7 @@ PROBLEMS: Final = (
     *rules_delta.PROBLEMS,
     *rules_followers.PROBLEMS,
     *rules_transforms.PROBLEMS,
+    *rules_addresses.PROBLEMS,
 )
 WARNINGS: Final = (
     *rules_delivery.WARNINGS,
