@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from kafka_s3.cli.arguments import Output, OutputFormat
+from kafka_s3.cli.display import console
 from kafka_s3.config.catalog import CatalogEntry, entry, example_of
 from kafka_s3.config.catalog import catalog as entries
 from kafka_s3.config.option import Option, OptionStatus
@@ -25,7 +25,7 @@ def list_(output: Output = OutputFormat.TABLE) -> None:
             json.dumps([{"name": one.name, "connector.class": one.connector, "doc": one.doc} for one in entries()])
         )
         return
-    out = Console()
+    out = console()
     for one in entries():
         out.print(f"{one.name:<16} {one.doc}", markup=False, highlight=False, soft_wrap=True)
 
@@ -40,7 +40,7 @@ def describe(
     if output is OutputFormat.JSON:
         typer.echo(json.dumps(document(found), indent=2))
         return
-    out = Console()
+    out = console()
     for line in lines(found):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
 

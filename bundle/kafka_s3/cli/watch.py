@@ -20,6 +20,7 @@ from kafka_s3.control.status import SinkHealth, health
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.printable import printable
 from kafka_s3.tools.watch import NotTold, StateChange, Watcher
 from kafka_s3.wiring.running import stop_on_signals
 from kafka_s3.wiring.sink_folder import SinkFolder
@@ -48,14 +49,16 @@ def watch(
 
     def tell(change: StateChange) -> None:
         document = change.document()
-        typer.echo(f"{document['at']} {document['text']}")
+        typer.echo(printable(f"{document['at']} {document['text']}"))
         if webhook:
             post(webhook, json.dumps(document).encode())
         if words:
             run(words, json.dumps(document).encode())
 
     stop_on_signals(stop)
-    watcher = Watcher(lambda: healths(place), tell, failed=lambda why: typer.echo(f"{why} Told again later.", err=True))
+    watcher = Watcher(
+        lambda: healths(place), tell, failed=lambda why: typer.echo(printable(f"{why} Told again later."), err=True)
+    )
     while not stop.is_set():
         watcher.turn(now_ms())
         stop.wait(every)

@@ -83,7 +83,8 @@ def test_a_name_that_nobody_knows_is_what_the_client_says_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("service", "call"), [("glue", "get_databases"), ("sns", "list_topics"), ("sqs", "list_queues"), ("s3", "list_buckets")]
+    ("service", "call"),
+    [("glue", "get_databases"), ("sns", "list_topics"), ("sqs", "list_queues"), ("s3", "list_buckets")],
 )
 def test_aws_services_are_not_asked_at_such_a_name(
     service: str, call: str, rebound: str, monkeypatch: pytest.MonkeyPatch
