@@ -154,4 +154,7 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
 
 
 def _iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, OSError, ValueError):
+        return f"{ms} ms, which is no time"

@@ -22,9 +22,9 @@ from kafka_s3.schemas.avro_anything import read_anything
 from kafka_s3.schemas.avro_binary import Datum, Reader, read_long
 from kafka_s3.schemas.avro_in import connect_schema_of_avro, parse_avro
 from kafka_s3.schemas.avro_readers import reader_of
-from kafka_s3.schemas.expansion import Allowance
 from kafka_s3.schemas.avro_types import AvroOptions, read_types
 from kafka_s3.schemas.connect import SchemaError
+from kafka_s3.schemas.expansion import Allowance
 from kafka_s3.schemas.json_form import to_json
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.restore.stored import StoredObject
