@@ -1,11 +1,11 @@
-"""What does a commit entry say? The log's record of what happened, and its JSON form (format version 1)."""
+"""What does a commit entry say? The log's record of what happened, and its JSON form (format 1; 2 where files wait to be completed)."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -14,7 +14,9 @@ from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+"""The latest form that is read. An entry is written in the oldest form that can say what it says."""
+PLAIN_FORMAT: Final = 1
 
 
 class EntryKind(StrEnum):
@@ -42,8 +44,19 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingFile:
+    """A file of an earlier entry, with that entry's version, whose upload could not be completed yet."""
+
+    version: int
+    file: DataFile
+
+
+@dataclass(frozen=True, slots=True)
 class CommitEntry:
     """One entry of the log. `progress` holds the topic-partitions that this entry changes; the log's state is their sum.
+
+    `waiting` are files of earlier entries that were not visible yet when this one was written, so that the last entry names all
+    uploads that may still have to be completed.
 
     In every entry `totals.read = written + dead_letters + skipped`. An entry of kind replay reads nothing: `resolved` are the dead letters
     that it moves to its files or, with no files and a `reason`, to the skipped ones, so its counts of dead letters are negative.
@@ -66,11 +79,25 @@ class CommitEntry:
     driver: str = ""
     resolved: Mapping[TopicPartition, OffsetSet] = field(default_factory=dict)
     reason: str = ""
+    waiting: tuple[WaitingFile, ...] = ()
+
+    @property
+    def uncompleted(self) -> tuple[DataFile, ...]:
+        """All files whose uploads may still be pending while this entry is the last one."""
+        return (*self.files, *(one.file for one in self.waiting))
+
+    def with_waiting(self, version: int, files: Iterable[DataFile]) -> CommitEntry:
+        """The entry with these in place of the waiting files of that version and the same keys."""
+        again = {file.key: file for file in files}
+        waiting = (
+            replace(one, file=again.get(one.file.key, one.file)) if one.version == version else one for one in self.waiting
+        )
+        return replace(self, waiting=tuple(waiting))
 
     def to_json(self) -> bytes:
         """The entry as stored."""
         document = {
-            "format": FORMAT,
+            "format": FORMAT if self.waiting else PLAIN_FORMAT,
             **{
                 name: getattr(self, name)
                 for name in ("version", "commit_id", "epoch", "sink", "kind", "committed_at", "cluster_id")
@@ -92,6 +119,7 @@ class CommitEntry:
             "totals": dataclasses.asdict(self.totals),
             "driver": self.driver,
             **self._replay(),
+            **self._waiting(),
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
@@ -103,6 +131,13 @@ class CommitEntry:
             "resolved": _by_topic({tp: offsets.ranges for tp, offsets in self.resolved.items()}),
             "reason": self.reason,
         }
+
+
+    def _waiting(self) -> dict[str, Any]:
+        """The member that names files of earlier entries, where there are any."""
+        if not self.waiting:
+            return {}
+        return {"waiting": [{"version": one.version, **file_document(one.file)} for one in self.waiting]}
 
 
 def read_entry(content: bytes, *, key: str) -> CommitEntry:
@@ -145,7 +180,12 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
         driver=document.get("driver", ""),
         resolved={tp: _offsets(ranges) for tp, ranges in _flat(document.get("resolved", {})).items()},
         reason=document.get("reason", ""),
+        waiting=tuple(_waiting_file(file) for file in document.get("waiting", ())),
     )
+
+
+def _waiting_file(document: Mapping[str, Any]) -> WaitingFile:
+    return WaitingFile(document["version"], file_of({name: value for name, value in document.items() if name != "version"}))
 
 
 FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile))

@@ -7,11 +7,12 @@
    the sink, and this one stops as fenced.
 3. The driver completes the uploads of entry N (`publish`, in parallel); a lost answer is found out by HEAD and the known ETag. A marker
    says that they are visible (`published`).
-4. Only then may entry N+1 be written. So at most the last entry can be unpublished.
+4. Only then may entry N+1 be written. A file whose upload cannot be completed (its prefix is throttled, say) does not hold the others: entry
+   N+1 names it as waiting, and so does each later one until it is visible. So the last entry names all uploads that may be pending.
 5. Start or restart (`claim`): an epoch entry fences any older driver. Before it the last entry is published, where neither a marker nor
    a successor says that it is: what is still pending is completed; where an upload is gone (a lifecycle rule, an abort) the file is
-   written again from Kafka by its recorded offsets. Where Kafka has them no more, the start ends with an error that names them, or the
-   epoch entry records a gap. What is published is never looked at again: it may be archived, compacted or rewritten.
+   written again from Kafka by its recorded offsets. Where Kafka has them no more, the file's topic-partition stops with an error that names
+   them, or an entry records a gap. What is published is never looked at again: it may be archived, compacted or rewritten.
 6. Followers (mirrored group offsets, dead letter topic, tables) come after 3, are idempotent by N and catch up.
 
 `driver.committer` goes these steps, for the sink as for what is done by hand.
@@ -25,13 +26,14 @@ from __future__ import annotations
 import logging
 import socket
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any, Final
 
 from kafka_s3.commit.again import Rewrite, agreed, gaps_of, has_other_bytes, with_files
-from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.commit.entry import CommitEntry, EntryKind, WaitingFile, read_entry
 from kafka_s3.commit.manifest import last_closed
 from kafka_s3.commit.published import is_published
 from kafka_s3.commit.reading import read_entries
@@ -42,14 +44,17 @@ from kafka_s3.model.errors import (
     LogDamaged,
     ObjectMissing,
     PreconditionFailed,
+    SinkError,
+    StorageError,
     StorageUnavailable,
     UploadMissing,
 )
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offsets import Gap
+from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.uploads import abort_uploads
 
 CHECKPOINT_EVERY: Final = 100
 LISTED: Final = 1000
@@ -59,8 +64,16 @@ NEAR: Final = 10 * CHECKPOINT_EVERY
 PUBLISH_THREADS: Final = 8
 APPEND_TRIES: Final = 3
 Publish = Callable[[CommitEntry], Sequence[Gap]]
-"""Makes the files of a last entry visible; gives what it lost."""
+"""Makes the files of a last entry visible, as far as that is possible now; gives what it lost."""
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What became of files that were to be made visible: the offsets of those that are lost, and why others are not visible yet."""
+
+    gaps: tuple[Gap, ...] = ()
+    failed: tuple[tuple[WaitingFile, SinkError], ...] = ()
 
 
 class CommitLog:
@@ -75,6 +88,7 @@ class CommitLog:
         self._driver = f"{socket.gethostname()}/{uuid.uuid4().hex[:8]}"
         self.state = LogState()
         self.last: CommitEntry | None = None
+        self.waiting: tuple[WaitingFile, ...] = ()
 
     @property
     def store(self) -> ObjectStore:
@@ -88,7 +102,7 @@ class CommitLog:
 
     def load(self) -> LogState:
         """Reads the state: the newest checkpoint, then the entries behind it. Raises LogDamaged."""
-        self.state, self.last = LogState(), None
+        self.state, self.last, self.waiting = LogState(), None, ()
         checkpoint = self._newest_checkpoint()
         if checkpoint:
             self.state, self.last = read_checkpoint(self._store.get(checkpoint), key=checkpoint)
@@ -130,7 +144,7 @@ class CommitLog:
             if self.last is not None and not is_published(self._store, self._paths, self.last):
                 _log.info(
                     "publishing what the last driver left",
-                    extra={"facts": {"version": self.last.version, "objects": len(self.last.files)}},
+                    extra={"facts": {"version": self.last.version, "objects": len(self.last.uncompleted)}},
                 )
                 lost = publish(self.last)
             self._epoch = self.state.epoch + 1
@@ -160,14 +174,17 @@ class CommitLog:
         )
 
     def append(self, entry: CommitEntry) -> None:
-        """Commits the entry. Raises Fenced where another driver wrote that version, CommitUnknown where the store does not answer."""
+        """Commits the entry, which names what waits to be completed. Raises Fenced where another driver wrote that version, CommitUnknown
+        where the store does not answer.
+        """
+        entry = replace(entry, waiting=self.waiting) if self.waiting else entry
         key = self._paths.commit(entry.version)
         for _ in range(APPEND_TRIES):
             try:
                 self._store.put_new(key, entry.to_json())
                 break
             except PreconditionFailed:
-                self._confirm(key, entry)
+                entry = self._confirmed(key, entry)
                 break
             except StorageUnavailable as error:
                 unknown = error
@@ -179,37 +196,114 @@ class CommitLog:
             ) from unknown
         self._advance(entry)
 
-    def publish(self, entry: CommitEntry, *, rewrite: Rewrite) -> list[Gap]:
-        """Makes every file of the entry visible, and gives the offsets of those that `rewrite` calls lost. Raises what that raises."""
+    def publish(self, entry: CommitEntry, *, rewrite: Rewrite) -> Published:
+        """Makes the files of the last entry visible, and those that waited; `rewrite` makes those again whose uploads are gone.
+
+        What fails waits, and keeps nothing else from becoming visible. Raises Fenced, LogDamaged, CommitUnknown.
+        """
         entry = self.last if self.last is not None and self.last.commit_id == entry.commit_id else entry
-        pointers = [file for file in entry.files if file.role is Role.POINTER]  # after what they point to
-        others = [file for file in entry.files if file.role is not Role.POINTER]
+        return self._published([*entry.waiting, *(WaitingFile(entry.version, file) for file in entry.files)], rewrite)
+
+    def publish_waiting(self, topic_partitions: Collection[TopicPartition], *, rewrite: Rewrite) -> Published:
+        """The same for the files of these topic-partitions that wait; the others go on waiting."""
+        wanted = [one for one in self.waiting if one.file.topic_partition in topic_partitions]
+        others = [one for one in self.waiting if one.file.topic_partition not in topic_partitions]
+        found = self._published(wanted, rewrite)
+        self.waiting = (*others, *self.waiting)
+        return found
+
+    def _published(self, wanted: Sequence[WaitingFile], rewrite: Rewrite) -> Published:
+        failed, gaps = dict[TopicPartition, SinkError](), list[Gap]()
+        gone, left = self._completed(wanted, failed)
+        if gone:
+            self.check_owner(self.state.version)
+        for (version, tp), files in groupby(gone, key=lambda one: (one.version, one.file.topic_partition)):
+            some = list(files)
+            try:
+                gaps += self._made_again(self._entry(version), [one.file for one in some], rewrite)
+            except (Fenced, CommitUnknown, LogDamaged):
+                raise
+            except SinkError as error:
+                failed[tp] = error
+                left += some
+        names = {(one.version, one.file.key) for one in left}  # their uploads may be others meanwhile
+        self.waiting = tuple(one for one in self._named() if (one.version, one.file.key) in names)
+        return Published(tuple(gaps), tuple((one, failed[one.file.topic_partition]) for one in self.waiting))
+
+    def _named(self) -> list[WaitingFile]:
+        """All files that the last entry names."""
+        assert self.last is not None
+        return [*self.last.waiting, *(WaitingFile(self.last.version, file) for file in self.last.files)]
+
+    def _completed(
+        self, wanted: Sequence[WaitingFile], failed: dict[TopicPartition, SinkError]
+    ) -> tuple[list[WaitingFile], list[WaitingFile]]:
+        """Completes uploads; gives those that are gone, and those left. Of a topic-partition that has `failed` no more are tried."""
+
+        def tried(one: WaitingFile) -> WaitingFile | None:
+            """Where it is not visible: the file."""
+            tp = one.file.topic_partition
+            if tp in failed:
+                return one
+            try:
+                self._store.complete_upload(one.file.upload)
+            except UploadMissing:
+                gone.append(one)
+            except StorageError as error:
+                failed[tp] = error
+                return one
+            return None
+
+        gone, left = list[WaitingFile](), list[WaitingFile]()
+        pointers = [one for one in wanted if one.file.role is Role.POINTER]  # after what they point to
+        others = [one for one in wanted if one.file.role is not Role.POINTER]
         with ThreadPool(PUBLISH_THREADS) as pool:
-            gone = [file for wave in (others, pointers) for file in pool.each(self._complete, wave) if file is not None]
-        if not gone:
-            return []
-        self.check_owner(entry.version)
+            for wave in (others, pointers):
+                left += [one for one in pool.each(tried, wave) if one is not None]
+        return sorted(gone, key=lambda one: (one.version, one.file.topic_partition, one.file.key)), left
+
+    def _made_again(self, entry: CommitEntry, gone: list[DataFile], rewrite: Rewrite) -> list[Gap]:
+        """Makes files of an entry again and completes them. Raises what `rewrite` raises, StorageError."""
         _log.warning(
             "uploads are gone, their files are made again",
             extra={"facts": {"version": entry.version, "files": [file.key for file in gone]}},
         )
         made = rewrite(entry, gone)
-        for file in self._recounted(entry, made.files):
-            self._store.complete_upload(file.upload)
+        files = self._recounted(entry, made.files)
+        try:
+            for file in files:
+                self._store.complete_upload(file.upload)
+        except StorageError:
+            if files is made.files:  # nothing names them, and the next try makes them once more
+                abort_uploads(self._store, files)
+            raise
         for file in gone:  # where another driver sent parts into an upload, it is still there
             self._store.abort_upload(file.upload.key, file.upload.id)
         return gaps_of(entry, made.lost)
 
     def _recounted(self, entry: CommitEntry, made: Sequence[DataFile]) -> Sequence[DataFile]:
-        """The files to complete; where their bytes are others than before, the entry says so from now on."""
+        """The files to complete; where their bytes are others than before, the entry, and the last one, say so from now on."""
         if not has_other_bytes(entry, made):
             return made
         files = agreed(self._store, self._paths, entry, made=made)
         counted = with_files(entry, files)
         self._store.put(self._paths.commit(entry.version), counted.to_json())
         self.state = self.state.recounted(counted.totals.bytes - entry.totals.bytes)
-        self.last = counted
+        assert self.last is not None
+        if entry.version == self.last.version:
+            self.last = counted
+        else:
+            self.last = self.last.with_waiting(entry.version, files)
+            self._store.put(self._paths.commit(self.last.version), self.last.to_json())
         return files
+
+    def _entry(self, version: int) -> CommitEntry:
+        """An entry that the last one still names. Raises LogDamaged, StorageError."""
+        assert self.last is not None
+        if version == self.last.version:
+            return self.last
+        key = self._paths.commit(version)
+        return read_entry(self._store.get(key), key=key)
 
     def check_owner(self, version: int) -> None:
         """Raises Fenced where an entry behind `version` exists that is not ours: its writer has published everything before it."""
@@ -227,14 +321,8 @@ class CommitLog:
             self._store.put(self._paths.checkpoint(self.state.version), checkpoint_json(self.state, self.last))
             self._checkpointed = self.state.version
 
-    def _complete(self, file: DataFile) -> DataFile | None:
-        try:
-            self._store.complete_upload(file.upload)
-        except UploadMissing:
-            return file
-        return None
-
-    def _confirm(self, key: str, entry: CommitEntry) -> None:
+    def _confirmed(self, key: str, entry: CommitEntry) -> CommitEntry:
+        """The entry of a version as it is stored, where it is ours. Raises Fenced, CommitUnknown."""
         try:
             found = read_entry(self._store.get(key), key=key)
         except ObjectMissing as error:
@@ -251,6 +339,7 @@ class CommitLog:
                 f"Sink {entry.sink} is owned by another driver now ({found.driver}, epoch {found.epoch}, entry {found.version} at "
                 f"{found.committed_at}); this driver (epoch {entry.epoch}) stops. Run one driver per sink name."
             )
+        return found
 
     def _check_follows(self, key: str, entry: CommitEntry) -> None:
         """An entry left out would take positions back, and records would be written twice."""

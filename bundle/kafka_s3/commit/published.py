@@ -1,8 +1,9 @@
 """Which entry's objects are all visible? What was published once is the bucket's, and no start touches it again.
 
-That an entry has a successor says that it is published. Of the last one a marker says it: `<state.prefix>/<sink>/published/%020d.json`, one
-object per epoch, written over with each entry of that epoch whose objects are visible. A driver that was replaced writes into the
-marker of its own epoch alone, so it never takes back what its successor has noted.
+That an entry has a successor says that it is published, but for the files that the successor names as waiting. Of the last one, and of what
+it names, a marker says it: `<state.prefix>/<sink>/published/%020d.json`, one object per epoch, written over with each entry of that epoch
+whose objects are visible. A driver that was replaced writes into the marker of its own epoch alone, so it never takes back what its
+successor has noted.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from kafka_s3.storage.store import ObjectStore
 
 
 def mark_published(store: ObjectStore, paths: StatePaths, entry: CommitEntry) -> None:
-    """Notes that the objects of an entry are visible; an entry without files needs no note. Raises StorageError."""
-    if entry.files:
+    """Notes that the objects of an entry, and those that waited, are visible; without any there is nothing to note. Raises StorageError."""
+    if entry.uncompleted:
         marker = {"version": entry.version, "commit_id": entry.commit_id}
         store.put(paths.published(entry.epoch), json.dumps(marker, separators=(",", ":")).encode())
 
 
 def is_published(store: ObjectStore, paths: StatePaths, entry: CommitEntry) -> bool:
-    """Whether the objects of a log's last entry are known to be visible. Raises LogDamaged, StorageError."""
-    if not entry.files:
+    """Whether the objects that a log's last entry names are known to be visible. Raises LogDamaged, StorageError."""
+    if not entry.uncompleted:
         return True
     key = paths.published(entry.epoch)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, replace
 
-from kafka_s3.commit.entry import FORMAT, CommitEntry, Progress, read_entry
+from kafka_s3.commit.entry import FORMAT, PLAIN_FORMAT, CommitEntry, Progress, read_entry
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import TopicPartition
@@ -51,7 +51,7 @@ def checkpoint_json(state: LogState, last: CommitEntry) -> bytes:
     """A checkpoint as stored: the state, and the last entry as it is."""
     whole = replace(last, progress=state.progress, topic_ids=state.topic_ids, cluster_id=state.cluster_id)
     document = {
-        "format": FORMAT,
+        "format": FORMAT if last.waiting else PLAIN_FORMAT,
         "entry": json.loads(whole.to_json()),
         "last": json.loads(last.to_json()),
         "totals": asdict(state.totals),

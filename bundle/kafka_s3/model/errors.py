@@ -8,7 +8,8 @@
     ├── SourceError            the operator of Kafka
     │   ├── OffsetsLost        records that must be read are no longer in Kafka
     │   ├── TopicRecreated     a topic was deleted and created again under its name
-    │   ├── EngineDied         a process of Spark died at its work; nothing of the batch was committed
+    │   ├── EngineDied         a process of Spark died at its work; worth another try
+    │   ├── TaskTimedOut       a task took longer than task.timeout.ms; worth another try
     │   ├── UnreadableRecord   a client of Kafka has no form for a record; another attempt meets it again
     │   └── KafkaUnavailable   the brokers did not answer; worth another try
     ├── RegistryError          the operator of the schema registry: refused, not worth another try
@@ -25,6 +26,8 @@
     ├── TableError             the operator of the Delta table, or of the catalog; the sink goes on without it
     │   ├── TableUnavailable   it did not answer, or another writer was faster; worth another try
     │   └── TableRefused       the table cannot take the files as it is
+    ├── TaskDefect             whoever maintains kafka-s3: a task failed in a way that nobody foresaw
+    ├── PartitionsStopped      the operator: some topic-partitions have stopped, the others were worked off
     ├── NotificationFailed     whoever runs what is notified; the sink goes on, and tells it again
     └── CommitError            the commit log
         ├── Fenced             another driver has taken over this sink; this one must stop
@@ -90,7 +93,11 @@ class TopicRecreated(SourceError):
 
 
 class EngineDied(SourceError):
-    """A process of Spark died at its work; nothing of the batch was committed."""
+    """A process of Spark died at its work; nothing that it did was committed."""
+
+
+class TaskTimedOut(SourceError):
+    """A task took longer than `task.timeout.ms`, and was given up."""
 
 
 class UnreadableRecord(SourceError):
@@ -158,6 +165,18 @@ class TableUnavailable(TableError):
 
 class TableRefused(TableError):
     """The table cannot take the files as it is."""
+
+
+class TaskDefect(SinkError):
+    """A task failed in a way that nobody foresaw; the text names the error, the log has its trace."""
+
+
+class PartitionsStopped(SinkError):
+    """Some topic-partitions have stopped and wait for an operator; the others went on. `places` are the topic-partitions' names."""
+
+    def __init__(self, text: str, places: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.places = tuple(places)
 
 
 class NotificationFailed(SinkError):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kafka_s3.model.offsets import LogEnd, TopicPartition
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,11 @@ class Brokers(Protocol):
 
 
 class Source(Protocol):
-    """The engine: runs one task per assignment, each through the pipeline of the configuration."""
+    """The engine: runs one task per assignment, each through the pipeline of the configuration. Thread-safe."""
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """One report per assignment, in any order. Raises what the store raised in a task, or SourceError."""
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """One report or failure per assignment, in any order: what fails for one is no matter of the others.
+
+        Raises only what concerns the engine as a whole.
+        """
         ...

@@ -1,11 +1,13 @@
-"""What is a task told, and what does it tell? The assignment the driver makes, the report it gets back; no data in either."""
+"""What is a task told, and what does it tell? The assignment the driver makes, the report or failure it gets back; no data in either."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import DataFile, Reason
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
@@ -43,7 +45,8 @@ class Assignment:
     records of other directories are left out; `data_key` is then the key of the values beside which it lies. `table` are the columns of the
     topic's Delta table, in the form of its log; None: there is none yet, or none is kept. After about `max_files` closed files (None: no
     limit) the task stops, and its report says how far it came. With `state` it goes on with the files that another one left open, and
-    reads from there. `keep` is the epoch of a driver that wants what is left open to be kept; None: not.
+    reads from there. `keep` is the epoch of a driver that wants what is left open to be kept; None: not. What is read `apart`
+    shares its task with no other assignment: the last try failed in a way that took the whole task along.
     """
 
     topic_partition: TopicPartition
@@ -59,6 +62,7 @@ class Assignment:
     max_files: int | None = None
     state: OpenState | None = None
     keep: int | None = None
+    apart: bool = False
 
     @property
     def first_unread(self) -> int:
@@ -84,7 +88,7 @@ class TaskReport:
     `failed_at` the record's stage and offset;
     `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
     `excess` says that the task stopped because its dead letters are too many; `commonest` is their commonest reason, with an example.
-    `read_bytes` is the size of the records read, `state` where the open files are kept. `dropped` says why the state of the assignment
+    `postponed` says that the task had no time for the assignment: nothing was done. `read_bytes` is the size of the records read, `state` where the open files are kept. `dropped` says why the state of the assignment
     could not be used: then nothing was done, and the tail has to be read from the frontier. `damaged` is the first offset at
     which Kafka holds something else than records, `damage` says what: nothing was done then, either. `requests` went to the bucket from
     a task's process since its last report.
@@ -114,7 +118,33 @@ class TaskReport:
     dropped: str = ""
     damaged: int | None = None
     damage: str = ""
+    postponed: bool = False
     requests: Requests = field(default_factory=Requests)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """An assignment that ended without a report: nothing of it counts, and why. What it uploaded may still be there."""
+
+    topic_partition: TopicPartition
+    error: SinkError
+
+
+TaskOutcome: TypeAlias = TaskReport | TaskFailure
+"""How an assignment ended."""
+
+
+def not_begun(wanted: Assignment) -> TaskReport:
+    """The report of an assignment for which its task had no time left: nothing was done, and it is due again at once."""
+    return TaskReport(
+        wanted.topic_partition,
+        wanted.start,
+        wanted.first_unread,
+        wanted.start,
+        next_rotation_ms=wanted.next_rotation_ms,
+        state=wanted.state,
+        postponed=True,
+    )
 
 
 def damage_report(wanted: Assignment, offset: int, damage: str) -> TaskReport:

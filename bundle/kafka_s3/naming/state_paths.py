@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from kafka_s3.model.offsets import TopicPartition
@@ -35,10 +36,19 @@ class StatePaths:
         """The key of what an object of entry `version` is that was made again; `lost` stands for the upload that was gone."""
         return f"{self.root}again/{version:020d}-{lost}.json"
 
+    def dead_letters_of(self, topic: str) -> str:
+        """The folder of a topic's dead letter files, with a trailing slash."""
+        return f"{self.root}dead-letters/{topic}/"
+
+    def dead_letters_owner(self, key: str) -> TopicPartition | None:
+        """The topic-partition of a dead letter file, None for any other key."""
+        found = re.fullmatch(r"([^/]+)/\1\+(\d+)\+\d{10,}\.jsonl\.gz", key.removeprefix(f"{self.root}dead-letters/"), re.ASCII)
+        return None if found is None or not key.startswith(self.root) else TopicPartition(found[1], int(found[2]))
+
     def dead_letters(self, topic_partition: TopicPartition, offset: int) -> str:
         """The key of the dead letter file whose first dead letter has that offset."""
         topic, partition = topic_partition
-        return f"{self.root}dead-letters/{topic}/{topic}+{partition}+{offset:010d}.jsonl.gz"
+        return f"{self.dead_letters_of(topic)}{topic}+{partition}+{offset:010d}.jsonl.gz"
 
     def follower(self, name: str) -> str:
         """The key of the object that says how far a follower of the log has come."""
@@ -80,10 +90,13 @@ class StatePaths:
         """The folder of the objects in which tasks keep their open files, with a trailing slash."""
         return f"{self.root}open/"
 
+    def open_states_of(self, topic_partition: TopicPartition) -> str:
+        """The folder of one topic-partition's, with a trailing slash."""
+        return f"{self.open_states()}{topic_partition.topic}/{topic_partition.partition}/"
+
     def open_state(self, topic_partition: TopicPartition, *, epoch: int, offset: int, unique: str) -> str:
         """The key of one: the driver's epoch, the first offset not read yet, and a text that no other has."""
-        topic, partition = topic_partition
-        return f"{self.open_states()}{topic}/{partition}/{epoch:010d}-{offset:020d}-{unique}"
+        return f"{self.open_states_of(topic_partition)}{epoch:010d}-{offset:020d}-{unique}"
 
     @staticmethod
     def open_state_epoch(key: str) -> int:

@@ -18,17 +18,9 @@ from kafka_s3.storage.client import s3_client, secrets_of, session_for
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
 from kafka_s3.storage.s3_errors import FAILURES, Request, storage_error
+from kafka_s3.storage.store import ListedUpload
 
 _NO_RULES = frozenset({"NoSuchLifecycleConfiguration", "NotImplemented"})
-
-
-@dataclass(frozen=True, slots=True)
-class ListedUpload:
-    """A multipart upload that is neither completed nor aborted; `started_ms` is epoch milliseconds by the store's clock."""
-
-    key: str
-    id: str
-    started_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Upload
-from kafka_s3.storage.store import ObjectInfo, ObjectStore
+from kafka_s3.storage.store import ListedUpload, ObjectInfo, ObjectStore
 
 T = TypeVar("T")
 
@@ -24,6 +24,7 @@ class Verb(StrEnum):
     GET_RANGE = "get_range"
     HEAD = "head"
     LIST = "list"
+    PENDING = "pending"
     DELETE = "delete"
     CREATE_UPLOAD = "create_upload"
     UPLOAD_PART = "upload_part"
@@ -121,6 +122,10 @@ class FaultyStore:
     def names(self, prefix: str) -> Iterator[str]:
         """As `store.ObjectStore`; a fault strikes at the call, not while iterating."""
         return self._run(Verb.LIST, prefix, effect=lambda: self._inner.names(prefix))
+
+    def pending(self, prefix: str) -> Iterator[ListedUpload]:
+        """As `store.ObjectStore`; a fault strikes at the call, not while iterating."""
+        return self._run(Verb.PENDING, prefix, effect=lambda: self._inner.pending(prefix))
 
     def delete(self, key: str) -> None:
         """As `store.ObjectStore`."""

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.etag import etag_of, etag_of_bytes
-from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.storage.store import ListedUpload, ObjectInfo
 
 
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
-    """A multipart upload that is neither completed nor aborted: its key and the parts sent so far, by number."""
+    """A multipart upload that is neither completed nor aborted: its key, the parts sent so far, by number, and when it was begun."""
 
     key: str
     parts: Mapping[int, bytes] = field(default_factory=dict)
+    started_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,14 @@ class MemoryStore:
         parts = (info.key.removeprefix(prefix).partition("/") for info in self.list(prefix))
         yield from dict.fromkeys(name + slash for name, slash, _ in parts)
 
+    def pending(self, prefix: str) -> Iterator[ListedUpload]:
+        """The pending uploads whose keys begin with `prefix`."""
+        yield from (
+            ListedUpload(upload.key, upload_id, upload.started_ms)
+            for upload_id, upload in self.uploads.items()
+            if upload.key.startswith(prefix)
+        )
+
     def delete(self, key: str) -> None:
         """Removes an object; no error where there is none."""
         with self._lock:
@@ -108,14 +117,14 @@ class MemoryStore:
         with self._lock:
             self._created += 1
             upload_id = f"upload-{self._created}"
-            self._uploads[upload_id] = PendingUpload(key)
+            self._uploads[upload_id] = PendingUpload(key, started_ms=self._clock_ms())
             return upload_id
 
     def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
         """Keeps part `number` (from 1), in place of one of the same number; returns its ETag. Raises UploadMissing."""
         with self._lock:
             pending = self._pending(key, upload_id)
-            self._uploads[upload_id] = PendingUpload(key, {**pending.parts, number: bytes(data)})
+            self._uploads[upload_id] = replace(pending, parts={**pending.parts, number: bytes(data)})
             return etag_of_bytes(data)
 
     def complete_upload(self, upload: Upload) -> None:

@@ -21,7 +21,7 @@ from kafka_s3.storage.etag import etag_of
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
 from kafka_s3.storage.s3_errors import FAILURES, Conflict, Request, storage_error
-from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.storage.store import ListedUpload, ObjectInfo
 from kafka_s3.storage.tally import RequestTally
 
 CONFLICT_ATTEMPTS = 3
@@ -110,6 +110,17 @@ class S3Store:
             folders = [item["Prefix"] for item in page.get("CommonPrefixes", ())]
             keys = [*folders, *(item["Key"] for item in page.get("Contents", ()))]
             yield from sorted((key.removeprefix(prefix) for key in keys), key=str.encode)
+
+    def pending(self, prefix: str) -> Iterator[ListedUpload]:
+        """The pending uploads whose keys begin with `prefix`, 1000 per request."""
+        position: dict[str, str] = {}
+        while True:
+            page = self._call("list_multipart_uploads", prefix, **position)
+            for item in page.get("Uploads", ()):
+                yield ListedUpload(item["Key"], item["UploadId"], int(item["Initiated"].timestamp() * 1000))
+            if not page.get("IsTruncated"):
+                return
+            position = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
 
     def delete(self, key: str) -> None:
         """Removes an object; no error where there is none."""
@@ -243,7 +254,7 @@ class S3Store:
         return self._retrier.run(lambda: self._once(method, key, **fields))
 
     def _once(self, method: str, key: str, **fields: Any) -> Any:
-        place = "Prefix" if method == "list_objects_v2" else "Key"
+        place = "Prefix" if method.startswith("list_") else "Key"
         with self.requests.of(method):
             try:
                 return getattr(self._connected().client, method)(Bucket=self.options.bucket, **{place: key}, **fields)

@@ -22,6 +22,15 @@ class ObjectInfo:
     modified_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class ListedUpload:
+    """A multipart upload that is neither completed nor aborted; `started_ms` is epoch milliseconds by the store's clock."""
+
+    key: str
+    id: str
+    started_ms: int
+
+
 class ObjectStore(Protocol):
     """One bucket. Keys are relative to the bucket. Every method may raise StorageUnavailable (after retries) or StorageError (refused).
 
@@ -59,6 +68,10 @@ class ObjectStore(Protocol):
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names directly below a `prefix` that ends with a slash, in order: of objects, and of folders with a slash behind."""
+        ...
+
+    def pending(self, prefix: str) -> Iterator[ListedUpload]:
+        """The pending multipart uploads whose keys begin with `prefix`."""
         ...
 
     def delete(self, key: str) -> None:

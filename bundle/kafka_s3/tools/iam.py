@@ -11,9 +11,8 @@ from typing import Any, Final
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transforms import routes
 from kafka_s3.storage.options import store_options
-from kafka_s3.tools.sweep import data_keys_of
 from kafka_s3.wiring.conversion import inflated_columns
-from kafka_s3.wiring.pipeline import is_block_gzip, state_paths
+from kafka_s3.wiring.pipeline import data_keys_of, is_block_gzip, state_paths
 
 OBJECTS: Final = ("s3:PutObject", "s3:GetObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts")
 """Objects are multipart uploads; GetObject is also for HEAD, which settles the lost answer of a completion."""

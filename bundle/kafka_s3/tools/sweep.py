@@ -13,28 +13,18 @@ from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from kafka_s3.commit.entry import CommitEntry
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
-from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.block_gzip import (
-    DATA_EXTENSION,
-    INDEX_EXTENSION,
-    BlockNames,
-    DateLayout,
-    normal_prefix,
-    parse_data_key,
-)
-from kafka_s3.naming.keys import Naming
+from kafka_s3.naming.data_keys import DataKeys
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.naming.templates import TemplateNames
 from kafka_s3.storage.bucket import ListedUpload, UploadsListing
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.kept_files import KeptFiles
-from kafka_s3.wiring.pipeline import block_names, connect_names, is_block_gzip, state_paths, template_names
+from kafka_s3.wiring.pipeline import data_keys_of, state_paths
 
 LISTING_RIGHT: Final = "s3:ListBucketMultipartUploads"
 UNITS_MS: Final = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -55,88 +45,6 @@ class JudgedUpload:
 
     upload: ListedUpload
     verdict: UploadState
-
-
-class DataKeys(Protocol):
-    """Tells the keys of a sink's data objects."""
-
-    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """Where the objects of the topics lie."""
-        ...
-
-    def is_of(self, key: str, topics: Iterable[str]) -> bool:
-        """Whether a sink of these topics gives an object this key."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionedKeys:
-    """Keys as `naming.keys.Naming` makes them, whatever the directories of the partitioner are."""
-
-    naming: Naming
-
-    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """The folder of each topic."""
-        naming = self.naming
-        folders = [naming.topics_dir] if naming.topics_dir.strip() else []
-        return tuple(naming.directory_delim.join((*folders, topic, "")) for topic in sorted(topics))
-
-    def is_of(self, key: str, topics: Iterable[str]) -> bool:
-        """Whether the key is `.../<topic>/<directories>/<topic>+<partition>+<offset><extension>` of one of the topics."""
-        return any(
-            key.startswith(prefix) and self._names(topic, key, len(prefix) - len(self.naming.directory_delim))
-            for topic in topics
-            for prefix in self.prefixes([topic])
-        )
-
-    def _names(self, topic: str, key: str, start: int) -> bool:
-        naming = self.naming
-        folder, file = re.escape(naming.directory_delim), re.escape(naming.file_delim)
-        # an extension never holds a folder: what follows one is another object's name
-        name = rf"{folder}{re.escape(topic)}{file}[0-9]+{file}[0-9]{{{max(naming.pad_width, 1)},}}(?:[^0-9](?:(?!{folder}).)*)?$"
-        return re.search(name, key[start:]) is not None
-
-
-@dataclass(frozen=True, slots=True)
-class TemplateKeys:
-    """Keys as `naming.templates.TemplateNames` makes them."""
-
-    names: TemplateNames
-
-    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """What the keys of each topic begin with; several may share a folder."""
-        return tuple(dict.fromkeys(self.names.prefix(topic) for topic in sorted(topics)))
-
-    def is_of(self, key: str, topics: Iterable[str]) -> bool:
-        """Whether the key can be read as one of a topic's."""
-        return any(self.names.read(key, topic) is not None for topic in topics)
-
-
-@dataclass(frozen=True, slots=True)
-class BlockKeys:
-    """Keys as `naming.block_gzip.BlockNames` makes them: data, index and pointer, in the sink's own layout."""
-
-    names: BlockNames
-
-    def prefixes(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """The sink's prefix, or each topic's folder below it where there is one."""
-        prefix = normal_prefix(self.names.prefix)
-        if self.names.layout is DateLayout.BY_TOPIC:
-            return tuple(f"{prefix}{topic}/" for topic in sorted(topics))
-        return (prefix,)
-
-    def is_of(self, key: str, topics: Iterable[str]) -> bool:
-        """Whether the key is a data object's, an index's or a pointer's of one of the topics."""
-        known = set(topics)
-        data_key = key.removesuffix(INDEX_EXTENSION) + DATA_EXTENSION if key.endswith(INDEX_EXTENSION) else key
-        found = parse_data_key(data_key, self.names.prefix)
-        if found is not None:
-            place = TopicPartition(found.topic, found.partition)
-            return found.topic in known and data_key == self.names.data_key(place, found.offset, date=found.date)
-        number = re.search(r"(\d{5,})\.txt$", key, re.ASCII)
-        return number is not None and any(
-            key == self.names.pointer_key(TopicPartition(topic, int(number[1]))) for topic in known
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +91,7 @@ class Sweeper:
         found: dict[tuple[str, str], ListedUpload] = {}
         for prefix in dict.fromkeys((self.paths.root, *self.data_keys.prefixes(topics))):
             for upload in self._pending(prefix):
-                if upload.key.startswith(self.paths.root) or self.data_keys.is_of(upload.key, topics):
+                if upload.key.startswith(self.paths.root) or self.data_keys.owner(upload.key, topics) is not None:
                     found[upload.key, upload.id] = upload
         return sorted(found.values(), key=lambda upload: (upload.key, upload.started_ms, upload.id))
 
@@ -208,7 +116,7 @@ def judge(
     now_ms: int,
 ) -> list[JudgedUpload]:
     """What becomes of each upload, given the log's last entry (None: there is no log); `kept` are those of open files (key, id)."""
-    waiting = {(file.upload.key, file.upload.id) for file in last.files} if last is not None else set()
+    waiting = {(file.upload.key, file.upload.id) for file in last.uncompleted} if last is not None else set()
 
     def verdict(upload: ListedUpload) -> UploadState:
         if (upload.key, upload.id) in waiting:
@@ -218,14 +126,6 @@ def judge(
         return UploadState.YOUNG if now_ms - upload.started_ms < younger_than_ms else UploadState.ABANDONED
 
     return [JudgedUpload(upload, verdict(upload)) for upload in uploads]
-
-
-def data_keys_of(settings: Settings) -> DataKeys:
-    """How a configuration's sink names its data objects."""
-    if is_block_gzip(settings):
-        return BlockKeys(block_names(settings))
-    names = template_names(settings)
-    return PartitionedKeys(connect_names(settings)) if names is None else TemplateKeys(names)
 
 
 def sweeper_of(

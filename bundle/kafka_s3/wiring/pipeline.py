@@ -20,6 +20,7 @@ from kafka_s3.delta.columns import Evolution, Mode
 from kafka_s3.driver.behaviour import Readiness
 from kafka_s3.model.files import Reason
 from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
+from kafka_s3.naming.data_keys import BlockKeys, DataKeys, PartitionedKeys, TemplateKeys
 from kafka_s3.naming.joda import zone
 from kafka_s3.naming.keys import Naming, ObjectNames, OfTopic
 from kafka_s3.naming.state_paths import StatePaths
@@ -109,6 +110,14 @@ def template_names(settings: Settings) -> TemplateNames | None:
         name or connect_name(settings.text("file.delim")),
         settings.number("filename.offset.zero.pad.width"),
     )
+
+
+def data_keys_of(settings: Settings) -> DataKeys:
+    """How the keys of a configuration's data objects are read back."""
+    if is_block_gzip(settings):
+        return BlockKeys(block_names(settings))
+    names = template_names(settings)
+    return PartitionedKeys(connect_names(settings)) if names is None else TemplateKeys(names)
 
 
 def is_block_gzip(settings: Settings) -> bool:

@@ -12,15 +12,13 @@ from hypothesis import strategies as st
 from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
+from kafka_s3.naming.data_keys import BlockKeys, PartitionedKeys
 from kafka_s3.naming.keys import Naming
-from kafka_s3.storage.bucket import ListedUpload
 from kafka_s3.storage.faults import FaultyStore, Verb, failure
 from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.store import ListedUpload, ObjectStore
 from kafka_s3.tools.sweep import (
-    BlockKeys,
     JudgedUpload,
-    PartitionedKeys,
     Sweeper,
     UploadState,
     age_text,
@@ -203,8 +201,8 @@ def test_every_key_that_a_sink_gives_is_known_as_its_own_and_as_no_other_topics(
     keys = PartitionedKeys(naming)
     key = naming.key(TopicPartition(topic, partition), directory, offset=offset, extension=extension)
     assert key.startswith(keys.prefixes([topic]))
-    assert keys.is_of(key, [topic])
-    assert not keys.is_of(key, [f"{topic}x", f"x{topic}"])
+    assert keys.owner(key, [topic]) is not None
+    assert keys.owner(key, [f"{topic}x", f"x{topic}"]) is None
 
 
 @pytest.mark.parametrize("layout", DateLayout)
@@ -217,10 +215,10 @@ def test_the_objects_of_a_block_gzip_sink_are_known_by_its_own_layout(layout: Da
     other = UploadNames(BlockNames(prefix, next(one for one in DateLayout if one is not layout)), now_ms=START_MS)
     for key in made:
         assert key.startswith(keys.prefixes(["orders-eu"]))
-        assert keys.is_of(key, ["orders-eu", "orders"])
-        assert not keys.is_of(key, ["orders", "eu"])
-    assert not keys.is_of(other.key(place, "", offset=7, extension=".gz"), ["orders-eu"])
-    assert not keys.is_of(f"{prefix}backup.txt", ["orders-eu"])
+        assert keys.owner(key, ["orders-eu", "orders"]) is not None
+        assert keys.owner(key, ["orders", "eu"]) is None
+    assert keys.owner(other.key(place, "", offset=7, extension=".gz"), ["orders-eu"]) is None
+    assert keys.owner(f"{prefix}backup.txt", ["orders-eu"]) is None
 
 
 @pytest.mark.parametrize(("text", "ms"), [("90s", 90_000), ("30m", 1_800_000), ("24h", DAY_MS), ("7d", 7 * DAY_MS)])

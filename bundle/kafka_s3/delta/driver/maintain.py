@@ -140,7 +140,7 @@ class Maintenance:
         entries = list(self.log.entries())
         ours = {file.key for one in by_topic(entries).get(topic, []) for file in one.files}
         if entries and not is_published(self.store, self.log.paths, entries[-1]):
-            held |= {file.key for file in entries[-1].files}  # a start is going to look for them
+            held |= {file.key for file in entries[-1].uncompleted}  # a start is going to look for them
         for key in self._removed(table, topic, hours=chores.hours):
             may_go = MaintenanceStep.ORIGINALS in chores.steps if key in ours else not is_original(key, topic)
             if may_go and key not in held:

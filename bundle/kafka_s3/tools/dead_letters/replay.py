@@ -123,7 +123,7 @@ class Replay:
         try:
             committer.commit(entry)
         except StorageUnavailable as error:
-            if self.log.last is not entry:
+            if self.log.last is None or self.log.last.commit_id != entry.commit_id:
                 raise
             raise _unfinished(entry, error) from error
 

@@ -18,8 +18,7 @@ from kafka_s3.tools.doctor.kafka import AREA, KafkaView, check_kafka
 from kafka_s3.tools.doctor.reader import Reach, check_reader
 from kafka_s3.tools.doctor.registry import check_registry
 from kafka_s3.tools.doctor.rights import Probe, Wanted
-from kafka_s3.tools.sweep import data_keys_of
-from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.wiring.pipeline import data_keys_of, state_paths
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,179 @@
+"""Which topic-partitions fail, why, and when are they tried again? One that fails costs itself only: the others go on.
+
+What is worth another try is tried alone, with pauses that grow; what only an operator can mend stops the topic-partition. How far a stop
+reaches is `errors.stop.scope`: the topic-partition, as in the original, whose tasks fail one by one, or the whole sink.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from kafka_s3.model.backoff import Backoff
+from kafka_s3.model.errors import (
+    EngineDied,
+    KafkaUnavailable,
+    LocalDiskError,
+    OffsetsLost,
+    PartitionsStopped,
+    RegistryUnavailable,
+    SinkError,
+    StorageUnavailable,
+    TaskTimedOut,
+    UploadMissing,
+)
+from kafka_s3.model.observer import Observer
+from kafka_s3.model.offsets import TopicPartition
+
+PASSING: Final = (
+    EngineDied, KafkaUnavailable, LocalDiskError, RegistryUnavailable, StorageUnavailable, TaskTimedOut, UploadMissing,
+)  # fmt: skip
+"""What may be over at the next try."""
+TAKES_ALONG: Final = (EngineDied, TaskTimedOut, LocalDiskError)
+"""What ends the whole task in which it happens."""
+NAMED: Final = 3
+"""So many topic-partitions are named where several fail alike."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFailure:
+    """Why a topic-partition does not go on, since when and until when (epoch ms), and how often it was tried.
+
+    `next_ms` is None where it has stopped: only an operator can mend that, and a restart tries it again.
+    """
+
+    error: SinkError
+    tries: int
+    since_ms: int
+    next_ms: int | None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it waits for an operator."""
+        return self.next_ms is None
+
+
+@dataclass
+class PartitionFailures:
+    """The topic-partitions of one sink that fail. `patience_ms`: how long a schema registry may be away, -1 without limit; `lost`: fail,
+    or gap, under which offsets that are lost are jumped over by the next look.
+    """
+
+    observer: Observer
+    clock_ms: Callable[[], int]
+    backoff: Backoff
+    patience_ms: int
+    lost: str
+    known: dict[TopicPartition, PartitionFailure] = field(default_factory=dict)
+
+    def note(self, failures: Mapping[TopicPartition, SinkError]) -> None:
+        """Notes what failed, and warns: once for all that fail alike."""
+        alike: dict[tuple[type[SinkError], bool, int | None], list[TopicPartition]] = {}
+        for tp, error in failures.items():
+            noted = self.known[tp] = self._noted(tp, error)
+            alike.setdefault((type(error), noted.stopped, noted.tries), []).append(tp)
+        for group in alike.values():
+            self.observer.warned(self._text(group))
+
+    def stop(self, topic_partitions: Iterable[TopicPartition], error: SinkError) -> None:
+        """These wait for an operator from now on."""
+        now = self.clock_ms()
+        group = [tp for tp in topic_partitions if not self.is_stopped(tp)]
+        for tp in group:
+            self.known[tp] = PartitionFailure(error, self._tries(tp) + 1, now, None)
+        if group:
+            self.observer.warned(self._text(group))
+
+    def _noted(self, tp: TopicPartition, error: SinkError) -> PartitionFailure:
+        now, before = self.clock_ms(), self.known.get(tp)
+        same = before is not None and type(before.error) is type(error)
+        since, tries = (before.since_ms, before.tries + 1) if same and before is not None else (now, 1)
+        next_ms = None if self._stops(error, now - since) else now + self.backoff.pause_ms(tries)
+        return PartitionFailure(error, tries, since, next_ms)
+
+    def _stops(self, error: SinkError, away_ms: int) -> bool:
+        if isinstance(error, RegistryUnavailable):
+            return 0 <= self.patience_ms <= away_ms
+        if isinstance(error, OffsetsLost):
+            return self.lost == "fail"
+        return not isinstance(error, PASSING)
+
+    def _tries(self, tp: TopicPartition) -> int:
+        return self.known[tp].tries if tp in self.known else 0
+
+    def succeeded(self, tp: TopicPartition) -> None:
+        """The topic-partition goes on."""
+        before = self.known.pop(tp, None)
+        if before is not None:
+            facts = {"partition": str(tp), "tries": before.tries, "lasted_s": (self.clock_ms() - before.since_ms) / 1000}
+            _log.warning("goes on again", extra={"facts": facts})
+
+    def forget(self, gone: Iterable[TopicPartition]) -> None:
+        """These are not read any more."""
+        for tp in gone:
+            self.known.pop(tp, None)
+
+    def is_stopped(self, tp: TopicPartition) -> bool:
+        """Whether it waits for an operator."""
+        return tp in self.known and self.known[tp].stopped
+
+    @property
+    def stopped(self) -> dict[TopicPartition, PartitionFailure]:
+        """Those that wait for an operator."""
+        return {tp: one for tp, one in self.known.items() if one.stopped}
+
+    @property
+    def passing(self) -> dict[TopicPartition, PartitionFailure]:
+        """Those that are tried again."""
+        return {tp: one for tp, one in self.known.items() if not one.stopped}
+
+    def due(self) -> list[TopicPartition]:
+        """Those whose pause is over."""
+        now = self.clock_ms()
+        return [tp for tp, one in self.known.items() if one.next_ms is not None and not now < one.next_ms <= now + self.backoff.longest_ms]
+
+    def next_ms(self) -> int | None:
+        """When the next try is due (epoch ms), None where nothing is tried again."""
+        return min((one.next_ms for one in self.known.values() if one.next_ms is not None), default=None)
+
+    def takes_along(self, tp: TopicPartition) -> bool:
+        """Whether its last try took the whole task along in which it was."""
+        return tp in self.known and isinstance(self.known[tp].error, TAKES_ALONG)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is the matter, for status, heartbeat and check: a line for those that fail alike."""
+        alike: dict[tuple[type[SinkError], bool], list[TopicPartition]] = {}
+        for tp in sorted(self.known):
+            alike.setdefault((type(self.known[tp].error), self.known[tp].stopped), []).append(tp)
+        return tuple(self._text(group) for group in alike.values())
+
+    def _text(self, group: list[TopicPartition]) -> str:
+        first = self.known[group[0]]
+        names = ", ".join(map(str, group[:NAMED])) + (f" and {len(group) - NAMED} more" if len(group) > NAMED else "")
+        since = datetime.fromtimestamp(first.since_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        reason = str(first.error)
+        if first.next_ms is None:
+            has = "has" if len(group) == 1 else "have"
+            return f"{names} {has} stopped at {since}: {reason} The others go on. Restart the sink once that is mended."
+        fails, times = ("fails" if len(group) == 1 else "fail"), ("once" if first.tries == 1 else f"{first.tries} times")
+        at = datetime.fromtimestamp(first.next_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        return f"{names} {fails} since {since}: {reason} Tried {times}, next at {at}; the others go on."
+
+    def error_of_stops(self, sink: str) -> SinkError | None:
+        """What the sink ends with where topic-partitions have stopped: the error of one, or one for several; None where there are none."""
+        stopped = self.stopped
+        if len(stopped) < 2:
+            return next((one.error for one in stopped.values()), None)
+        return self._several(sink, stopped)
+
+    def _several(self, sink: str, stopped: Mapping[TopicPartition, PartitionFailure]) -> PartitionsStopped:
+        reasons = dict.fromkeys(str(one.error) for one in stopped.values())
+        shown = " ".join(list(reasons)[:NAMED])
+        names = sorted(map(str, stopped))
+        listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
+        return PartitionsStopped(f"Sink {sink}: {len(names)} topic-partitions have stopped ({listed}). {shown}", names)
