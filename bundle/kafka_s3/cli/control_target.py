@@ -93,9 +93,9 @@ def sink_config(sink: str, where: Where, worker: Path | None, overrides: list[st
 def stored_config_of(target: Target, overrides: list[str] | None, worker: Path | None = None) -> CheckedConfig:
     """A sink's stored configuration, references unresolved. `overrides` win over it, and a worker file over its worker's settings.
 
-    Whoever may write to the bucket has written it: its worker's settings may name no more than a connector's author, and its references are
-    looked up only where this machine's operator allows it. Raises ConfigError there, where it has none, where a secret in it is only a mask,
-    and where it belongs to another sink or bucket.
+    Whoever may write to the bucket has written it: its worker's settings may name no more than a connector's author, and its references
+    are looked up only where this machine's operator allows it. Raises ConfigError there, where it has none, where a secret in it is only
+    a mask, and where it belongs to another sink or bucket.
     """
     stored = read_stored_config(target.store, target.paths)
     if stored is None:

@@ -90,7 +90,8 @@ class CommitEntry:
         """The entry with these in place of the waiting files of that version and the same keys."""
         again = {file.key: file for file in files}
         waiting = (
-            replace(one, file=again.get(one.file.key, one.file)) if one.version == version else one for one in self.waiting
+            replace(one, file=again.get(one.file.key, one.file)) if one.version == version else one
+            for one in self.waiting
         )
         return replace(self, waiting=tuple(waiting))
 
@@ -131,7 +132,6 @@ class CommitEntry:
             "resolved": _by_topic({tp: offsets.ranges for tp, offsets in self.resolved.items()}),
             "reason": self.reason,
         }
-
 
     def _waiting(self) -> dict[str, Any]:
         """The member that names files of earlier entries, where there are any."""
@@ -185,7 +185,9 @@ def _entry(document: dict[str, Any]) -> CommitEntry:
 
 
 def _waiting_file(document: Mapping[str, Any]) -> WaitingFile:
-    return WaitingFile(document["version"], file_of({name: value for name, value in document.items() if name != "version"}))
+    return WaitingFile(
+        document["version"], file_of({name: value for name, value in document.items() if name != "version"})
+    )
 
 
 FILE: Final = tuple(field.name for field in dataclasses.fields(DataFile))

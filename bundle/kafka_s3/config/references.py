@@ -5,8 +5,8 @@
 * `${secrets:scope/key}` or `${secret:scope/key}`: the variable `KAFKA_S3_SECRET_<SCOPE>_<KEY>`, else the file `<scope>/<key>` below
   the directory in `KAFKA_S3_SECRETS_DIR`, else whatever sources the caller adds, else the secret scope of the Databricks workspace.
 
-A configuration that is stored in a bucket is written by whoever may write there, not by this machine's operator. Of its references only secrets
-of the workspace are looked up, and what `KAFKA_S3_STORED_REFERENCES` names: `env:ORDERS_*,file:/etc/kafka-s3/*,secrets:kafka/*`.
+A configuration that is stored in a bucket is written by whoever may write there, not by this machine's operator. Of its references only
+secrets of the workspace are looked up, and what `KAFKA_S3_STORED_REFERENCES` names: `env:ORDERS_*,file:/etc/kafka-s3/*,secrets:kafka/*`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def refused_of_stored(texts: Mapping[str, str], *, environment: Mapping[str, str
             if any(fnmatchcase(meant, pattern) for pattern in allowed):
                 continue
             if kind != "secrets" or _of_this_machine(place, environment):
-                rule = f"is a reference of the configuration in the bucket, which this machine does not look up: {STORED} does not name it."
+                rule = f"comes from the bucket, and this machine does not look up what {STORED} does not name."
                 remedy = f"If it is meant, let the operator set {STORED}={meant} here, or give the value with --set {key}=..., or name a file."
                 yield Problem(key, f"${{{provider}:{place}}}", rule, remedy)
 

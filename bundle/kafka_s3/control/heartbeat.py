@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from kafka_s3.control.limits import DEFAULT, Limits
 from kafka_s3.control.tallies import NOTHING, Delay, Tally
@@ -20,15 +20,12 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 FORMAT: Final = 1
 SIMPLE: Final[Mapping[str, Any]] = {
     "int": int, "str": str, "bool": bool, "float": (int, float), "int | None": (int, NoneType), "float | None": (int, float, NoneType),
 }  # fmt: skip
 """What values of a type are, by how the type is written."""
-T = TypeVar("T", bound="DataclassInstance")
+T = TypeVar("T")
 FRESH_INTERVALS: Final = 3
 
 
@@ -137,7 +134,7 @@ def _heartbeat(document: dict[str, Any]) -> Heartbeat:
 
 def typed(one: T) -> T:
     """A dataclass that was read from the bucket, where anybody may have written it. Raises TypeError for a number or text that is none."""
-    for part in fields(one):
+    for part in fields(one):  # type: ignore[arg-type] # a dataclass has no type of its own
         value, wanted = getattr(one, part.name), SIMPLE.get(str(part.type))
         if wanted is not None and not isinstance(value, wanted):
             raise TypeError(f"{part.name} is of type {type(value).__name__}, not {part.type}")

@@ -200,7 +200,7 @@ def _behind_datum(base, at, end, program, last, columns, counts, rooms, left_val
     f"int64({_BYTES}, {_BOUNDS}, int64, int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], boolean[::1])"
 )
 def walk(data, bounds, row, program, columns, counts, rooms, most, batch, passed):
-    """Walks the payloads from `row` on; returns their count, or the payload at which a level needs more room; TOO_MANY: take fewer payloads.
+    """Walks the payloads from `row` on; returns their count, or the payload at which a level needs more room. TOO_MANY: take fewer.
 
     Payload `row` has the bytes `data[bounds[row]:bounds[row + 1]]`. `passed` says which are good; only they have entries. A column is the
     address of its numbers and that of its flags, which are 0 for a null. A level has `counts` entries, and room for `rooms`, which is

@@ -109,7 +109,11 @@ class PartitionFailures:
         """The topic-partition goes on."""
         before = self.known.pop(tp, None)
         if before is not None:
-            facts = {"partition": str(tp), "tries": before.tries, "lasted_s": (self.clock_ms() - before.since_ms) / 1000}
+            facts = {
+                "partition": str(tp),
+                "tries": before.tries,
+                "lasted_s": (self.clock_ms() - before.since_ms) / 1000,
+            }
             _log.warning("goes on again", extra={"facts": facts})
 
     def forget(self, gone: Iterable[TopicPartition]) -> None:
@@ -134,7 +138,11 @@ class PartitionFailures:
     def due(self) -> list[TopicPartition]:
         """Those whose pause is over."""
         now = self.clock_ms()
-        return [tp for tp, one in self.known.items() if one.next_ms is not None and not now < one.next_ms <= now + self.backoff.longest_ms]
+        return [
+            tp
+            for tp, one in self.known.items()
+            if one.next_ms is not None and not now < one.next_ms <= now + self.backoff.longest_ms
+        ]
 
     def next_ms(self) -> int | None:
         """When the next try is due (epoch ms), None where nothing is tried again."""
@@ -160,7 +168,10 @@ class PartitionFailures:
         if first.next_ms is None:
             has = "has" if len(group) == 1 else "have"
             return f"{names} {has} stopped at {since}: {reason} The others go on. Restart the sink once that is mended."
-        fails, times = ("fails" if len(group) == 1 else "fail"), ("once" if first.tries == 1 else f"{first.tries} times")
+        fails, times = (
+            ("fails" if len(group) == 1 else "fail"),
+            ("once" if first.tries == 1 else f"{first.tries} times"),
+        )
         at = datetime.fromtimestamp(first.next_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return f"{names} {fails} since {since}: {reason} Tried {times}, next at {at}; the others go on."
 

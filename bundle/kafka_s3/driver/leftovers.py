@@ -69,7 +69,9 @@ class Leftovers:
 
     def _pending(self, suspects: Collection[TopicPartition]) -> Iterator[ListedUpload]:
         topics = {tp.topic for tp in suspects}
-        for prefix in dict.fromkeys((*self.keys.prefixes(topics), *map(self.log.paths.dead_letters_of, sorted(topics)))):
+        for prefix in dict.fromkeys(
+            (*self.keys.prefixes(topics), *map(self.log.paths.dead_letters_of, sorted(topics)))
+        ):
             for upload in self.store.pending(prefix):
                 owner = self.keys.owner(upload.key, topics) or self.log.paths.dead_letters_owner(upload.key)
                 if owner in suspects:
@@ -107,4 +109,6 @@ class Leftovers:
         for key in states:
             self.store.delete(key)
         if uploads or states:
-            _log.info("removed what failed tasks left", extra={"facts": {"uploads": len(uploads), "states": len(states)}})
+            _log.info(
+                "removed what failed tasks left", extra={"facts": {"uploads": len(uploads), "states": len(states)}}
+            )

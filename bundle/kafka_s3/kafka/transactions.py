@@ -29,7 +29,7 @@ REPLACED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, Kaf
 class Progress(NamedTuple):
     """How far a writer has come with a message: how many it has written, and what it wants to know of the last."""
 
-    count: int
+    written: int
     note: str
 
 
@@ -47,8 +47,8 @@ def sending_in_transactions(
 ) -> Iterator[SendWithProgress]:
     """A function that sends messages in order; whatever ends it, those that count are the first ones, and none comes later.
 
-    `group` is the consumer group that the progress of messages is committed to. Where the block ends by an error that is not Kafka's, what was sent so far counts. Raises KafkaUnavailable; SourceError where another
-    process has begun under this name meanwhile, or where transactions are not allowed.
+    Progress is committed to the consumer group `group`. Where the block ends by an error that is not Kafka's, what was sent so far counts.
+    Raises KafkaUnavailable; SourceError where another process has begun under this name meanwhile, or where transactions are not allowed.
     """
     transactions = _Transactions(Sending(clients, clients.transactional_producer(name)), name, group, clock)
     transactions.take_over()
@@ -89,7 +89,7 @@ class _Transactions:
             self._begun_s = self._clock()
         self._on_way.send(topic, message, partition=partition)
         if progress is not None:
-            self._reached = ClientTopicPartition(topic, partition, progress.count, progress.note)
+            self._reached = ClientTopicPartition(topic, partition, progress.written, progress.note)
 
     def commit(self) -> None:
         """Ends the transaction, so that its messages appear; where one of them was not taken, none does."""

@@ -42,7 +42,9 @@ class StatePaths:
 
     def dead_letters_owner(self, key: str) -> TopicPartition | None:
         """The topic-partition of a dead letter file, None for any other key."""
-        found = re.fullmatch(r"([^/]+)/\1\+(\d+)\+\d{10,}\.jsonl\.gz", key.removeprefix(f"{self.root}dead-letters/"), re.ASCII)
+        found = re.fullmatch(
+            r"([^/]+)/\1\+(\d+)\+\d{10,}\.jsonl\.gz", key.removeprefix(f"{self.root}dead-letters/"), re.ASCII
+        )
         return None if found is None or not key.startswith(self.root) else TopicPartition(found[1], int(found[2]))
 
     def dead_letters(self, topic_partition: TopicPartition, offset: int) -> str:

@@ -1,4 +1,4 @@
-"""How are Avro's primitive types read from and written to bytes? Readers take a datum and a position and give the value and the next position.
+"""How are Avro's primitive types read from and written to bytes? Readers take a datum and a position, and give value and next position.
 
 Readers raise IndexError where the data ends too early (the caller says of what), SchemaError where it is malformed.
 """

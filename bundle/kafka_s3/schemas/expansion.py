@@ -1,7 +1,7 @@
 """How many values may a record become? Its bytes are no measure: an item of one byte can be null in two hundred columns.
 
-A value is one entry of a column: about 20 bytes in Arrow, 60 as a Python object. What is counted are the items of arrays and maps, each with
-all values of its type, null or not; a record's own fields are as many as its schema says. Beyond the bound a record is a dead letter.
+A value is one entry of a column: about 20 bytes in Arrow, 60 as a Python object. What is counted are the items of arrays and maps, each
+with all values of its type, null or not; a record's own fields are as many as its schema says. Beyond the bound a record is a dead letter.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Allowance:
         self._left -= count * each
         if self._left < 0:
             raise SchemaError(
-                f"The record of {self._size:,} bytes would become more than {self._most:,} values: it has {count:,} items of {each:,} each, "
+                f"The record of {self._size:,} bytes would become more than {self._most:,} values, by {count:,} items of {each:,} each, "
                 "nulls counted. Split the record, or leave such items out of it."
             )
 

@@ -1,9 +1,10 @@
-"""How many values do the bytes of a Protobuf message become? It is asked before they are parsed: an empty message of two bytes takes as much
-memory as its type has fields.
+"""How many values do the bytes of a Protobuf message become? It is asked before they are parsed: an empty message of two bytes takes as
+much memory as its type has fields.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Final
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -34,10 +35,8 @@ class RepeatedItems:
         if bound <= most_values(len(payload)):
             return self._width + bound
         allowance = Allowance(len(payload))
-        try:
+        with suppress(IndexError):  # the parser says what is wrong
             self._count(payload, 0, len(payload), self._descriptor, allowance)
-        except IndexError:
-            pass  # the parser says what is wrong
         return self._width + allowance.spent
 
     def _width_of(self, descriptor: Descriptor) -> int:

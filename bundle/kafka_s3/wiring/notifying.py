@@ -22,7 +22,10 @@ TIMEOUT_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address that takes JSON by POST; any status below 300 is an answer, and no redirect is followed. The address may hold a token, and is shown nowhere."""
+    """An address that takes JSON by POST; any status below 300 is an answer, and no redirect is followed.
+
+    The address may hold a token, and is shown nowhere.
+    """
 
     url: str
 

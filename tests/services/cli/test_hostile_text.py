@@ -34,14 +34,14 @@ CLEAN = "[/x] [red]boom[/] :smile:"
 FOLDER = "[red]boom[bold] :smile:"
 """What a folder of the state may be called."""
 QUOTES = {
-    "list", "status", "status of a name", "status of no sink", "check", "check of a name", "doctor of a name", "validate", "verify", "explain",
-    "explain of nothing", "dead-letters show", "sweep",
+    "list", "status", "status of a name", "status of no sink", "check", "check of a name", "doctor of a name", "validate", "verify",
+    "explain", "explain of nothing", "dead-letters show", "sweep",
 }  # fmt: skip
 """Commands that show some of it, so that their test is one."""
 NEVER = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if code != 0x0A} | {"\u202e", "\u2028"}
 ELSEWHERE = {
-    "run", "demo", "dashboard", "watch", "new", "seek", "catalog list", "catalog describe", "create", "pause", "resume", "flush", "delete",
-    "delta rebuild", "delta maintain", "position set", "position seek-to-time", "dead-letters replay", "dead-letters resolve", "sweep",
+    "run", "demo", "dashboard", "watch", "new", "seek", "catalog list", "catalog describe", "create", "pause", "resume", "flush",
+    "delete", "delta rebuild", "delta maintain", "position set", "position seek-to-time", "dead-letters replay", "dead-letters resolve", "sweep",
     "dead-letters export", "migrate", "restore", "iam", "lifecycle", "simulate", "ddl",
 }  # fmt: skip
 """They print documents, or a sentence of their own by the same console; those that are run below all the same are so in a way of their own."""
@@ -55,13 +55,14 @@ class Sink:
 
 
 @pytest.fixture(scope="module")
-def hostile(
-    kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.TempPathFactory
-) -> Sink:
+def hostile(kafka: EmbeddedKafka, s3: EmbeddedS3, tmp_path_factory: pytest.TempPathFactory) -> Sink:
     """A real sink of hostile records, in a bucket where others have written what they like."""
     topic, bucket = "hostile", "hostile-text"
     s3.create_bucket(bucket)
-    given = [Given(document(d=text), key=HOSTILE.encode(), headers=((HOSTILE, HOSTILE.encode()),)) for text in (CLEAN, "plain", HOSTILE)]
+    given = [
+        Given(document(d=text), key=HOSTILE.encode(), headers=((HOSTILE, HOSTILE.encode()),))
+        for text in (CLEAN, "plain", HOSTILE)
+    ]
     given += [Given(f"{{{HOSTILE}".encode(), headers=((HOSTILE, b"x"),))]
     KafkaBrokers(kafka.bootstrap_servers).create_topic(topic, partitions=1, replication=1)
     produce(kafka.bootstrap_servers, topic, given)

@@ -56,7 +56,15 @@ def hostile() -> World:
     """A log whose heartbeat and control object somebody else has written."""
     found = worked(hours=2)
     found.now = time.time_ns() // 1_000_000
-    beat(found, phase=Phase.FAILED, failure=HOSTILE, warning=HOSTILE, warned_ms=found.now, standing=(HOSTILE,), troubled=True)
+    beat(
+        found,
+        phase=Phase.FAILED,
+        failure=HOSTILE,
+        warning=HOSTILE,
+        warned_ms=found.now,
+        standing=(HOSTILE,),
+        troubled=True,
+    )
     request = {"format": 1, "paused": True, "request": HOSTILE, "requested_at": HOSTILE, "requested_by": HOSTILE}
     found.store.put(StatePaths("_kafka_s3", "orders").control(), json.dumps(request).encode())
     return found

@@ -23,8 +23,6 @@ class _Redirecting(BaseHTTPRequestHandler):
         self.send_header("Location", "/elsewhere")
         self.end_headers()
 
-    do_GET = do_POST
-
     def log_message(self, *_: object) -> None: ...
 
 

@@ -79,7 +79,15 @@ def test_a_damaged_heartbeat_is_named_with_its_key(store: MemoryStore, content: 
 
 
 @pytest.mark.parametrize(
-    "forged", [{"pid": "\x1b[2J"}, {"interval_ms": None}, {"totals": {"read": "1"}}, {"warning": 7}, {"recent": {"read": []}}, {"delay": "x"}]
+    "forged",
+    [
+        {"pid": "\x1b[2J"},
+        {"interval_ms": None},
+        {"totals": {"read": "1"}},
+        {"warning": 7},
+        {"recent": {"read": []}},
+        {"delay": "x"},
+    ],
 )
 def test_a_heartbeat_of_other_types_is_damaged_and_ends_no_command(store: MemoryStore, forged: dict[str, Any]) -> None:
     store.put(PATHS.heartbeat(), json.dumps(json.loads(WHOLE.to_json()) | forged).encode())

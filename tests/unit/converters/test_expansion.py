@@ -160,9 +160,8 @@ def test_a_schema_whose_types_multiply_is_refused_before_it_has_columns() -> Non
         avro(schema)
 
 
-PROTO = 'syntax = "proto3"; message R { repeated I a = 1; map<string, I> m = 2; } message I { %s }' % " ".join(
-    f"optional int64 f{n} = {n + 1};" for n in range(WIDE)
-)
+FIELDS = " ".join(f"optional int64 f{n} = {n + 1};" for n in range(WIDE))
+PROTO = f'syntax = "proto3"; message R {{ repeated I a = 1; map<string, I> m = 2; }} message I {{ {FIELDS} }}'
 
 
 def protobuf(text: str = PROTO, **options: bool) -> ProtobufPayloads:

@@ -1,8 +1,8 @@
-"""How far did an earlier run come? Its transactions say it: each commits, with its records, to a consumer group how many records the restore
-has written and which was the last.
+"""How far did an earlier run come? Its transactions say it: each commits, with its records, to a consumer group how many records the
+restore has written and which was the last.
 
-Nothing in the target topic is believed, for whoever may write to it can forge that. Each record carries a header with its place in the bucket
-and the id of the restore that wrote it: for people, and to notice a restore whose progress is not known any more.
+Nothing in the target topic is believed, for whoever may write to it can forge that. Each record carries a header with its place in the
+bucket and the id of the restore that wrote it: for people, and to notice a restore whose progress is not known any more.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def begun_of(progress: Progress, files: PlannedFiles, *, target: TopicPartition,
     position = position_of(last, files)
     if first != origin(restore, files[0], files[0].skip) or position is None:
         begun = "/".join(first.split("/")[1:4])
-        rule = f"holds {progress.count:,} records of a restore that began at {begun} (topic/partition/offset), not where this one would."
+        rule = f"holds {progress.written:,} records of a restore that began at {begun} (topic/partition/offset), not where this one would."
         raise ConfigError(
             [Problem("--to-topic", target.topic, rule, "Choose the same range as before, or another topic.")]
         )
-    return Begun(restore, progress.count, position)
+    return Begun(restore, progress.written, position)
 
 
 def position_of(mark: str, files: PlannedFiles) -> Position | None:
@@ -112,7 +112,7 @@ def check_unmarked(kafka: KafkaRecords, target: TopicPartition, files: PlannedFi
         for headers in batch.column("headers"):
             if _marked(headers.as_py() or (), files):
                 rule = (
-                    f"has records that are marked ({ORIGIN}) as those to be restored, but Kafka knows of no progress of such a restore: it was "
+                    f"has records that are marked ({ORIGIN}) as those to be restored, but Kafka knows of no progress of it: that was "
                     "forgotten (offsets.retention.minutes), or another producer wrote them."
                 )
                 raise ConfigError([Problem("--to-topic", target.topic, rule, "Choose another topic.")])

@@ -216,7 +216,7 @@ def test_marks_without_a_progress_that_kafka_knows_are_refused() -> None:
     target = MemoryTarget(world.kafka)
     restored(world, target)
     target.groups.clear()
-    with pytest.raises(ConfigError, match="Kafka knows of no progress.*Choose another topic"):
+    with pytest.raises(ConfigError, match=r"Kafka knows of no progress.*Choose another topic"):
         planned(world, target)
 
 
