@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from kafka_s3.config.validate import validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.model.protocols import Topic
-from kafka_s3.storage.bucket import BucketAnswer, LifecycleRule, ListedUpload
+from kafka_s3.storage.bucket import BucketAnswer, LifecycleRule
 from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.storage.store import ListedUpload, ObjectStore
 from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
 from kafka_s3.tools.doctor.finding import CheckResult, CheckStatus
 from tests.support.memory_world import BASE

@@ -45,7 +45,7 @@ COMMANDS: Final = tuple(
         ("doctor", "doctor:doctor",
          "Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."),
         ("sweep", "sweep:sweep",
-         "Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."),
+         "Abort the unfinished uploads and remove the open files that crashed tasks of a sink left. Safe while the sink runs."),
         ("verify", "verify:verify",
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
         ("explain", "explain:explain",

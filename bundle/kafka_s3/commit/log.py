@@ -7,8 +7,8 @@
    the sink, and this one stops as fenced.
 3. The driver completes the uploads of entry N (`publish`, in parallel); a lost answer is found out by HEAD and the known ETag. A marker
    says that they are visible (`published`).
-4. Only then may entry N+1 be written. A file whose upload cannot be completed (its prefix is throttled, say) does not hold the others: entry
-   N+1 names it as waiting, and so does each later one until it is visible. So the last entry names all uploads that may be pending.
+4. Only then may entry N+1 be written. A file whose upload cannot be completed (its prefix is throttled, say) does not hold the others:
+   entry N+1 names it as waiting, and so does each later one until it is visible. So the last entry names all uploads that may be pending.
 5. Start or restart (`claim`): an epoch entry fences any older driver. Before it the last entry is published, where neither a marker nor
    a successor says that it is: what is still pending is completed; where an upload is gone (a lifecycle rule, an abort) the file is
    written again from Kafka by its recorded offsets. Where Kafka has them no more, the file's topic-partition stops with an error that names

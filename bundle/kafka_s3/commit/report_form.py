@@ -1,29 +1,48 @@
-"""How does a task's report travel to the driver? As one line of JSON."""
+"""How does a task's report, or its failure, travel to the driver? As one line of JSON."""
 
 from __future__ import annotations
 
 import base64
 import dataclasses
 import json
-from typing import Any
+from typing import Any, Final
 
 from kafka_s3.commit.entry import file_of
+from kafka_s3.model import errors
 from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.errors import ConfigError, SinkError
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.requests import Durations, Requests
-from kafka_s3.model.tasks import OpenState, Tail, TaskReport
+from kafka_s3.model.tasks import OpenState, Tail, TaskFailure, TaskOutcome, TaskReport
+
+FAILED: Final = "failed"
 
 
-def report_text(report: TaskReport) -> str:
-    """The report as JSON."""
-    document = dataclasses.asdict(report)
-    return json.dumps(document, default=_bytes, separators=(",", ":"))
+def outcome_text(outcome: TaskOutcome) -> str:
+    """The outcome as JSON."""
+    if isinstance(outcome, TaskFailure):
+        error = outcome.error
+        return json.dumps({FAILED: outcome.topic_partition, "error": type(error).__name__, "text": str(error)})
+    return json.dumps(dataclasses.asdict(outcome), default=_bytes, separators=(",", ":"))
 
 
-def report_of(text: str) -> TaskReport:
-    """The report from its JSON form."""
+def outcome_of(text: str) -> TaskOutcome:
+    """The outcome from its JSON form."""
     document = json.loads(text)
+    if FAILED in document:
+        return TaskFailure(TopicPartition(*document[FAILED]), error_of(document["error"], document["text"]))
+    return _report(document)
+
+
+def error_of(kind: str, text: str) -> SinkError:
+    """An error of the product by the name of its class."""
+    found = getattr(errors, kind, None)
+    is_ours = isinstance(found, type) and issubclass(found, SinkError) and not issubclass(found, ConfigError)
+    return found(text) if found is not None and is_ours else SinkError(text)
+
+
+def _report(document: dict[str, Any]) -> TaskReport:
     letter, state = document["letter"], document["state"]
     return TaskReport(
         **{

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
+from kafka_s3.model.backoff import Backoff
 from kafka_s3.task.rotation import RotationRules
 
 FIRST_LIMIT: Final = 1_000_000
@@ -36,6 +37,7 @@ class Behaviour:
 
     `retry_timeout_ms`: how long a schema registry may be away, -1 without limit. `dead_letter_ratio`: the share of a batch's records that
     may become dead letters; 1 is no limit. `max_files`: about how many files one task closes and one entry holds.
+    `stop_scope`: sink or partition, how far it reaches that a topic-partition stops; `backoff`: the pauses of one that is tried again.
     """
 
     sink: str
@@ -50,3 +52,5 @@ class Behaviour:
     retry_timeout_ms: int = 0
     dead_letter_ratio: float = 1.0
     max_files: int = 5000
+    stop_scope: str = "partition"
+    backoff: Backoff = field(default_factory=lambda: Backoff(0, 0))

@@ -107,7 +107,7 @@ class Committer:
             self.follow()
 
     def follow(self) -> None:
-        """Lets the followers catch up, unless files wait. Raises Fenced; else what tagging raises where it must succeed, after the others."""
+        """Lets the followers catch up, unless files wait. Raises Fenced; else what tagging raises where it must succeed, last."""
         self._catch_up(self.followers)
 
     def follow_late(self) -> None:

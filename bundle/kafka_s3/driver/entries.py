@@ -16,17 +16,16 @@ from kafka_s3.model.tasks import TaskReport
 _log = logging.getLogger(__name__)
 
 
-def stop_at_failures(reports: Sequence[TaskReport], *, sink: str) -> RecordError | None:
-    """The error with which a sink stops at a record that a task could not pass over; None where there is none."""
-    first = next((report for report in reports if report.failure is not None), None)
-    if first is None:
+def stop_error(report: TaskReport, *, sink: str) -> RecordError | None:
+    """The error with which a topic-partition stops at a record that its task could not pass over; None where there is none."""
+    if report.failure is None:
         return None
-    reason = (first.failure or "").removesuffix(".")
-    place: dict[str, str | int] = {"topic": first.topic_partition.topic, "partition": first.topic_partition.partition}
-    place |= zip(("stage", "offset"), first.failed_at or (), strict=False)
+    reason = report.failure.removesuffix(".")
+    place: dict[str, str | int] = {"topic": report.topic_partition.topic, "partition": report.topic_partition.partition}
+    place |= zip(("stage", "offset"), report.failed_at or (), strict=False)
     return RecordError(
-        f"Sink {sink} stops at {reason}. Nothing of this batch was committed; the sink stands at {first.topic_partition} offset "
-        f"{first.start}. Correct the data or the configuration. {first.remedy}",
+        f"Sink {sink} stops at {reason}. Nothing of this batch was committed; the sink stands at {report.topic_partition} offset "
+        f"{report.start}. Correct the data or the configuration. {report.remedy}",
         place,
     )
 

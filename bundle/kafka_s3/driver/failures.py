@@ -25,7 +25,6 @@ from kafka_s3.model.errors import (
     TaskTimedOut,
     UploadMissing,
 )
-from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
 
 PASSING: Final = (
@@ -63,36 +62,29 @@ class PartitionFailures:
     or gap, under which offsets that are lost are jumped over by the next look.
     """
 
-    observer: Observer
     clock_ms: Callable[[], int]
     backoff: Backoff
     patience_ms: int
     lost: str
     known: dict[TopicPartition, PartitionFailure] = field(default_factory=dict)
 
-    def note(self, failures: Mapping[TopicPartition, SinkError]) -> None:
-        """Notes what failed, and warns: once for all that fail alike."""
+    def note(self, failures: Mapping[TopicPartition, SinkError]) -> list[str]:
+        """Notes what failed; gives what is to be said of it: a text for all that fail alike."""
         alike: dict[tuple[type[SinkError], bool, int | None], list[TopicPartition]] = {}
         for tp, error in failures.items():
             noted = self.known[tp] = self._noted(tp, error)
             alike.setdefault((type(error), noted.stopped, noted.tries), []).append(tp)
-        for group in alike.values():
-            self.observer.warned(self._text(group))
-
-    def stop(self, topic_partitions: Iterable[TopicPartition], error: SinkError) -> None:
-        """These wait for an operator from now on."""
-        now = self.clock_ms()
-        group = [tp for tp in topic_partitions if not self.is_stopped(tp)]
-        for tp in group:
-            self.known[tp] = PartitionFailure(error, self._tries(tp) + 1, now, None)
-        if group:
-            self.observer.warned(self._text(group))
+        return [self._text(group) for group in alike.values()]
 
     def _noted(self, tp: TopicPartition, error: SinkError) -> PartitionFailure:
         now, before = self.clock_ms(), self.known.get(tp)
         same = before is not None and type(before.error) is type(error)
         since, tries = (before.since_ms, before.tries + 1) if same and before is not None else (now, 1)
-        next_ms = None if self._stops(error, now - since) else now + self.backoff.pause_ms(tries)
+        if self._stops(error, now - since):
+            return PartitionFailure(error, tries, since, None)
+        next_ms = now + self.backoff.pause_ms(tries)
+        if isinstance(error, RegistryUnavailable) and self.patience_ms > 0:
+            next_ms = min(next_ms, since + self.patience_ms)
         return PartitionFailure(error, tries, since, next_ms)
 
     def _stops(self, error: SinkError, away_ms: int) -> bool:
@@ -102,28 +94,23 @@ class PartitionFailures:
             return self.lost == "fail"
         return not isinstance(error, PASSING)
 
-    def _tries(self, tp: TopicPartition) -> int:
-        return self.known[tp].tries if tp in self.known else 0
-
-    def succeeded(self, tp: TopicPartition) -> None:
-        """The topic-partition goes on."""
+    def succeeded(self, tp: TopicPartition, *, beside_others: bool) -> None:
+        """The topic-partition goes on; said in the log where it failed while others did not."""
         before = self.known.pop(tp, None)
-        if before is not None:
-            facts = {
-                "partition": str(tp),
-                "tries": before.tries,
-                "lasted_s": (self.clock_ms() - before.since_ms) / 1000,
-            }
-            _log.warning("goes on again", extra={"facts": facts})
+        if before is not None and beside_others:
+            lasted_s = (self.clock_ms() - before.since_ms) / 1000
+            _log.warning(
+                "goes on again", extra={"facts": {"partition": str(tp), "tries": before.tries, "lasted_s": lasted_s}}
+            )
 
     def forget(self, gone: Iterable[TopicPartition]) -> None:
         """These are not read any more."""
         for tp in gone:
             self.known.pop(tp, None)
 
-    def is_stopped(self, tp: TopicPartition) -> bool:
-        """Whether it waits for an operator."""
-        return tp in self.known and self.known[tp].stopped
+    def is_final(self, error: SinkError) -> bool:
+        """Whether a topic-partition has stopped because of this error."""
+        return any(one.error is error for one in self.known.values() if one.stopped)
 
     @property
     def stopped(self) -> dict[TopicPartition, PartitionFailure]:
@@ -176,9 +163,9 @@ class PartitionFailures:
         return f"{names} {fails} since {since}: {reason} Tried {times}, next at {at}; the others go on."
 
     def error_of_stops(self, sink: str) -> SinkError | None:
-        """What the sink ends with where topic-partitions have stopped: the error of one, or one for several; None where there are none."""
+        """What the sink ends with where topic-partitions have stopped: their error, or one that names all; None where none has."""
         stopped = self.stopped
-        if len(stopped) < 2:
+        if len({str(one.error) for one in stopped.values()}) < 2:
             return next((one.error for one in stopped.values()), None)
         return self._several(sink, stopped)
 

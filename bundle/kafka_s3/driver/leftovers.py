@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Final
 
 from kafka_s3.commit.log import CommitLog
@@ -22,23 +23,40 @@ from kafka_s3.storage.store import ListedUpload, ObjectStore
 from kafka_s3.task.files.open_state import state_uploads
 
 LISTING_RIGHT: Final = "s3:ListBucketMultipartUploads"
+LOOK_EVERY_MS: Final = 600_000
+"""How often all topic-partitions are looked at, ms."""
+MANY_TOPICS: Final = 8
+"""Of so many topics all pending uploads are listed that begin as their keys do: one request for each 1,000 there are."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Leftovers:
-    """Ends what failed tasks left. `suspects` are the topic-partitions whose tasks may have left something."""
+    """Ends what failed tasks left. `suspects` are the topic-partitions whose tasks may have left something; `looked_ms` is when all of them
+    were suspected last.
+    """
 
     store: ObjectStore
     log: CommitLog
     keys: DataKeys
     observer: Observer
     suspects: set[TopicPartition] = field(default_factory=set)
+    looked_ms: int | None = None
     _may_list: bool = True
 
     def suspect(self, topic_partitions: Iterable[TopicPartition]) -> None:
         """Their tasks may have left something."""
         self.suspects.update(topic_partitions)
+
+    def look_around(self, topic_partitions: Iterable[TopicPartition], now_ms: int) -> None:
+        """Suspects all of them from time to time, and at the start: an earlier driver's tasks may have died, and tasks that were given up
+        may still run for a while. Not at a sink's very first start: what is there then is somebody else's.
+        """
+        if self.looked_ms is not None and 0 <= now_ms - self.looked_ms < LOOK_EVERY_MS:
+            return
+        if self.log.state.epoch > 1 or self.looked_ms is not None:
+            self.suspect(topic_partitions)
+        self.looked_ms = now_ms
 
     def clean(self, states: Mapping[TopicPartition, PartitionState], *, busy: Collection[TopicPartition] = ()) -> None:
         """Ends what was left of the suspects, but of those whose tasks are at work. What the bucket refuses now is tried again.
@@ -69,9 +87,10 @@ class Leftovers:
 
     def _pending(self, suspects: Collection[TopicPartition]) -> Iterator[ListedUpload]:
         topics = {tp.topic for tp in suspects}
-        for prefix in dict.fromkeys(
-            (*self.keys.prefixes(topics), *map(self.log.paths.dead_letters_of, sorted(topics)))
-        ):
+        prefixes = [*self.keys.prefixes(topics), *map(self.log.paths.dead_letters_of, sorted(topics))]
+        if len(topics) >= MANY_TOPICS:
+            prefixes = [_common(self.keys.prefixes(topics)), self.log.paths.dead_letters_of("").rstrip("/")]
+        for prefix in dict.fromkeys(prefixes):
             for upload in self.store.pending(prefix):
                 owner = self.keys.owner(upload.key, topics) or self.log.paths.dead_letters_owner(upload.key)
                 if owner in suspects:
@@ -85,7 +104,7 @@ class Leftovers:
         for tp in sorted(suspects):
             kept = states[tp].open_state if tp in states else None
             for info in self.store.list(paths.open_states_of(tp)):
-                if (kept is None or info.key != kept.key) and paths.open_state_epoch(info.key) <= epoch:
+                if (kept is None or info.key != kept.key) and (paths.open_state_epoch(info.key) or 0) <= epoch:
                     yield info.key
 
     def _needed(
@@ -112,3 +131,9 @@ class Leftovers:
             _log.info(
                 "removed what failed tasks left", extra={"facts": {"uploads": len(uploads), "states": len(states)}}
             )
+
+
+def _common(prefixes: Collection[str]) -> str:
+    """What all of them begin with."""
+    letters = takewhile(lambda some: len(set(some)) == 1, zip(*prefixes, strict=False))
+    return "".join(some[0] for some in letters)

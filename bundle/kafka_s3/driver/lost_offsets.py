@@ -17,7 +17,7 @@ from kafka_s3.driver.committer import nothing_more
 from kafka_s3.driver.partition_state import PartitionState, cut_off
 from kafka_s3.model.errors import OffsetsLost, TopicRecreated
 from kafka_s3.model.observer import Observer
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
 
 
@@ -49,16 +49,24 @@ class LostOffsets:
         self.observer.warned(f"records lost to retention, gap recorded: {details}")
         self._jump(starts, cause="retention")
 
-    def above_frontier(self, state: PartitionState, head: int) -> None:
-        """The log ends above the frontier, but before what was seen of it: nothing that was written is gone, so that is believed."""
+    def above_frontier(self, state: PartitionState, same: int, head: int) -> None:
+        """The log is what it was only up to an offset above the frontier: nothing that was written is gone, so that is believed.
+
+        Open files and dead letters of what is gone are dropped: whatever has these offsets now is read.
+        """
         tp, progress = state.topic_partition, self.log.state.progress[state.topic_partition]
+        left, letters = cut_off(state, same), progress.recorded.since(same)
+        files = "" if left.open_state is state.open_state else "open files"
+        dead = f"{len(letters)} recorded dead letters" if letters.ranges else ""
+        dropped = " and ".join(filter(None, (files, dead)))
         self.observer.warned(
-            f"{tp} ends at {head} now, before it was {state.seen}: truncated above the sink's position {state.frontier}."
+            f"{tp} was truncated at {same}, above the sink's position {state.frontier}: it had reached to {state.seen}, and ends at "
+            f"{head} now." + (f" The {dropped} of what is gone are dropped, and it is read again." if dropped else "")
         )
-        if progress.recorded.since(head).ranges:  # these offsets will be other records
-            moved = replace(progress, recorded=progress.recorded.before(head))
+        if dead:
+            moved = replace(progress, recorded=progress.recorded.before(same))
             self.commit(self.log.new_entry(EntryKind.POSITION, progress={tp: moved}), nothing_more)
-        self.partition_states[tp] = cut_off(state, head)
+        self.partition_states[tp] = left
 
     def below_frontier(self, tp: TopicPartition, wanted: int, same: int, head: int) -> None:
         """The log is what it was only up to an offset before the frontier, whether it has grown again since or not."""
@@ -106,7 +114,10 @@ class LostOffsets:
         gaps = [
             gap for tp, position in positions.items() for gap in _gaps(tp, before[tp], position=position, cause=cause)
         ]
-        progress = {tp: _moved(before[tp], position, cause=cause) for tp, position in positions.items()}
+        progress = {
+            tp: _moved(before[tp], position, cause=cause, state=self.partition_states.get(tp))
+            for tp, position in positions.items()
+        }
         entry = self.log.new_entry(EntryKind.POSITION, progress=progress, gaps=tuple(gaps), topic_ids=topic_ids or {})
         self.commit(entry, partial(self._moved_to, progress, cause))
 
@@ -123,6 +134,7 @@ class LostOffsets:
                 recorded=progress[tp].recorded,
                 deliveries=kept,
                 open_state=None,
+                leader_epoch=progress[tp].leader_epoch,
             )
 
 
@@ -135,8 +147,12 @@ def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) ->
         at = max(at, last + 1)
 
 
-def _moved(before: Progress, position: int, *, cause: str) -> Progress:
-    """The partition_state at another position. What retention left is as it was; elsewhere offsets mean other records now."""
+def _moved(before: Progress, position: int, *, cause: str, state: PartitionState | None) -> Progress:
+    """The progress at another position. What retention left is as it was; elsewhere offsets mean other records now.
+
+    The leader epoch is that of the last look, if the log reached to there then; that of an earlier log says nothing of a new one.
+    """
+    end = None if state is None or cause == "recreated" else LogEnd(state.head, state.leader_epoch)
     if cause == "retention":
-        return replace(before, frontier=position, recorded=before.recorded.since(position))
-    return Progress(position, None if before.written is None else min(before.written, position))
+        return replace(before, frontier=position, recorded=before.recorded.since(position)).within(end)
+    return Progress(position, None if before.written is None else min(before.written, position)).within(end)

@@ -11,7 +11,7 @@ from kafka_s3.model.errors import CommitError, KafkaUnavailable, OffsetsLost
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
-from kafka_s3.model.tasks import Assignment, Delivery
+from kafka_s3.model.tasks import Assignment, Delivery, reports_of
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.storage.uploads import abort_uploads
 
@@ -59,7 +59,7 @@ class Recovery:
                 only=file,
                 data_key=_values_of(file, entry).key,
             )
-            (report,) = self.source.read([wanted])
+            (report,) = reports_of(self.source.read([wanted]))
             if [again.records for again in report.files] != [file.records]:
                 abort_uploads(self.store, (*report.files, *made))
                 raise CommitError(

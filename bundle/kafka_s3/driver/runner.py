@@ -150,8 +150,9 @@ def run_continuously(
         if outcome is TurnEnd.INTERRUPTED:
             stop = stopped()
         else:
-            pause = sink.patience.within(backoff.pause_ms(failures)) if failures else poll_ms
-            stop = _rest(pause, wait, channel=channel)
+            pause = backoff.pause_ms(failures) if failures else poll_ms
+            stop = _rest(sink.rest_ms(pause), wait, channel=channel)
+    sink.end()
 
 
 def run_available_now(
@@ -178,8 +179,9 @@ def run_available_now(
             looked = True
         outcome = _drained(sink, channel, commands, close=close, stopped=stopped)
         failures = failures + 1 if outcome is TurnEnd.UNANSWERED else 0
-        if outcome is TurnEnd.DONE or (failures and wait(sink.patience.within(backoff.pause_ms(failures)))):
-            return
+        if outcome is TurnEnd.DONE or (failures and wait(sink.rest_ms(backoff.pause_ms(failures)))):
+            break
+    sink.end()
 
 
 def waiting(stop: Event) -> Wait:
@@ -230,7 +232,7 @@ def _told(answered: bool, sink: Sink, interruption: Interruption) -> TurnEnd:
         return TurnEnd.UNANSWERED
     if interruption.happened:
         return TurnEnd.INTERRUPTED
-    interruption.channel.worked(sink.lag(), sink.looked_ms, sink.topics.standing)
+    interruption.channel.worked(sink.lag(), sink.looked_ms, sink.problems)
     return TurnEnd.DONE
 
 

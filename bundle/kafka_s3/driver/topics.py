@@ -18,6 +18,7 @@ from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.committer import nothing_more
 from kafka_s3.driver.lost_offsets import LostOffsets
 from kafka_s3.driver.partition_state import PartitionState, cut_off, delivered
+from kafka_s3.driver.planner import assignment, closing_held
 from kafka_s3.model.errors import OffsetsLost
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import LogEnd, TopicPartition
@@ -97,7 +98,7 @@ class Topics:
         self._note_silent(self.partition_states.keys() - heads.keys())
         short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
         again = self._lost.look_for_recreated(self.brokers.describe(sorted(short)).values())
-        cut = self.brokers.cut_before(self._of_another_epoch(ends, again))
+        cut = self._cut_logs(ends, again)
         for tp, head in heads.items():
             if tp not in self.partition_states:
                 continue
@@ -105,20 +106,25 @@ class Topics:
             if tp.topic not in again and same < state.frontier:
                 self._lost.below_frontier(tp, state.frontier, same, head)
             elif same < state.seen:
-                self._lost.above_frontier(state, same)
-            known = self.partition_states[tp]
-            if known.leader_epoch != ends[tp].epoch:
-                known = replace(known, leader_epoch=ends[tp].epoch)
-            self.partition_states[tp] = delivered(known, now, head, self.behaviour.readiness)
+                self._lost.above_frontier(state, same, head)
+            looked, epoch = self.partition_states[tp], ends[tp].epoch
+            if (looked.leader_epoch, looked.open_epoch) != (epoch, epoch):
+                looked = replace(looked, leader_epoch=epoch, open_epoch=epoch)
+            self.partition_states[tp] = delivered(looked, now, head, self.behaviour.readiness)
 
-    def _of_another_epoch(self, ends: Mapping[TopicPartition, LogEnd], again: Set[str]) -> dict[TopicPartition, LogEnd]:
-        """What was known of the logs that have another leader epoch now: a new leader may not have all of it."""
-        known = self.partition_states
-        return {
-            tp: LogEnd(known[tp].seen, known[tp].leader_epoch)
-            for tp, end in ends.items()
-            if tp in known and tp.topic not in again and known[tp].leader_epoch not in (None, end.epoch)
-        }
+    def _cut_logs(self, ends: Mapping[TopicPartition, LogEnd], again: Set[str]) -> dict[TopicPartition, int]:
+        """Up to which offset the logs are what was known of them, of those that were cut: a new leader may not have all of it."""
+        known = {tp: self.partition_states[tp].known for tp in ends.keys() & self.partition_states.keys()}
+        cut: dict[TopicPartition, int] = {}
+        for proof in range(max(map(len, known.values()), default=0)):
+            asked = {
+                tp: proofs[proof]
+                for tp, proofs in known.items()
+                if tp.topic not in again and proof < len(proofs) and proofs[proof].epoch not in (None, ends[tp].epoch)
+            }
+            for tp, at in self.brokers.cut_before(asked).items():
+                cut[tp] = min(at, cut.get(tp, at))
+        return cut
 
     def without_damage(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
         """The reports of what could be read. A topic-partition with damage is read up to there, until topics are looked up again."""
@@ -188,11 +194,10 @@ class Topics:
 
         Those that no broker answers for get theirs when one does.
         """
-        known = {tp: offset for tp in fresh if (offset := self.resume(tp)) is not None}
-        positions = {tp: Progress(offset) for tp, offset in known.items()}
-        fresh = [tp for tp in fresh if tp not in known]
         if not fresh:
-            return positions
+            return {}
+        known = {tp: offset for tp in fresh if (offset := self.resume(tp)) is not None}
+        fresh = [tp for tp in fresh if tp not in known]
         late = [tp for tp in fresh if self._appeared_later(tp.topic)]
         first = [tp for tp in fresh if tp not in late]
         policy = self.behaviour.reset
@@ -202,7 +207,8 @@ class Topics:
                 "Set consumer.override.auto.offset.reset to earliest or latest."
             )
         offsets = self.brokers.starts(late) | (self.brokers.heads if policy == "latest" else self.brokers.starts)(first)
-        return positions | {tp: Progress(offset) for tp, offset in offsets.items()}
+        ends = self.brokers.ends([*known, *offsets])
+        return {tp: Progress(offset).within(ends.get(tp)) for tp, offset in {**known, **offsets}.items()}
 
     def _appeared_later(self, topic: str) -> bool:
         """Whether a topic-partition without a position came after the sink's first start, also while the sink was down.
@@ -215,7 +221,7 @@ class Topics:
         return self.behaviour.topics_regex is not None and bool(state.topic_ids)
 
     def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
-        """The assignments whose first record Kafka still has; for the others the sink stops, or records a gap."""
+        """The assignments whose first unread record Kafka still has; for the others the sink stops, or goes on behind a recorded gap."""
         topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
         # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
         again = self._lost.look_for_recreated(topics.values())
@@ -224,11 +230,23 @@ class Topics:
             return []
         starts = self.brokers.starts([a.topic_partition for a in due])
         self._note_silent(self.silent | ({a.topic_partition for a in due} - starts.keys()))
-        due = [a for a in due if a.topic_partition in starts]
-        lost = {a.topic_partition: starts[a.topic_partition] for a in due if starts[a.topic_partition] > a.start}
-        if lost:
-            self._lost.by_retention(lost)
-        return [a for a in due if a.topic_partition not in lost]
+        return self._without_losses([a for a in due if a.topic_partition in starts], starts)
+
+    def _without_losses(self, due: Sequence[Assignment], starts: Mapping[TopicPartition, int]) -> list[Assignment]:
+        """What can be done of the assignments, given where Kafka's logs begin.
+
+        Where open files hold what came before a loss, they are closed first, and the loss is for the next time: whatever becomes of the
+        sink then, they are written.
+        """
+        lost = [a for a in due if a.first_unread < min(a.until, starts[a.topic_partition])]
+        gone = {a.topic_partition: starts[a.topic_partition] for a in lost}
+        there = [a for a in due if a.topic_partition not in gone]
+        held = [closing_held(a) for a in lost if a.state is not None]
+        if held or not lost:
+            return held + there
+        self._lost.by_retention(gone)
+        states = [(self.partition_states[a.topic_partition], a.close) for a in lost]
+        return there + [assignment(state, close=close) for state, close in states if state.head > state.frontier]
 
     def _forget(self, gone: Sequence[TopicPartition]) -> None:
         """Leaves out what Kafka does not have any more; the log keeps its position, in case it was the brokers that did not know it yet."""

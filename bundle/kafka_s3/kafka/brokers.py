@@ -104,7 +104,7 @@ class KafkaBrokers:
         """Which logs were cut before a position that was known once, and up to which offset they are what they were."""
         if not positions:
             return {}
-        consumer = self.clients.consumer(epochs.GROUP)
+        consumer = self.clients.consumer(epochs.GROUP, epochs.SETTINGS)
         try:
             return epochs.cut_logs(consumer, positions, timeout_s=self._seconds)
         finally:

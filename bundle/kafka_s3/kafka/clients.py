@@ -70,11 +70,11 @@ class Clients:
         """A client for metadata."""
         return self._made(AdminClient, {})
 
-    def consumer(self, group: str) -> Consumer:
-        """A consumer for reading by explicit offsets; it commits nothing."""
+    def consumer(self, group: str, over: Mapping[str, str] | None = None) -> Consumer:
+        """A consumer for reading by explicit offsets; it commits nothing. `over` are settings of librdkafka for this one."""
         return self._made(Consumer, {
             "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
-            "isolation.level": self.isolation,
+            "isolation.level": self.isolation, **(over or {}),
         })  # fmt: skip
 
     def producer(self, batch: int = BATCH_MESSAGES) -> Producer:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
-from kafka_s3.model.tasks import Assignment, TaskReport, damage_report
+from kafka_s3.model.tasks import Assignment, TaskOutcome, damage_report
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.worker import Pipeline
 
@@ -146,16 +146,16 @@ class MemoryKafka:
         self.produced.setdefault(topic, []).extend(message for message in given if message not in left)
         return refused
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         """Runs each assignment through the pipeline, one after the other."""
-        return [self._report(wanted) for wanted in assignments]
+        return [self._outcome(wanted) for wanted in assignments]
 
-    def _report(self, wanted: Assignment) -> TaskReport:
+    def _outcome(self, wanted: Assignment) -> TaskOutcome:
         at = self.damaged.get(wanted.topic_partition)
         if at is not None and wanted.first_unread <= at < wanted.until:
             return damage_report(wanted, at, f"{wanted.topic_partition} is damaged at {at}.")
         tp, start = wanted.topic_partition, wanted.first_unread
-        return self.pipeline().process(wanted, self.batches(tp, start, until=wanted.until), self.store)
+        return self.pipeline().outcome(wanted, self.batches(tp, start, until=wanted.until), self.store)
 
     def _led(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         return [tp for tp in partitions if tp in self.records and tp not in self.leaderless]

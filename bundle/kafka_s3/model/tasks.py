@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -88,9 +88,10 @@ class TaskReport:
     `failed_at` the record's stage and offset;
     `letter` is that record, where it is reported first. `columns` are the different columns of the files, where tables are kept.
     `excess` says that the task stopped because its dead letters are too many; `commonest` is their commonest reason, with an example.
-    `postponed` says that the task had no time for the assignment: nothing was done. `read_bytes` is the size of the records read, `state` where the open files are kept. `dropped` says why the state of the assignment
-    could not be used: then nothing was done, and the tail has to be read from the frontier. `damaged` is the first offset at
-    which Kafka holds something else than records, `damage` says what: nothing was done then, either. `requests` went to the bucket from
+    `postponed` says that the task had no time for the assignment: nothing was done. `read_bytes` is the size of the records read, `state`
+    where the open files are kept. `dropped` says why the state of the assignment could not be used: then nothing was done, and the tail
+    has to be read from the frontier. `damaged` is the first offset at which Kafka holds something else than records, `damage` says what:
+    nothing was done then, either. `requests` went to the bucket from
     a task's process since its last report.
     """
 
@@ -132,6 +133,16 @@ class TaskFailure:
 
 TaskOutcome: TypeAlias = TaskReport | TaskFailure
 """How an assignment ended."""
+
+
+def reports_of(outcomes: Iterable[TaskOutcome]) -> list[TaskReport]:
+    """The reports. Raises the error of the first assignment that failed."""
+    reports: list[TaskReport] = []
+    for outcome in outcomes:
+        if isinstance(outcome, TaskFailure):
+            raise outcome.error
+        reports.append(outcome)
+    return reports
 
 
 def not_begun(wanted: Assignment) -> TaskReport:

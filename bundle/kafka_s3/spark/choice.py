@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from kafka_s3.commit.report_form import outcome_of, outcome_text
 from kafka_s3.kafka.reader.reach import check_reach
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
-from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.spark.failures import SPARK_ERRORS, failure_text, python_reason, raise_failure
+from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, reports_of
+from kafka_s3.spark.failures import SPARK_ERRORS, python_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +50,8 @@ class Trial:
             (row,) = spark.range(0, 1, 1, 1).mapInArrow(partial(self.run, place), "answer string").collect()
         except SPARK_ERRORS as error:
             raise SourceError(f"the trial failed in Spark: {python_reason(error)}") from error
-        raise_failure(row.answer)
+        if row.answer != REACHED:
+            reports_of([outcome_of(row.answer)])
 
     def run(self, place: TopicPartition, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One row: the task's failure, or that there is none."""
@@ -59,7 +61,7 @@ class Trial:
             check_reach(self.bootstrap_servers, self.properties, place)
             answer = REACHED
         except SourceError as error:
-            answer = failure_text(error, place)
+            answer = outcome_text(TaskFailure(place, error))
         yield pa.RecordBatch.from_arrays([pa.array([answer])], names=["answer"])
 
 
@@ -82,7 +84,7 @@ class ChosenSource:
         self._decided = decided
         self._chosen: Source | None = None
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         """One report per assignment, by the chosen reader. Raises the store's errors and SourceError; KafkaUnavailable, with nothing
         decided, where the brokers answer the driver no more than the tasks.
         """

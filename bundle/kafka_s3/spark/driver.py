@@ -11,10 +11,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafka_s3.commit.report_form import report_of
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.commit.report_form import outcome_of
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.spark.bounded import is_cut
-from kafka_s3.spark.failures import raise_failure
 from kafka_s3.spark.rows import last_offset
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.spark.task import Task
@@ -29,16 +28,14 @@ class DriverSource:
     def __init__(self, spark: SparkSource) -> None:
         self._spark = spark
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """One report per assignment. Raises the store's errors and SourceError."""
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """One outcome per assignment."""
         return [self._read(wanted) for wanted in assignments]
 
-    def _read(self, wanted: Assignment) -> TaskReport:
+    def _read(self, wanted: Assignment) -> TaskOutcome:
         task = self._spark.task([wanted])
         rows = [row for batch in task.run(self._batches(task, wanted)) for row in batch.column(0).to_pylist()]
-        for row in rows:
-            raise_failure(row)
-        return report_of(rows[0]) if rows else task.without_records(wanted)
+        return outcome_of(rows[0]) if rows else task.without_records(wanted)
 
     def _batches(self, task: Task, wanted: Assignment) -> Iterator[pa.RecordBatch]:
         start = wanted.first_unread

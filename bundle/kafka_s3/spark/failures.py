@@ -1,16 +1,14 @@
-"""How does a failure get from a task to the loop? As an error of the product: by name in the report's place, or read off Spark's own."""
+"""What does a failed job of Spark mean? As an error of the product: whose process died, what Kafka said."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
 from pyspark.errors import PySparkException, PythonException
 
 from kafka_s3.kafka.failures import lost, unanswered
-from kafka_s3.model import errors
-from kafka_s3.model.errors import EngineDied, SinkError, SourceError, UnreadableRecord
+from kafka_s3.model.errors import EngineDied, SourceError, UnreadableRecord
 
 try:  # without Spark Connect a job that fails in its tasks is an error of the bridge to Java; a Connect client need not have the bridge
     from py4j.protocol import Py4JJavaError
@@ -20,25 +18,15 @@ else:
     SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 LOST = ("OffsetOutOfRange", "failOnDataLoss", "KAFKA_DATA_LOSS", "Cannot fetch offset", "data was lost")
-DIED = ("Python worker exited unexpectedly", "ExecutorLostFailure")
+DIED = ("Python worker exited unexpectedly", "ExecutorLostFailure", "TaskTimedOut")
 KAFKA = ("org.apache.kafka", "kafka010", "TimeoutException: Cannot fetch record")
 RECORD = ("ArithmeticException", "fetching the next record from")
 """A time that Spark cannot count in microseconds, bytes that are no record: another attempt meets them again."""
 SHOWN = 400
-
-
-def failure_text(error: SinkError, where: object) -> str:
-    """An error as a row of the report's form; its text names the place where it does not already."""
-    text = str(error)
-    return json.dumps({"raised": type(error).__name__, "text": text if str(where) in text else f"{where}: {text}"})
-
-
-def raise_failure(text: str) -> None:
-    """Raises the error that a row stands for; does nothing for a report."""
-    document = json.loads(text)
-    if "raised" in document:
-        kind = getattr(errors, document["raised"], SinkError)
-        raise kind(document["text"])
+AFTER_DEATH = (
+    "Nothing of this batch was committed, and it is read again. Most often the memory is short: give the executors more, or lower "
+    "tasks.max."
+)
 
 
 def source_error(error: Exception) -> SourceError | None:
@@ -66,10 +54,7 @@ def death(error: Exception) -> SourceError | None:
     text = str(error)
     if not any(mark in text for mark in DIED):
         return None
-    return EngineDied(
-        f"A process of Spark died at its work: {_line(text, DIED)} Nothing of this batch was committed, and the next start reads it "
-        "again. Most often the memory is short: give the executors more, or lower tasks.max."
-    )
+    return EngineDied(f"A process of Spark died at its work: {_line(text, DIED)} {AFTER_DEATH}")
 
 
 def python_reason(error: Exception) -> str:

@@ -14,7 +14,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_s3.model.protocols import Source
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.model.threads import beside
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class WatchedSource:
     spark: SparkSession
     reading: Callable[[int, int], None]
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         """What `inner` reads."""
         wanted = sum(one.until - one.first_unread for one in assignments)
         with _watched(self.spark, lambda stages: self._tell(stages, wanted)):

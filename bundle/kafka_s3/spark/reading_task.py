@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafka_s3.commit.report_form import report_text
-from kafka_s3.model.errors import SinkError, UnreadableRecord
+from kafka_s3.commit.report_form import outcome_text
+from kafka_s3.model.errors import SinkError
 from kafka_s3.model.offsets import OffsetRange
-from kafka_s3.model.tasks import Assignment, TaskReport, damage_report
-from kafka_s3.spark.failures import failure_text
-from kafka_s3.spark.task import Task, forget_archives, report_row, tools, with_requests
+from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, not_begun
+from kafka_s3.spark.attempts import TaskTime, died, is_repeated, within
+from kafka_s3.spark.task import Task, forget_archives, give_up, report_row, tools, with_requests
 
 if TYPE_CHECKING:
     from kafka_s3.kafka.reader.batches import ReadScope
-    from kafka_s3.storage.store import ObjectStore
-    from kafka_s3.task.worker import Pipeline
 
 NUMBER = "id"
 """The column of `spark.range` that tells a task which of the shares is its own."""
@@ -35,25 +33,38 @@ class ReadingTask:
     properties: Mapping[str, str] = field(repr=False)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row per topic-partition of this task's share: its report. A failure ends the share: the driver drops the round for it."""
+        """One row per topic-partition of this task's share: its outcome. None of them is a matter of the others."""
         for batch in batches:
             for number in batch.column(NUMBER).to_pylist():
-                yield from map(report_row, self._reports(self.shares[number]))
+                yield from map(report_row, map(outcome_text, self._outcomes(self.shares[number])))
         forget_archives()
 
-    def _reports(self, share: tuple[Assignment, ...]) -> Iterator[str]:
+    def _outcomes(self, share: tuple[Assignment, ...]) -> Iterator[TaskOutcome]:
+        if is_repeated():
+            yield from (died(wanted.topic_partition) for wanted in share)
+            return
+        settings, done = self.task.settings, 0
+        limit = TaskTime(settings.number("task.timeout.ms") / 1000)
+        try:
+            for outcome in within(limit, self._read(share, limit), give_up=lambda: give_up(settings)):
+                done += 1
+                yield outcome
+        except SinkError as error:
+            yield TaskFailure(share[done].topic_partition, _about(share[done], error))
+            yield from map(not_begun, share[done + 1 :])
+
+    def _read(self, share: tuple[Assignment, ...], limit: TaskTime) -> Iterator[TaskOutcome]:
         from kafka_s3.kafka.reader.reader import RangeReader  # here: the driver need not load and compile it
 
         pipeline, store = tools(self.task.settings)
         reader = RangeReader(self.bootstrap_servers, self.properties, self._part())
         ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in share]
-        wanted = share[0]
-        try:
-            with closing(reader.read(ranges)) as readings:
-                for wanted, (_, batches) in zip(share, readings, strict=True):
-                    yield report_text(with_requests(_report(pipeline, wanted, batches, store), store))
-        except SinkError as error:
-            yield failure_text(error, wanted.topic_partition)
+        with closing(reader.read(ranges)) as readings:
+            for wanted, (_, batches) in zip(share, readings, strict=True):
+                if limit.is_late():
+                    yield not_begun(wanted)
+                else:
+                    yield with_requests(pipeline.outcome(wanted, batches, store, is_late=limit.is_late), store)
 
     def _part(self) -> ReadScope:
         from kafka_s3.kafka.reader.batches import ReadScope
@@ -63,13 +74,7 @@ class ReadingTask:
         return ReadScope.SCHEMA_NAMES if self.task.keeps_schema_names else ReadScope.VALUES
 
 
-def _report(
-    pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore
-) -> TaskReport:
-    """The report of one range; what is damaged in Kafka ends it, and no other. Raises SinkError."""
-    try:
-        return pipeline.process(wanted, batches, store)
-    except UnreadableRecord as error:
-        if error.offset is None:
-            raise
-        return damage_report(wanted, error.offset, str(error))
+def _about(wanted: Assignment, error: SinkError) -> SinkError:
+    """The error, whose text names the topic-partition."""
+    text = str(error)
+    return error if str(wanted.topic_partition) in text else type(error)(f"{wanted.topic_partition}: {text}")

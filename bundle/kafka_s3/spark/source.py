@@ -8,16 +8,18 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.errors import PySparkException
 
-from kafka_s3.commit.report_form import report_of
+from kafka_s3.commit.report_form import outcome_of
 from kafka_s3.config.settings import Settings
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.errors import EngineDied, KafkaUnavailable, SourceError, UnreadableRecord
+from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.spark.bounded import first_bytes
 from kafka_s3.spark.columns import columns
-from kafka_s3.spark.failures import SPARK_ERRORS, raise_failure, source_error
+from kafka_s3.spark.failures import SPARK_ERRORS, source_error
 from kafka_s3.spark.rows import ROWS_PER_BATCH, ReadMode
 from kafka_s3.spark.task import Task, place_to_read_again
 
@@ -71,23 +73,38 @@ class SparkSource:
         self._options = {"kafka.bootstrap.servers": bootstrap_servers}
         self._options |= {f"kafka.{name}": value for name, value in {**FETCH, **(kafka or {})}.items()}
         self._topics_to_read_in_full: set[str] = set()
+        self._lock = Lock()
         _tune(spark)
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """Runs one Spark job for the assignments. Raises the store's errors and SourceError, with the task's reason."""
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """Runs one Spark job for the assignments. A job that fails because of one of them is run again for each alone."""
+        if not assignments:
+            return []
+        try:
+            return self._read(assignments)
+        except (KafkaUnavailable, EngineDied) as error:
+            return [TaskFailure(wanted.topic_partition, error) for wanted in assignments]
+        except UnreadableRecord:
+            raise  # another client can (`unreadable`)
+        except SourceError as error:
+            if len(assignments) == 1:
+                return [TaskFailure(assignments[0].topic_partition, error)]
+            return [outcome for wanted in assignments for outcome in self.read([wanted])]
+
+    def _read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         topics = {wanted.topic_partition.topic for wanted in assignments}
-        mode = ReadMode.ALL if topics & self._topics_to_read_in_full else ReadMode.PLAIN
+        with self._lock:
+            mode = ReadMode.ALL if topics & self._topics_to_read_in_full else ReadMode.PLAIN
         task = self.task(assignments)
         rows = self._run(task, assignments, mode)
         places = {place for row in rows if (place := place_to_read_again(row)) is not None}
         if places:
-            self._topics_to_read_in_full |= {place.topic for place in places}
+            with self._lock:
+                self._topics_to_read_in_full |= {place.topic for place in places}
             again = [wanted for wanted in assignments if wanted.topic_partition in places]
             rows = [row for row in rows if place_to_read_again(row) is None]
             rows += self._run(self.task(again), again, ReadMode.ALL)
-        for row in rows:
-            raise_failure(row)
-        found = {report.topic_partition: report for report in map(report_of, rows)}
+        found = {outcome.topic_partition: outcome for outcome in map(outcome_of, rows)}
         return [found.get(a.topic_partition) or task.without_records(a) for a in assignments]
 
     def _run(self, task: Task, assignments: Sequence[Assignment], mode: ReadMode) -> list[str]:

@@ -13,12 +13,12 @@ from zipimport import zipimporter
 
 import pyarrow as pa
 
-from kafka_s3.commit.report_form import report_text
+from kafka_s3.commit.report_form import outcome_text
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.spark.failures import failure_text
+from kafka_s3.model.tasks import Assignment, TaskOutcome, TaskReport, not_begun
+from kafka_s3.spark.attempts import TaskTime, died, is_repeated, within
 from kafka_s3.spark.rows import OversizedRecord, by_place, unpacked
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
@@ -79,31 +79,62 @@ class Task:
         return self.first_places[wanted.topic_partition.topic] + wanted.topic_partition.partition
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """One row per topic-partition of this task: its report."""
+        """One row per topic-partition of this task: its outcome. Raises TaskTimedOut."""
         gc.set_threshold(COLLECT_AFTER)
+        limit = TaskTime(self.settings.number("task.timeout.ms") / 1000)
+        rows = self._deaths(batches) if is_repeated() else self._rows(batches, limit)
+        yield from map(report_row, within(limit, rows, give_up=lambda: give_up(self.settings)))
+        forget_archives()
+
+    def _rows(self, batches: Iterable[pa.RecordBatch], limit: TaskTime) -> Iterator[str]:
         pipeline, store = tools(self.settings)
         places, bits = {self.place(a): a for a in self.assignments}, self.offset_bits
         for place, group in itertools.groupby(by_place(batches, bits), key=lambda item: item[0]):
-            wanted = places[place]
-            yield report_row(self._report(pipeline, wanted, (unpacked(batch, bits) for _, batch in group), store))
-        forget_archives()
+            unpacked_batches = (unpacked(batch, bits) for _, batch in group)
+            yield self._row(pipeline, places[place], unpacked_batches, store, limit)
 
-    def without_records(self, wanted: Assignment) -> TaskReport:
-        """The report of a range that holds no records (only gaps): made where the loop runs."""
+    def _deaths(self, batches: Iterable[pa.RecordBatch]) -> Iterator[str]:
+        places, bits = {self.place(a): a.topic_partition for a in self.assignments}, self.offset_bits
+        for place, _ in itertools.groupby(by_place(batches, bits), key=lambda item: item[0]):
+            yield outcome_text(died(places[place]))
+
+    def without_records(self, wanted: Assignment) -> TaskOutcome:
+        """The outcome of a range that holds no records (only gaps): made where the loop runs."""
         return self.here(wanted, [])
 
-    def here(self, wanted: Assignment, batches: Iterable[pa.RecordBatch]) -> TaskReport:
-        """The report of a range whose records are at hand where the loop runs, in the columns that `Pipeline.process` takes."""
+    def here(self, wanted: Assignment, batches: Iterable[pa.RecordBatch]) -> TaskOutcome:
+        """The outcome of a range whose records are at hand where the loop runs, in the columns that `Pipeline.process` takes."""
         pipeline, store = tools(self.settings)
-        return with_requests(pipeline.process(wanted, batches, store), store)
+        limit = TaskTime(self.settings.number("task.timeout.ms") / 1000)
+        return with_requests(pipeline.outcome(wanted, batches, store, is_late=limit.is_late), store)
 
-    def _report(self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store) -> str:
-        try:
-            return report_text(with_requests(pipeline.process(wanted, batches, store), store))
-        except OversizedRecord:
+    def _row(
+        self, pipeline: Pipeline, wanted: Assignment, batches: Iterable[pa.RecordBatch], store: S3Store, limit: TaskTime
+    ) -> str:
+        if limit.is_late():
+            for _ in batches:  # Spark sends what it has read
+                pass
+            return outcome_text(not_begun(wanted))
+        watched = _Oversized(batches)
+        outcome = pipeline.outcome(wanted, watched, store, is_late=limit.is_late)
+        if watched.met:
             return json.dumps({READ_AGAIN: wanted.topic_partition})
-        except SinkError as error:
-            return failure_text(error, wanted.topic_partition)
+        return outcome_text(with_requests(outcome, store))
+
+
+class _Oversized:
+    """Batches, and whether one of them holds a record that only another selection of columns can bring."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self.met = False
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._batches
+        except OversizedRecord:
+            self.met = True
+            raise
 
 
 def place_to_read_again(row: str) -> TopicPartition | None:
@@ -112,9 +143,19 @@ def place_to_read_again(row: str) -> TopicPartition | None:
     return None if place is None else TopicPartition(*place)
 
 
-def with_requests(report: TaskReport, store: S3Store) -> TaskReport:
-    """The report with the requests that the store has sent since the last one."""
-    return replace(report, requests=store.requests.taken())
+def with_requests(outcome: TaskOutcome, store: S3Store) -> TaskOutcome:
+    """The outcome; a report with the requests that the store has sent since the last one."""
+    return replace(outcome, requests=store.requests.taken()) if isinstance(outcome, TaskReport) else outcome
+
+
+def give_up(settings: Settings) -> None:
+    """A task of this process hangs: it ends where it asks the bucket or Kafka for anything more, and the next one has tools of its own."""
+    from kafka_s3.kafka.reader.consumer import abandon_consumers
+
+    _, store = tools(settings)
+    store.retire()
+    _cached_tools.cache_clear()
+    abandon_consumers()
 
 
 def report_row(report: str) -> pa.RecordBatch:

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from kafka_s3.commit.report_form import report_of
+from kafka_s3.commit.report_form import outcome_of
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.planner import RANGES_IN_A_TASK, is_quiet
-from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.spark.failures import SPARK_ERRORS, death, raise_failure
+from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
+from kafka_s3.spark.failures import SPARK_ERRORS, death
 from kafka_s3.spark.reading_task import ReadingTask
 from kafka_s3.spark.source import REPORT
 from kafka_s3.spark.task import Task
@@ -36,8 +36,8 @@ class TasksSource:
         self._bootstrap_servers = bootstrap_servers
         self._properties = dict(properties)
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """Runs one Spark job for the assignments. Raises the store's errors and SourceError, with the task's reason."""
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """Runs one Spark job for the assignments. Where Spark gives the job up as a whole, all of them have failed with its reason."""
         if not assignments:
             return []
         task = ReadingTask(
@@ -48,25 +48,27 @@ class TasksSource:
         )
         numbers = self._spark.range(0, len(task.shares), 1, len(task.shares))
         try:
-            rows = [row.report for row in numbers.mapInArrow(task.run, REPORT).collect()]
+            return [outcome_of(row.report) for row in numbers.mapInArrow(task.run, REPORT).collect()]
         except SPARK_ERRORS as error:
-            died = death(error)
-            if died is None:
+            reason = death(error)
+            if reason is None:
                 raise
-            raise died from error
-        for row in rows:
-            raise_failure(row)
-        return [report_of(row) for row in rows]
+            return [TaskFailure(wanted.topic_partition, reason) for wanted in assignments]
 
 
 def shares(assignments: Sequence[Assignment], tasks: int) -> list[tuple[Assignment, ...]]:
-    """What each task reads: a long range alone, quiet ones together, of the same topics where that is possible.
+    """What each task reads: a long range alone, as one that has to be read apart; quiet ones together, of the same topics where possible.
 
     At most `tasks` where the assignments are those of one turn (`driver.planner.in_turns`).
     """
-    quiet = sorted(filter(is_quiet, assignments), key=lambda wanted: wanted.topic_partition)
-    alone = [(wanted,) for wanted in assignments if not is_quiet(wanted)]
+    quiet = sorted((one for one in assignments if _shares(one)), key=lambda wanted: wanted.topic_partition)
+    alone = [(wanted,) for wanted in assignments if not _shares(wanted)]
     needed = -(-len(quiet) // RANGES_IN_A_TASK)
     together = max(min(len(quiet), TASKS_AT_LEAST, tasks - len(alone)), needed)
     cuts = [number * len(quiet) // together for number in range(together + 1)] if together else []
     return alone + [tuple(quiet[start:stop]) for start, stop in pairwise(cuts)]
+
+
+def _shares(wanted: Assignment) -> bool:
+    """Whether a range may be read by the task of others."""
+    return is_quiet(wanted) and not wanted.apart

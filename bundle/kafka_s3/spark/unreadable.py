@@ -19,7 +19,7 @@ from kafka_s3.kafka.envelopes import envelopes
 from kafka_s3.model.errors import UnreadableRecord
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Source
-from kafka_s3.model.tasks import Assignment, TaskReport, damage_report
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.spark.task import Task
 
 LATEST_MS: Final = (2**63 - 1) // 1000
@@ -38,13 +38,13 @@ class ReadHereInstead:
         self._properties = properties
         self._here: set[TopicPartition] = set()
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """One report per assignment. Raises what the engine raises, and UnreadableRecord where the other client cannot read it either."""
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """One outcome per assignment. Raises what the engine raises."""
         by_spark = [wanted for wanted in assignments if wanted.topic_partition not in self._here]
         reports = self._by_spark(by_spark) if by_spark else []
         return [*reports, *(self._read(wanted) for wanted in assignments if wanted not in by_spark)]
 
-    def _by_spark(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+    def _by_spark(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         """The reports; where the job cannot read a record, each topic-partition is tried alone, to find whose it is."""
         try:
             return self._inner.read(assignments)
@@ -54,18 +54,13 @@ class ReadHereInstead:
                 return [self._read(assignments[0])]
         return [report for wanted in assignments for report in self._by_spark([wanted])]
 
-    def _read(self, wanted: Assignment) -> TaskReport:
+    def _read(self, wanted: Assignment) -> TaskOutcome:
         brokers = KafkaBrokers(self._settings.text("kafka.bootstrap.servers"), properties=self._properties)
         seen = _Seen(envelopes(brokers.clients, wanted.topic_partition, start=wanted.first_unread, until=wanted.until))
-        try:
-            report = Task(self._settings, (wanted,)).here(wanted, seen)
-        except UnreadableRecord as error:
-            if error.offset is None:
-                raise
-            return damage_report(wanted, error.offset, str(error))
+        outcome = Task(self._settings, (wanted,)).here(wanted, seen)
         if not seen.beyond:
             self._here.discard(wanted.topic_partition)
-        return report
+        return outcome
 
 
 class _Seen:

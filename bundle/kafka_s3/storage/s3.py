@@ -56,6 +56,7 @@ class S3Store:
         self._plane_pid = -1
         self._parents: list[DataPlane] = []
         self._refuses_overwriting = False
+        self._retired = False
 
     def __reduce__(self) -> tuple[type[S3Store], tuple[StoreOptions]]:
         """Clients, locks and clocks stay behind."""
@@ -168,6 +169,10 @@ class S3Store:
         body = tagging_document(tags)
         self._ask("put_object_tagging", S3Request(key, "tagging", digest_headers(body), body))
 
+    def retire(self) -> None:
+        """Sends nothing from now on: whoever still holds this store was given up."""
+        self._retired = True
+
     def close(self) -> None:
         """Gives this process's connections back; the next request makes new ones."""
         with self._lock:
@@ -265,6 +270,8 @@ class S3Store:
         return Request(method, self.options.bucket, key, self._secrets)
 
     def _connected(self) -> DataPlane:
+        if self._retired:
+            raise StorageError("The task was given up (task.timeout.ms): it sends nothing more.")
         with self._lock:
             # a forked child must not share its parent's sockets, nor close them: over TLS it would take leave in the parent's name
             if self._plane is not None and self._plane_pid != os.getpid():

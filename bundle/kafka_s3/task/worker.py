@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import shutil
 import sys
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,10 +23,10 @@ from kafka_s3.converters.whole_records import RecordDecoder
 from kafka_s3.delta.columns import Evolution
 from kafka_s3.delta.task.record_filter import record_filter_of
 from kafka_s3.formats.format import CannotPause, Format
-from kafka_s3.model.errors import UploadMissing
+from kafka_s3.model.errors import SinkError, StorageError, TaskDefect, UnreadableRecord, UploadMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, OpenState, TaskReport
+from kafka_s3.model.tasks import Assignment, OpenState, TaskFailure, TaskOutcome, TaskReport, damage_report
 from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.records.runs import Decoded
@@ -57,6 +58,11 @@ from kafka_s3.task.writer import TopicPartitionWriter
 _log = logging.getLogger(__name__)
 
 
+def never_late() -> bool:
+    """The task has all the time it needs."""
+    return False
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """How records become files under one configuration. Made once per process from the settings.
@@ -83,20 +89,65 @@ class Pipeline:
     fingerprint: str = ""
     inflates: tuple[str, ...] = ()
 
-    def process(self, assignment: Assignment, batches: Iterable[pa.RecordBatch], store: ObjectStore) -> TaskReport:
+    def outcome(
+        self,
+        assignment: Assignment,
+        batches: Iterable[pa.RecordBatch],
+        store: ObjectStore,
+        *,
+        is_late: Callable[[], bool] = never_late,
+    ) -> TaskOutcome:
+        """How the task ends, whatever happens in it: no error of one assignment is a matter of another."""
+        try:
+            return self.process(assignment, batches, store, is_late=is_late)
+        except UnreadableRecord as error:
+            if error.offset is None:
+                return TaskFailure(assignment.topic_partition, error)
+            return damage_report(assignment, error.offset, str(error))
+        except SinkError as error:
+            return TaskFailure(assignment.topic_partition, error)
+        except Exception as error:
+            return TaskFailure(assignment.topic_partition, _defect(assignment, error))
+
+    def process(
+        self,
+        assignment: Assignment,
+        batches: Iterable[pa.RecordBatch],
+        store: ObjectStore,
+        *,
+        is_late: Callable[[], bool] = never_late,
+    ) -> TaskReport:
         """Runs a task over Arrow batches with the columns `offset, value, timestamp` and, for dead letters, `key, headers`.
 
-        Offsets ascend over all batches. Errors of the store and of local disk are raised; errors of records are in the report.
+        Offsets ascend over all batches. Once `is_late` the task stops at the next batch, if what it has done is of use then. Errors of
+        the store and of local disk are raised; errors of records are in the report.
         """
         folder = spill_folder()
         try:
-            return _Task(self, assignment, store, folder).run(batches)
+            return _Task(self, assignment, store, folder, is_late).run(batches)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
+def _defect(assignment: Assignment, error: Exception) -> TaskDefect:
+    _log.error("a task failed in an unforeseen way", exc_info=error)
+    tp, where = assignment.topic_partition, traceback.extract_tb(error.__traceback__)[-1]
+    return TaskDefect(
+        f"{tp} from offset {assignment.start} on: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}: {error}. "
+        "This is a defect of kafka-s3, or of a class of your own; the log of the task has its trace."
+    )
+
+
 class _Task:
-    def __init__(self, pipeline: Pipeline, assignment: Assignment, store: ObjectStore, folder: Path) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        assignment: Assignment,
+        store: ObjectStore,
+        folder: Path,
+        is_late: Callable[[], bool],
+    ) -> None:
+        self._is_late = is_late
         self._pipeline = pipeline
         self._assignment = assignment
         self._store = store
@@ -176,8 +227,12 @@ class _Task:
             raise
 
     def _abort(self) -> None:
-        self._writer.abort()
-        self._bad.file.abort()
+        """Ends what the task began. What the bucket does not take now is left to the driver, which knows that the task failed."""
+        for abort in (self._writer.abort, self._bad.file.abort):
+            try:
+                abort()
+            except StorageError as error:
+                _log.info("uploads are left to the driver", extra={"facts": {"reason": str(error)}})
 
     def _resume(self, state: OpenState) -> None:
         """Goes on with the open files of the last task. Raises StateUnusable."""
@@ -211,7 +266,7 @@ class _Task:
                 if taken:
                     for piece in within_memory(batch.slice(0, taken), self._pipeline.inflates, self._pipeline.memory):
                         self._take(piece, delivery.now_ms)
-                    if len(self._writer.closed.files) >= self._max_files:
+                    if len(self._writer.closed.files) >= self._max_files or self._stops_late():
                         self._until = int(offsets[taken - 1]) + 1
                         break
                 batch = batch.slice(taken) if taken < len(offsets) else None
@@ -221,6 +276,10 @@ class _Task:
                 self._writer.end_delivery(delivery.now_ms)
             if self._until < self._assignment.until:
                 return
+
+    def _stops_late(self) -> bool:
+        """Whether there is no time for more; without anything to show for it the task goes on, or it would never come further."""
+        return self._is_late() and (self._assignment.keep is not None or bool(self._writer.closed.files))
 
     def _at_once(self) -> int:
         closed, opened = len(self._writer.closed.files), self._writer.open_count()

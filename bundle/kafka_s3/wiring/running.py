@@ -25,6 +25,7 @@ from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.wiring.metering import Metering
 from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.wiring.sink import pauses
 
 _log = logging.getLogger(__name__)
 
@@ -94,14 +95,6 @@ def run_until_drained(
         close=close,
         channel=channel,
     )
-
-
-def pauses(settings: Settings) -> tuple[int, int]:
-    """First and longest pause (ms) after something did not answer; both the same under strict, where it does not grow (SEMANTICS A9.2)."""
-    first, longest = settings.number("retry.backoff.ms"), settings.number("errors.retry.delay.max.ms")
-    if settings.strict or longest <= 0:
-        return first, first
-    return min(first, longest), longest
 
 
 @contextmanager

@@ -15,15 +15,17 @@ from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.group_offsets import GroupOffsets
 from kafka_s3.driver.log_tables import LogTables
 from kafka_s3.driver.open_states import OpenStates
+from kafka_s3.driver.retries import Background, at_once
 from kafka_s3.driver.sink import Sink
 from kafka_s3.driver.tagging import ObjectTags, Tagging
 from kafka_s3.driver.topics import Resume
+from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.seldom import Seldom
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.wiring.followers import told
-from kafka_s3.wiring.pipeline import block_names, fingerprint, is_block_gzip, readiness, state_paths
+from kafka_s3.wiring.pipeline import block_names, data_keys_of, fingerprint, is_block_gzip, readiness, state_paths
 from kafka_s3.wiring.replay import guard_of, replays_again
 
 if TYPE_CHECKING:
@@ -39,8 +41,12 @@ def build_sink(
     clock_ms: Callable[[], int],
     observer: Observer | None = None,
     spark: Spark | None = None,
+    background: Background = at_once,
 ) -> Sink:
-    """A sink, ready to be opened. `settings` are resolved; `spark` is what gives its Delta tables names, or writes them."""
+    """A sink, ready to be opened. `settings` are resolved; `spark` is what gives its Delta tables names, or writes them.
+
+    `background` reads what fails beside the loop.
+    """
     warn, tables = (observer or Silent()).warned, _tables(settings, store)
     return Sink(
         behaviour=behaviour(settings),
@@ -55,6 +61,8 @@ def build_sink(
         resume=_resume(settings, store),
         replays_again=replays_again(settings, store),
         open_states=_open_states(settings, store, observer or Silent()),
+        data_keys=data_keys_of(settings),
+        background=background,
     )
 
 
@@ -97,7 +105,17 @@ def behaviour(settings: Settings) -> Behaviour:
         retry_timeout_ms=settings.number("errors.retry.timeout"),
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
         max_files=settings.number("commit.max.files"),
+        stop_scope=settings.text("errors.stop.scope"),
+        backoff=Backoff(*pauses(settings)),
     )
+
+
+def pauses(settings: Settings) -> tuple[int, int]:
+    """First and longest pause (ms) after something did not answer; both the same under strict, where it does not grow (SEMANTICS A9.2)."""
+    first, longest = settings.number("retry.backoff.ms"), settings.number("errors.retry.delay.max.ms")
+    if settings.strict or longest <= 0:
+        return first, first
+    return min(first, longest), longest
 
 
 def _group(settings: Settings, brokers: Brokers) -> GroupOffsets | None:

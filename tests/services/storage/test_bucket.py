@@ -12,9 +12,10 @@ import pytest
 
 from kafka_s3.model.errors import StorageError
 from kafka_s3.model.secret import Secret
-from kafka_s3.storage.bucket import ListedUpload, S3Bucket
+from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.credentials import Credentials, Provider
 from kafka_s3.storage.options import StoreOptions
+from kafka_s3.storage.store import ListedUpload
 from tests.support.memory_world import START_MS
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.commit.entry import CommitEntry, Progress, read_entry
-from kafka_s3.commit.report_form import report_of, report_text
+from kafka_s3.commit.report_form import outcome_of, outcome_text
 from kafka_s3.model.files import DataFile, DeadLetterCount, Upload
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
@@ -38,10 +38,10 @@ ENTRIES = st.builds(
 @settings(max_examples=examples(60))
 @given(REPORTS)
 def test_a_report_survives_its_journey_on_one_line(report: TaskReport) -> None:
-    text = report_text(report)
+    text = outcome_text(report)
 
     assert "\n" not in text
-    assert report_of(text) == report
+    assert outcome_of(text) == report
 
 
 @settings(max_examples=examples(60))

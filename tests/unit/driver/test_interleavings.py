@@ -22,9 +22,9 @@ from kafka_s3.model.errors import Fenced, SinkError, SourceError
 from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.storage.bucket import ListedUpload
 from kafka_s3.storage.etag import etag_of
 from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.storage.store import ListedUpload
 from kafka_s3.task.worker import Pipeline
 from kafka_s3.tools.sweep import sweeper_of
 from kafka_s3.wiring.pipeline import make_pipeline
@@ -220,8 +220,7 @@ class Case:
         sweeper = sweeper_of(
             settings_with(0, self.codec), Uploads(self.world.store), process.store, clock_ms=lambda: self.world.now
         )
-        sweeper.abort(sweeper.judged(older_than_ms=DAY_MS))
-        sweeper.remove_overtaken(older_than_ms=DAY_MS)
+        sweeper.sweep(older_than_ms=DAY_MS)
 
     def _driver(self, change: int, *, last: bool = False) -> Process:
         def work(process: Process) -> None:

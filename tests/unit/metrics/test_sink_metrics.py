@@ -118,10 +118,10 @@ def test_memory_is_that_of_this_process_and_those_below() -> None:
 def test_a_report_brings_the_requests_of_its_task() -> None:
     from dataclasses import replace
 
-    from kafka_s3.commit.report_form import report_of, report_text
+    from kafka_s3.commit.report_form import outcome_of, outcome_text
     from kafka_s3.model.tasks import TaskReport
 
     sent = Requests({"upload_part": took(0.3).plus(took(900.0))}, {"upload_part": 2}, again=2)
     report = replace(TaskReport(ORDERS, 0, 0, 0), requests=sent)
-    assert report_of(report_text(report)).requests == sent
-    assert json.loads(report_text(report))["requests"]["durations"]["upload_part"]["seconds"] == 900.3
+    assert outcome_of(outcome_text(report)).requests == sent
+    assert json.loads(outcome_text(report))["requests"]["durations"]["upload_part"]["seconds"] == 900.3

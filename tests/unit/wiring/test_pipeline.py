@@ -9,6 +9,7 @@ import pytest
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.verify.layout import object_layout
+from kafka_s3.wiring.pipeline import data_keys_of
 from tests.support.memory_world import ORDERS, START_MS, World
 
 STORAGE = "io.confluent.connect.storage.partitioner."

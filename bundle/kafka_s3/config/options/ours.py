@@ -83,6 +83,11 @@ ROWS: Final = (
            "rest follows in the same round.", _GROUP, valid=Range(1)),
     Option("behavior.on.lost.offsets", _TEXT, "fail", "What happens when records that must be read are no longer in Kafka: stop, or record "
            "a gap and go on.", _GROUP, valid=OneOf(("fail", "gap"))),
+    Option("errors.stop.scope", _TEXT, "partition", "How far a stop reaches (a bad record without tolerance, lost offsets under `fail`, a "
+           "schema that a Delta table refuses): `partition` stops that Kafka partition, and the others go on; `sink` stops the sink once "
+           "the others' files are committed.", _GROUP, valid=OneOf(("partition", "sink"))),
+    Option("task.timeout.ms", _LONG, "300000", "How long one task may take. It stops reading after three quarters of that, and reports "
+           "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
            "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=Ratio()),
     Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "

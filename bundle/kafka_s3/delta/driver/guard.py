@@ -7,19 +7,23 @@ the second is run again, told what the first has brought. Under `failOnNewColumn
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import NoReturn
 
 from kafka_s3.delta.columns import Mode, read_columns
 from kafka_s3.delta.driver.admission import Admission, admission
 from kafka_s3.delta.driver.expected import ExpectedColumns
 from kafka_s3.delta.fitting import Fit
-from kafka_s3.model.errors import RecordError
+from kafka_s3.model.errors import RecordError, StorageError
 from kafka_s3.model.protocols import Source
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.storage.uploads import abort_uploads
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,26 +34,38 @@ class GuardedSource:
     store: ObjectStore
     expected: ExpectedColumns
     mode: Mode
+    _lock: Lock = field(default_factory=Lock)
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """As the engine. Raises RecordError, with all uploads aborted, where the mode stops the sink."""
-        self.expected.poll(sorted({one.topic_partition.topic for one in assignments}))
-        done: list[TaskReport] = []
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """As the engine. What the mode stops for has failed, with its uploads aborted."""
+        with self._lock:
+            self.expected.poll(sorted({one.topic_partition.topic for one in assignments}))
+        done: list[TaskOutcome] = []
         due = list(assignments)
         while due:
-            told = self.expected.schema_strings()
-            reports = self.source.read([replace(one, table=told.get(one.topic_partition.topic)) for one in due])
+            with self._lock:
+                told = self.expected.schema_strings()
+            outcomes = self.source.read([replace(one, table=told.get(one.topic_partition.topic)) for one in due])
             remade = {one.topic_partition for one in due if one.only is not None}
-            try:
-                again = [one for one in reports if one.topic_partition not in remade and self._runs_again(one, told)]
-            except RecordError:
-                self._abort([*done, *reports])
-                raise
-            self._abort(again)
-            unfit = {report.topic_partition for report in again}
-            done += [report for report in reports if report.topic_partition not in unfit]
-            due = [one for one in due if one.topic_partition in unfit]
+            judged = [self._judged(one, told) if one.topic_partition not in remade else one for one in outcomes]
+            done += [one for one in judged if one is not None]
+            ended = {one.topic_partition for one in done}
+            due = [one for one in due if one.topic_partition not in ended]
         return done
+
+    def _judged(self, outcome: TaskOutcome, told: Mapping[str, str]) -> TaskOutcome | None:
+        """The outcome where it can be committed, a failure where the mode stops for it, None where its task has to run again."""
+        if isinstance(outcome, TaskFailure):
+            return outcome
+        try:
+            with self._lock:
+                again = self._runs_again(outcome, told)
+        except RecordError as error:
+            self._abort([outcome])
+            return TaskFailure(outcome.topic_partition, error)
+        if again:
+            self._abort([outcome])
+        return None if again else outcome
 
     def _runs_again(self, report: TaskReport, told: Mapping[str, str]) -> bool:
         """Does what is decided on each file of a report; whether its task has to run again. Raises RecordError."""
@@ -77,4 +93,8 @@ class GuardedSource:
         )
 
     def _abort(self, reports: Iterable[TaskReport]) -> None:
-        abort_uploads(self.store, (file for report in reports for file in report.files))
+        """Ends the uploads of reports; what the bucket does not take now, the driver looks for."""
+        try:
+            abort_uploads(self.store, (file for report in reports for file in report.files))
+        except StorageError as error:
+            _log.info("uploads are removed later", extra={"facts": {"reason": str(error)}})

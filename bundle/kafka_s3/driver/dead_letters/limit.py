@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from kafka_s3.model.errors import RecordError
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport
 from kafka_s3.task.dead_letters.limit import LIMIT_FROM, excess
 
@@ -15,22 +16,18 @@ LIMIT_REMEDY: Final = (
 )
 
 
-def stop_above_limit(reports: Sequence[TaskReport], *, sink: str, ratio: float) -> RecordError | None:
-    """The error with which a sink stops at the limit, with the commonest reason; None below it."""
-    exceeded = above_limit(reports, ratio=ratio)
-    return None if exceeded is None else RecordError(f"Sink {sink} stops: {exceeded} {LIMIT_REMEDY}")
-
-
-def above_limit(reports: Sequence[TaskReport], *, ratio: float) -> str | None:
-    """A sentence with the numbers and the commonest reason, where more of a turn's records became dead letters than the ratio allows.
+def stops_above_limit(reports: Sequence[TaskReport], *, sink: str, ratio: float) -> dict[TopicPartition, RecordError]:
+    """The topic-partitions that stop at the limit, with the commonest reason: those whose own share of bad records is above it.
 
     A task stops by itself where its own are too many; many small ones are counted together here.
     """
-    for report in reports:
-        if report.excess is not None:
-            return f"{report.excess} Most often: {report.commonest}"
-    read, dead = sum(report.read for report in reports), sum(len(report.dead) for report in reports)
-    if read < LIMIT_FROM or dead <= ratio * read:
-        return None
-    worst = max(reports, key=lambda report: len(report.dead))
-    return f"{excess(dead, read, ratio=ratio)} Most often, in {worst.topic_partition}: {worst.commonest}"
+    stops = {
+        one.topic_partition: f"{one.excess} Most often: {one.commonest}" for one in reports if one.excess is not None
+    }
+    others = [one for one in reports if one.excess is None]
+    read, dead = sum(one.read for one in others), sum(len(one.dead) for one in others)
+    if read >= LIMIT_FROM and dead > ratio * read:
+        worst = max(others, key=lambda report: len(report.dead))
+        text = f"{excess(dead, read, ratio=ratio)} Most often, in {worst.topic_partition}: {worst.commonest}"
+        stops |= {one.topic_partition: text for one in others if len(one.dead) > ratio * one.read}
+    return {tp: RecordError(f"Sink {sink} stops: {text} {LIMIT_REMEDY}") for tp, text in stops.items()}

@@ -23,7 +23,7 @@ from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Source
-from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
+from kafka_s3.model.tasks import Assignment, Delivery, TaskOutcome, reports_of
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.storage.uploads import abort_uploads
@@ -54,12 +54,11 @@ class ReplaySource:
     pipeline: Pipeline
     store: ObjectStore
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """One report per assignment, in their order."""
-        return [self._read(one) for one in assignments]
-
-    def _read(self, one: Assignment) -> TaskReport:
-        return self.pipeline.process(one, batches_of(self.letters[one.topic_partition]), self.store)
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """One outcome per assignment, in their order."""
+        return [
+            self.pipeline.outcome(one, batches_of(self.letters[one.topic_partition]), self.store) for one in assignments
+        ]
 
 
 def lenient(pipeline: Pipeline) -> Pipeline:
@@ -98,7 +97,7 @@ def rewrite_from_letters(
             close=file.reason, only=file, data_key=_values_of(file, entry).key,
         )  # fmt: skip
         inside.sort(key=lambda letter: letter.offset)
-        [report] = guard(ReplaySource({tp: inside}, lenient(pipeline), store), store).read([only])
+        [report] = reports_of(guard(ReplaySource({tp: inside}, lenient(pipeline), store), store).read([only]))
         if [again.records for again in report.files] != [file.records]:
             abort_uploads(store, (*report.files, *made))
             if missing:

@@ -177,6 +177,11 @@ def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) ->
     return consumer
 
 
+def abandon_consumers() -> None:
+    """The process's consumers are whoever's that still reads with them; the next reader gets one of its own."""
+    _kept.clear()
+
+
 def _new(settings: Mapping[str, str], tokens: Any) -> int:
     text = ctypes.create_string_buffer(library.TEXT_BYTES)
     configuration = library.conf_new()

@@ -17,7 +17,7 @@ from kafka_s3.model.dead_letters import DeadLetter, read_lines
 from kafka_s3.model.errors import CommitError
 from kafka_s3.model.files import DataFile, Reason, Role, counted
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
+from kafka_s3.model.tasks import Assignment, Delivery, TaskReport, reports_of
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.worker import Pipeline
@@ -55,7 +55,7 @@ def dry_run(
     source = guard(ReplaySource(by_place, lenient(pipeline), outcome.content), outcome.content)
     reports = {
         report.topic_partition: report
-        for report in source.read([_whole(tp, some, now_ms=now_ms) for tp, some in by_place.items()])
+        for report in reports_of(source.read([_whole(tp, some, now_ms=now_ms) for tp, some in by_place.items()]))
     }
     for tp, some in by_place.items():
         outcome = _told(outcome, some, reports[tp])

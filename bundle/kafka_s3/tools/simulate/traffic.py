@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from kafka_s3.kafka.reader.batches import HEADER
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.worker import Pipeline
 
@@ -172,9 +172,9 @@ class Traffic:
         """Takes all messages."""
         return []
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        """One report per assignment, by the product's own pipeline."""
-        return [self.pipeline.process(wanted, self._batches(wanted), self.store) for wanted in assignments]
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        """One outcome per assignment, by the product's own pipeline."""
+        return [self.pipeline.outcome(wanted, self._batches(wanted), self.store) for wanted in assignments]
 
     def _batches(self, wanted: Assignment) -> Iterator[pa.RecordBatch]:
         stream = self.streams[wanted.topic_partition]
