@@ -75,7 +75,7 @@ def refused_of_stored(texts: Mapping[str, str], *, environment: Mapping[str, str
                 continue
             if kind != "secrets" or _of_this_machine(place, environment):
                 rule = f"comes from the bucket, and this machine does not look up what {STORED} does not name."
-                remedy = f"If it is meant, let the operator set {STORED}={meant} here, or give the value with --set {key}=..., or name a file."
+                remedy = f"If it is meant, let the operator set {STORED}={meant}, or give the value with --set {key}=..., or name a file."
                 yield Problem(key, f"${{{provider}:{place}}}", rule, remedy)
 
 

@@ -41,10 +41,9 @@ QUOTES = {
 NEVER = {chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if code != 0x0A} | {"\u202e", "\u2028"}
 ELSEWHERE = {
     "run", "demo", "dashboard", "watch", "new", "seek", "catalog list", "catalog describe", "create", "pause", "resume", "flush",
-    "delete", "delta rebuild", "delta maintain", "position set", "position seek-to-time", "dead-letters replay", "dead-letters resolve", "sweep",
-    "dead-letters export", "migrate", "restore", "iam", "lifecycle", "simulate", "ddl",
+    "delete", "delta rebuild", "delta maintain", "position set", "position seek-to-time", "dead-letters replay", "dead-letters resolve",
 }  # fmt: skip
-"""They print documents, or a sentence of their own by the same console; those that are run below all the same are so in a way of their own."""
+"""They change something, or show nothing that others wrote but by the same console."""
 
 
 @dataclass(frozen=True)
