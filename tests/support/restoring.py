@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from kafka_s3.kafka.transactions import Progress, SendWithProgress
+from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
@@ -24,7 +24,7 @@ class MemoryTarget:
 
     kafka: MemoryKafka
     lives: int | None = None
-    groups: dict[str, Progress] = field(default_factory=dict)
+    groups: dict[str, ProducerProgress] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         kafka = self.kafka
@@ -34,7 +34,7 @@ class MemoryTarget:
         for partition in range(partitions):
             self.kafka.create(TopicPartition(name, partition))
 
-    def progress(self, group: str, _: TopicPartition) -> Progress | None:
+    def progress(self, group: str, _: TopicPartition) -> ProducerProgress | None:
         return self.groups.get(group)
 
     @contextmanager
@@ -42,7 +42,7 @@ class MemoryTarget:
         yield partial(self._send, group)
 
     def _send(
-        self, group: str, topic: str, message: Message, *, partition: int = -1, progress: Progress | None = None
+        self, group: str, topic: str, message: Message, *, partition: int = -1, progress: ProducerProgress | None = None
     ) -> None:
         if self.lives == 0:
             raise Died

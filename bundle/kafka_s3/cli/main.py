@@ -1,6 +1,6 @@
 """What can be typed? The command line: each command in a module of its own, errors without stack traces, exit codes that mean something.
 
-Exit codes: 0 done, 1 the sink stopped or a check failed, 2 the configuration or the call is wrong.
+The exit codes are those of the errors (`model/errors.py`); docs/operations.md has a table of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import typer
 from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.local.errors import LocalServiceError
-from kafka_s3.model.errors import ConfigError, SinkError
+from kafka_s3.model.errors import SinkError
 from kafka_s3.model.printable import printable_lines
 
 COMMANDS: Final = tuple(
@@ -23,7 +23,7 @@ COMMANDS: Final = tuple(
         ("run", "run:run", "Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."),
         ("validate", "validate:validate_command",
          "Report everything that is wrong with a configuration: no broker and no bucket is asked, a schema registry for two seconds."),
-        ("new", "new:new", "Write a checked configuration of the managed connector's kind: asks in a terminal what no flag answers."),
+        ("new", "new:new", "Write a checked configuration of the self-managed connector's kind: asks in a terminal what no flag answers."),
         ("catalog", "catalog:catalog", "The connectors whose configurations are taken, and their keys."),
         ("demo", "demo:demo",
          "Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."),
@@ -97,14 +97,12 @@ def main() -> None:
     """The entry point: product errors become one message and an exit code."""
     try:
         app()
-    except ConfigError as error:
-        _fail(error, code=2)
     except SinkError as error:
-        _fail(error, code=1)
+        _fail(error)
     except ModuleNotFoundError as error:
         if (extra := extra_of(error.name or "")) is None:
             raise
-        _fail(LocalServiceError(f"{error.name} is not installed here: pip install 'kafka-s3[{extra}]'"), code=1)
+        _fail(LocalServiceError(f"{error.name} is not installed here: pip install 'kafka-s3[{extra}]'"))
     except Exception as error:
         if not _told_as_json(error):
             raise
@@ -126,12 +124,12 @@ def _told_as_json(error: Exception) -> bool:
     return told_as_json(error)
 
 
-def _fail(error: SinkError, *, code: int) -> NoReturn:
+def _fail(error: SinkError) -> NoReturn:
     if _told_as_json(error):
-        sys.exit(code)
+        sys.exit(error.exit_code)
     typer.secho(type(error).__name__, fg=typer.colors.RED, nl=False, err=True)
     print(f" {printable_lines(str(error))}", file=sys.stderr)
-    sys.exit(code)
+    sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

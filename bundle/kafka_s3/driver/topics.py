@@ -6,20 +6,21 @@ Finds topics and partitions while the sink runs, gives new ones their first posi
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.committer import nothing_more
-from kafka_s3.driver.lost_offsets import LostOffsets
+from kafka_s3.driver.lost_offsets import LostOffsets, Stop
 from kafka_s3.driver.partition_state import PartitionState, cut_off, delivered
 from kafka_s3.driver.planner import assignment, closing_held
-from kafka_s3.model.errors import OffsetsLost
+from kafka_s3.model.errors import OffsetsLost, TopicMissing
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
@@ -27,6 +28,8 @@ from kafka_s3.model.tasks import Assignment, TaskReport
 
 _log = logging.getLogger(__name__)
 Resume: TypeAlias = Callable[[TopicPartition], int | None]
+LIKE: Final = 0.7
+"""How much of two names must be the same for one to be a misspelling of the other."""
 
 
 def _nowhere(topic_partition: TopicPartition) -> None:
@@ -38,7 +41,8 @@ class Topics:
     """The partition_state of every topic-partition of a sink. `commit` writes an entry to the log and publishes it.
 
     `resume` gives a new topic-partition the offset at which the sink that this one replaces would go on, None where there is none.
-    `silent` are topic-partitions that no broker answers for, `missing` the topics of the configuration that are not in Kafka.
+    `silent` are topic-partitions that no broker answers for. `missing` says of each topic of the configuration that is not in Kafka what is
+    the matter; of a pattern that fits no topic it does so under an empty name.
     """
 
     behaviour: Behaviour
@@ -46,19 +50,23 @@ class Topics:
     log: CommitLog
     commit: Callable[[CommitEntry, Callable[[], None]], None]
     observer: Observer
+    stop: Stop
+    has_stopped: Callable[[TopicPartition], bool]
     resume: Resume = _nowhere
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _refreshed_ms: int | None = None
     _damaged: dict[TopicPartition, int] = field(default_factory=dict)
     silent: frozenset[TopicPartition] = frozenset()
-    missing: tuple[str, ...] = ()
+    missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def _lost(self) -> LostOffsets:
-        return LostOffsets(self.behaviour, self.brokers, self.log, self.commit, self.observer, self.partition_states)
+        return LostOffsets(
+            self.behaviour, self.brokers, self.log, self.commit, self.observer, self.partition_states, self.stop
+        )
 
     def refresh(self, now: int) -> None:
-        """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
+        """Looks topics and partitions up; new ones get their first position, recreated topics stop, deleted ones rest."""
         names = self._topic_names()
         self._damaged = {}  # perhaps it is mended
         topics = self.brokers.describe(names)
@@ -103,6 +111,9 @@ class Topics:
             if tp not in self.partition_states:
                 continue
             state, same = self.partition_states[tp], min(head, cut.get(tp, head))
+            if self.has_stopped(tp):  # only how far it is behind is of interest
+                self.partition_states[tp] = delivered(state, now, head, self.behaviour.readiness)
+                continue
             if tp.topic not in again and same < state.frontier:
                 self._lost.below_frontier(tp, state.frontier, same, head)
             elif same < state.seen:
@@ -148,22 +159,38 @@ class Topics:
         damage = [
             f"what Kafka holds of {tp} from offset {offset} on is damaged" for tp, offset in self._damaged.items()
         ]
-        return (*self.missing, *damage, *([f"no broker answers for {silent}"] if silent else []))
+        return (*self.missing.values(), *damage, *([f"no broker answers for {silent}"] if silent else []))
+
+    def check_all_found(self) -> None:
+        """Raises TopicMissing where a topic of the list is not in Kafka, and never was while this sink looked for it."""
+        never = [text for name, text in self.missing.items() if name and not self._was_there(name)]
+        if never:
+            text = "; ".join(never)
+            raise TopicMissing(
+                f"{text[:1].upper()}{text[1:]}. Correct the key topics, create the topic, or grant DESCRIBE and READ on it. What was in "
+                "Kafka of the other topics has been read."
+            )
 
     def _note_missing(self, names: Sequence[str], topics: Mapping[str, Topic]) -> None:
         """Warns once of topics that are to be read and never were there; they are looked for at each refresh."""
-        known = {tp.topic for tp in self.partition_states}  # that they are gone, `_forget` says
-        missing = {
-            f"topic {name} is not in Kafka, or may not be described": name in known
-            for name in names
-            if name not in topics
-        }
-        if not names:
-            missing = {f"no topic has a name that topics.regex={self.behaviour.topics_regex} fits": bool(known)}
-        fresh = [text for text, told in missing.items() if not told and text not in self.missing]
-        if fresh:
+        before, at_work = self.missing, {tp.topic for tp in self.partition_states}
+        gone = [name for name in names if name not in topics] if names else [""]
+        self.missing = {name: before.get(name) or self._what_is_missing(name) for name in gone}
+        # that a topic which was read until now is gone, `_forget` says
+        fresh = [text for name, text in self.missing.items() if name not in before and name not in at_work]
+        if fresh and (names or not at_work):
             self.observer.warned(f"{'; '.join(fresh)}. Looked for again every {self.behaviour.refresh_ms / 1000:g} s.")
-        self.missing = tuple(missing)
+
+    def _what_is_missing(self, name: str) -> str:
+        if not name:
+            return f"no topic has a name that topics.regex={self.behaviour.topics_regex} fits"
+        text = f"topic {name} is not in Kafka, or may not be described"
+        like = [] if self._was_there(name) else names_like(name, self.brokers.topic_names())
+        return f"{text}; names like it: {', '.join(like)}" if like else text
+
+    def _was_there(self, topic: str) -> bool:
+        state = self.log.state
+        return bool(state.topic_ids.get(topic)) or any(tp.topic == topic for tp in state.progress)
 
     def _new_ids(self, names: Sequence[str], topics: Mapping[str, Topic]) -> dict[str, str]:
         """The ids of topics that the log does not know; blank for those that are not there yet, where that matters later."""
@@ -221,7 +248,7 @@ class Topics:
         return self.behaviour.topics_regex is not None and bool(state.topic_ids)
 
     def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
-        """The assignments whose first unread record Kafka still has; for the others the sink stops, or goes on behind a recorded gap."""
+        """The assignments whose first unread record Kafka still has; the others stop, or go on behind a recorded gap."""
         topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
         # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
         again = self._lost.look_for_recreated(topics.values())
@@ -244,7 +271,8 @@ class Topics:
         held = [closing_held(a) for a in lost if a.state is not None]
         if held or not lost:
             return held + there
-        self._lost.by_retention(gone)
+        if not self._lost.by_retention(gone):
+            return there
         states = [(self.partition_states[a.topic_partition], a.close) for a in lost]
         return there + [assignment(state, close=close) for state, close in states if state.head > state.frontier]
 
@@ -278,3 +306,9 @@ class Topics:
         """Whether a topic-partition ends before what shall be read of it: it was truncated since it was looked at."""
         heads = self.brokers.heads([a.topic_partition for a in due])
         return any(heads.get(a.topic_partition, a.until) < a.until for a in due)
+
+
+def names_like(name: str, names: Iterable[str]) -> list[str]:
+    """The names, at most three, of which this one may be a misspelling; the nearest first."""
+    by_lower = {one.lower(): one for one in names}
+    return [by_lower[near] for near in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=LIKE)]

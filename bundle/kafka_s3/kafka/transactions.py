@@ -26,7 +26,7 @@ LONGEST_S: Final = 1.0
 REPLACED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 
 
-class Progress(NamedTuple):
+class ProducerProgress(NamedTuple):
     """How far a writer has come with a message: how many it has written, and what it wants to know of the last."""
 
     written: int
@@ -36,7 +36,9 @@ class Progress(NamedTuple):
 class SendWithProgress(Protocol):
     """Hands a message to the producer, with what is committed as progress once the message counts."""
 
-    def __call__(self, topic: str, message: Message, *, partition: int = -1, progress: Progress | None = None) -> None:
+    def __call__(
+        self, topic: str, message: Message, *, partition: int = -1, progress: ProducerProgress | None = None
+    ) -> None:
         """Sends one message."""
         ...
 
@@ -80,7 +82,9 @@ class _Transactions:
         """Ends what was begun under the name. Raises KafkaUnavailable, SourceError."""
         self._asked(lambda: self._on_way.producer.init_transactions(self._on_way.clients.seconds), "begin transactions")
 
-    def send(self, topic: str, message: Message, *, partition: int = -1, progress: Progress | None = None) -> None:
+    def send(
+        self, topic: str, message: Message, *, partition: int = -1, progress: ProducerProgress | None = None
+    ) -> None:
         """Sends a message within a transaction."""
         if self._begun_s is not None and self._clock() - self._begun_s >= LONGEST_S:
             self.commit()

@@ -16,6 +16,8 @@ from kafka_s3.model.addresses import is_metadata_service
 from kafka_s3.model.errors import Problem
 
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s,;\"'<>]+")
+OWN_RULE: Final = "registry.url"
+"""How keys end whose addresses are looked at where the registry is."""
 PLACES: Final = ("kafka.bootstrap.servers", "s3.proxy.url", "store.url")
 """Keys whose addresses need no `http://` before them."""
 
@@ -34,7 +36,7 @@ def hosts(key: str, text: str) -> Iterator[str]:
 
 def _no_metadata_service(settings: Settings) -> Iterator[Problem]:
     for key, text in {**settings.worker, **settings.source}.items():
-        if any(map(is_metadata_service, hosts(key, text))):
+        if not key.endswith(OWN_RULE) and any(map(is_metadata_service, hosts(key, text))):
             rule = "is a link-local address or a cloud's metadata service, which hands out this machine's credentials."
             yield problem(key, rule, "Name the service that is meant.")
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.kafka.transactions import Progress
+from kafka_s3.kafka.transactions import ProducerProgress
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.kafka_records import KafkaRecords
@@ -70,7 +70,7 @@ def note_of(restore: str, topic_id: str, files: PlannedFiles, mark: str) -> str:
     return f"{topic_id} {origin(restore, files[0], files[0].skip)} {mark}"
 
 
-def begun_of(progress: Progress, files: PlannedFiles, *, target: TopicPartition, topic_id: str) -> Begun | None:
+def begun_of(progress: ProducerProgress, files: PlannedFiles, *, target: TopicPartition, topic_id: str) -> Begun | None:
     """The restore that has committed this; None where it was to a topic that was deleted since.
 
     Raises ConfigError where it began elsewhere, or its last record is not among these files: then it is not the work of this call.

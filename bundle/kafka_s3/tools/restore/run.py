@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from string import Template
 from typing import Any, Protocol
 
-from kafka_s3.kafka.transactions import Progress, SendWithProgress
+from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
@@ -38,7 +38,7 @@ class TargetCluster(KafkaRecords, Protocol):
         """Creates a topic."""
         ...
 
-    def progress(self, group: str, target: TopicPartition) -> Progress | None:
+    def progress(self, group: str, target: TopicPartition) -> ProducerProgress | None:
         """What was committed to a group with the messages that count. Raises KafkaUnavailable, SourceError."""
         ...
 
@@ -168,7 +168,7 @@ def _restored(share: Share, topic_id: str, store: ObjectStore, reading: RowReadi
             written += 1
             mark = origin(begun.id, file, row)
             marked = replace(message, headers=(*unmarked(message.headers), (ORIGIN, mark.encode())))
-            progress = Progress(begun.count + written, note_of(begun.id, topic_id, share.files, mark))
+            progress = ProducerProgress(begun.count + written, note_of(begun.id, topic_id, share.files, mark))
             send(share.target.topic, marked, partition=share.target.partition, progress=progress)
     return replace(share, written=written)
 

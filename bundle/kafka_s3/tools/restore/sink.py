@@ -13,7 +13,7 @@ from kafka_s3.commit.history import read_history
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.whole_records import WholeRecords
-from kafka_s3.kafka.transactions import Progress, SendWithProgress, sending_in_transactions
+from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress, sending_in_transactions
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
@@ -45,10 +45,10 @@ class RealTarget(WholeRecords):
         """Creates a topic with the brokers' own number of replicas."""
         self._writer.create_topic(name, partitions=partitions, replication=BROKERS_CHOICE)
 
-    def progress(self, group: str, target: TopicPartition) -> Progress | None:
+    def progress(self, group: str, target: TopicPartition) -> ProducerProgress | None:
         """What transactions have committed to a group. Raises KafkaUnavailable, SourceError."""
         found = self._writer.group_progress(group, [target]).get(target)
-        return None if found is None else Progress(*found)
+        return None if found is None else ProducerProgress(*found)
 
     @contextmanager
     def sending(self, target: TopicPartition, group: str) -> Iterator[SendWithProgress]:
