@@ -304,7 +304,7 @@ class _Task:
         if not len(batch):
             return
         for piece, decoded in self._decoded(batch):
-            self._write(piece, decoded, now_ms)
+            self._write_decoded(piece, decoded, now_ms)
 
     def _decoded(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded]]:
         """The records decoded; in halves, and halves of those, where they become too many values at once."""
@@ -317,7 +317,7 @@ class _Task:
         else:
             yield batch, decoded
 
-    def _write(self, batch: pa.RecordBatch, decoded: Decoded, now_ms: int) -> None:
+    def _write_decoded(self, batch: pa.RecordBatch, decoded: Decoded, now_ms: int) -> None:
         self._bad.dropped(decoded.dropped)
         failures = list(decoded.failures)
         parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
