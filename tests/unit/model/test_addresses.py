@@ -46,6 +46,8 @@ SERVICE = "http://169.254.169.254/latest"
 def test_a_metadata_service_is_refused_under_every_key_that_takes_an_address(
     key: str, beside: dict[str, str], spelt: str
 ) -> None:
+    if key.endswith("apicurio.registry.url"):
+        spelt = f"{spelt.rstrip('/')}/apis/registry/v3"
     given = {name: text for name, text in BASE.items() if not name.startswith("value.converter")} if beside else BASE
     found = validate({**given, "value.converter": BASE["value.converter"], **beside, key: spelt}).problems
     assert any(one.key == key and "metadata service" in one.rule for one in found), found
