@@ -7,6 +7,7 @@ import streamlit as st
 from figures import data
 from figures.text import plain
 from kafka_s3.model.errors import SinkError
+from kafka_s3.model.printable import printable
 from page.scene import Scene
 from reading.place import Opened
 from reading.watch import Sight
@@ -134,6 +135,6 @@ def _damaged(scene: Scene) -> None:
         icon=":material/broken_image:",
     )
     with st.expander("Which, and what to do"):
-        st.code("\n".join(one.text for one in found[:SHOWN_DAMAGE]), language=None, wrap_lines=True)
+        st.code("\n".join(printable(one.text) for one in found[:SHOWN_DAMAGE]), language=None, wrap_lines=True)
         if len(found) > SHOWN_DAMAGE:
             st.caption(f"... and {len(found) - SHOWN_DAMAGE:,} more")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
+from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.tools.restore.position import ORIGIN
-from kafka_s3.tools.restore.run import OrderedSend
 from tests.support.deaths import Died
 
 NOW_MS = 1_800_000_000_000
@@ -23,6 +24,7 @@ class MemoryTarget:
 
     kafka: MemoryKafka
     lives: int | None = None
+    groups: dict[str, ProducerProgress] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         kafka = self.kafka
@@ -32,11 +34,16 @@ class MemoryTarget:
         for partition in range(partitions):
             self.kafka.create(TopicPartition(name, partition))
 
-    @contextmanager
-    def sending(self, target: TopicPartition) -> Iterator[OrderedSend]:
-        yield self._send
+    def progress(self, group: str, _: TopicPartition) -> ProducerProgress | None:
+        return self.groups.get(group)
 
-    def _send(self, topic: str, message: Message, *, partition: int = -1) -> None:
+    @contextmanager
+    def sending(self, _: TopicPartition, group: str) -> Iterator[SendWithProgress]:
+        yield partial(self._send, group)
+
+    def _send(
+        self, group: str, topic: str, message: Message, *, partition: int = -1, progress: ProducerProgress | None = None
+    ) -> None:
         if self.lives == 0:
             raise Died
         self.lives = None if self.lives is None else self.lives - 1
@@ -44,6 +51,8 @@ class MemoryTarget:
         offset = self.kafka.heads([tp])[tp]
         time = NOW_MS if message.timestamp is None else message.timestamp
         self.kafka.add(tp, MemoryRecord(offset, time, message.key, message.value, message.headers))
+        if progress is not None:
+            self.groups[group] = progress
 
     def found(self, topic: str, partition: int = 0) -> list[MemoryRecord]:
         """What the topic holds, without the headers that say where a record was in the bucket."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from kafka_s3.cli.arguments import Output, OutputFormat
+from kafka_s3.cli.display import console
 from kafka_s3.config.catalog import CatalogEntry, entry, example_of, plugins
 from kafka_s3.config.catalog import catalog as entries
 from kafka_s3.config.option import Option, OptionGroup, OptionStatus
@@ -24,7 +24,7 @@ def list_(output: Output = OutputFormat.TABLE) -> None:
     if output is OutputFormat.JSON:
         typer.echo(json.dumps([{"name": one.name, one.key: one.connector, "doc": one.doc} for one in found]))
         return
-    out = Console()
+    out = console()
     for one in found:
         out.print(f"{one.name:<16} {one.doc}", markup=False, highlight=False, soft_wrap=True)
 
@@ -41,7 +41,7 @@ def describe(
     if output is OutputFormat.JSON:
         typer.echo(json.dumps(document(found), indent=2))
         return
-    out = Console()
+    out = console()
     for line in lines(found):
         out.print(line, markup=False, highlight=False, soft_wrap=True)
 

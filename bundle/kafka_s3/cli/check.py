@@ -13,6 +13,7 @@ from kafka_s3.cli.control_target import Target, target_of
 from kafka_s3.control.sinks import known_of
 from kafka_s3.control.status import check_line, overridden
 from kafka_s3.model.clock import now_ms
+from kafka_s3.model.printable import printable
 
 
 @composed(target=target_of)
@@ -52,6 +53,10 @@ def check(
     known = known_of(target.store, target.paths, seen_ms=now_ms())
     limits = overridden(known, lag=max_lag, delay_s=max_delay, dead_letters=max_dead_letters)
     line, well = check_line(known, limits)
-    typer.echo(json.dumps({"sink": target.name, "well": well, "text": line}) if output is OutputFormat.JSON else line)
+    typer.echo(
+        json.dumps({"sink": target.name, "well": well, "text": line})
+        if output is OutputFormat.JSON
+        else printable(line)
+    )
     if not well:
         raise typer.Exit(1)

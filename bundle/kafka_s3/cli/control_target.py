@@ -11,8 +11,10 @@ from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, setti
 from kafka_s3.cli.composed import composed
 from kafka_s3.config.options.ours import STATE_PREFIX
 from kafka_s3.config.read import CONFIGURATIONS, pairs
+from kafka_s3.config.references import refused_of_stored
 from kafka_s3.config.settings import REGION, Settings
 from kafka_s3.config.validate import CheckedConfig, check_file, resolved, validate
+from kafka_s3.config.worker import read_worker, under
 from kafka_s3.control.commands import read_stored_config
 from kafka_s3.control.heartbeat import Heartbeat, read_heartbeat
 from kafka_s3.model.errors import ConfigError, Problem
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from kafka_s3.storage.store import ObjectStore
     from kafka_s3.wiring.sink_folder import SinkFolder
 
-STORED_WORKER: Final = "A stored configuration has its worker's settings with it; --set changes single keys."
 NOT_STORED: Final = "is masked in the stored configuration, so the secret is not there."
 
 
@@ -86,27 +87,28 @@ def sink_config(sink: str, where: Where, worker: Path | None, overrides: list[st
     """What a file says, or the configuration that is stored by a name, with what is wrong with it. Raises ConfigError without either."""
     if is_file(sink):
         return check_file(Path(sink), worker_path=worker, overrides=pairs(overrides))
-    if worker is not None:
-        raise ConfigError([Problem("--worker", str(worker), "goes with a configuration file.", STORED_WORKER)])
-    return stored_config_of(Target(where.folder(), sink), overrides)
+    return stored_config_of(Target(where.folder(), sink), overrides, worker)
 
 
-def stored_config_of(target: Target, overrides: list[str] | None) -> CheckedConfig:
-    """A sink's stored configuration, references unresolved. `overrides` win over it.
+def stored_config_of(target: Target, overrides: list[str] | None, worker: Path | None = None) -> CheckedConfig:
+    """A sink's stored configuration, references unresolved. `overrides` win over it, and a worker file over its worker's settings.
 
-    Raises ConfigError where it has none, where a secret in it is only a mask, and where it belongs to another sink or bucket.
+    Whoever may write to the bucket has written it: its worker's settings may name no more than a connector's author, and its references
+    are looked up only where this machine's operator allows it. Raises ConfigError there, where it has none, where a secret in it is only
+    a mask, and where it belongs to another sink or bucket.
     """
     stored = read_stored_config(target.store, target.paths)
     if stored is None:
         rule = f"has no stored configuration in {target.place}{target.name}/."
         raise ConfigError([Problem("sink", target.name, rule, "Store one with kafka-s3 create, or name its file.")])
-    config = {**stored.config, **pairs(overrides)}
-    masked = [
-        Problem(key, MASK, NOT_STORED, _give(key)) for key, text in {**config, **stored.worker}.items() if MASK in text
-    ]
-    if masked:
-        raise ConfigError(masked)
-    checked = validate(config, worker=stored.worker)
+    operators = read_worker(worker).texts if worker is not None else {}
+    of_bucket = under(stored.config, stored.worker if worker is None else {})
+    config = {**of_bucket, **pairs(overrides)}
+    masked = [Problem(key, MASK, NOT_STORED, _give(key)) for key, text in config.items() if MASK in text]
+    refused = refused_of_stored({key: text for key, text in of_bucket.items() if key not in pairs(overrides)})
+    if problems := [*masked, *refused]:
+        raise ConfigError(problems)
+    checked = validate(config, worker=operators)
     settings = checked.settings
     for key, meant in (
         ()
@@ -120,7 +122,23 @@ def stored_config_of(target: Target, overrides: list[str] | None) -> CheckedConf
         if settings.text(key).strip("/") != meant.strip("/"):
             rule = f"is not that of the stored configuration's own place, {target.place}{target.name}/."
             raise ConfigError([Problem(key, settings.text(key), rule, "Store it again with kafka-s3 create CONFIG.")])
+    if not checked.problems and "store.url" not in settings.pending:
+        _check_store(settings.text("store.url"), target.place.endpoint)
     return checked
+
+
+def _check_store(url: str, endpoint: str) -> None:
+    """Raises ConfigError where a stored configuration would send this machine's signed requests to another store than it lies in."""
+    meant = url if not url or "://" in url else f"https://{url}"
+    if meant.rstrip("/") != endpoint.rstrip("/"):
+        rule = f"is not the store that the configuration lies in, {endpoint or 'AWS'}."
+        raise ConfigError(
+            [
+                Problem(
+                    "store.url", url, rule, "Name the store with --store-url, or one of them with --set store.url=..."
+                )
+            ]
+        )
 
 
 def place_words(place: SinkFolder, options: StoreOptions) -> str:

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from kafka_s3.cli.display import size_text
+from kafka_s3.cli.display import size_text, styled
 from kafka_s3.control.limits import percent
 from kafka_s3.control.status import TYPE, SinkSnapshot, SinkState, health, sink_id, standpoints
 from kafka_s3.model.clock import age
@@ -37,8 +37,8 @@ def sinks_table(found: Sequence[SinkSnapshot], bucket: str) -> Table:
         state = SinkState(row["status"])
         cells = (
             row["id"],
-            escape(known.name),
-            f"[{COLOURS[state]}]{state}[/]",
+            known.name,
+            styled((state, COLOURS[state])),
             TYPE,
             str(known.lag),
             known.last_commit or "-",
@@ -91,13 +91,13 @@ def detail_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
     }
 
 
-def detail(known: SinkSnapshot, bucket: str) -> Iterator[str | Table]:
+def detail(known: SinkSnapshot, bucket: str) -> Iterator[Text | Table]:
     """Everything that is known of a sink, for people."""
     judged = health(known)
     colour = COLOURS[judged.state]
-    yield f"Sink {escape(known.name)} ({sink_id(bucket, known.name)}): [{colour}]{judged.state}[/]  {escape(judged.reason)}"
+    yield styled(f"Sink {known.name} ({sink_id(bucket, known.name)}): ", (judged.state, colour), f"  {judged.reason}")
     for name, text in _facts(known, known.seen_ms):
-        yield f"  {name:<15}{escape(text)}"
+        yield styled(f"  {name:<15}{text}")
     points = standpoints(known)
     if not points:
         return
@@ -108,7 +108,7 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[str | Table]:
         numbers = (point.frontier, point.written, point.dead_ahead)
         cells = ("-" if number is None else f"{number:,}" for number in numbers)
         lag = "unknown" if point.lag is None else f"{point.lag:,}"
-        table.add_row(escape(point.topic_partition.topic), str(point.topic_partition.partition), *cells, lag)
+        table.add_row(point.topic_partition.topic, str(point.topic_partition.partition), *cells, lag)
     yield table
 
 
@@ -154,4 +154,7 @@ def _facts(known: SinkSnapshot, now_ms: int) -> Iterator[tuple[str, str]]:
 
 
 def _iso(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    try:
+        return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    except (OverflowError, OSError, ValueError):
+        return f"{ms} ms, which is no time"

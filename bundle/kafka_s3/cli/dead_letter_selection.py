@@ -13,12 +13,12 @@ from typing import Annotated, Final, TextIO
 import typer
 from rich.console import Console
 
+from kafka_s3.cli.display import console
 from kafka_s3.commit.dead_letters import FiledLetter, LetterFile, LetterSelection, LetterState, letters, read_ledger
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.failures import Stage
-from kafka_s3.model.printable import printable
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.dead_letters.replay import Replay, make_replay
@@ -113,7 +113,7 @@ def dead_letter_store(settings: Settings) -> Iterator[DeadLetterStore]:
         store.close()
     for gone in at.missing:
         print_line(
-            Console(stderr=True),
+            console(stderr=True),
             f"not there: {gone.file.key}, {gone.file.records:,} dead letters of entry {gone.entry}. Where that is the last entry, the next "
             "run of the sink makes it visible; else restore it from a bucket version or backup.",
         )
@@ -148,4 +148,4 @@ def target(output: Path | None) -> Iterator[TextIO]:
 
 def print_line(out: Console, text: str, *, style: str | None = None) -> None:
     """A line that is not broken, with nothing in it that a terminal would obey."""
-    out.print(printable(text), style=style, markup=False, highlight=False, soft_wrap=True)
+    out.print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, PartitionNumber, TopicName, Yes
@@ -29,14 +28,13 @@ from kafka_s3.cli.dead_letter_selection import (
     selection,
     target,
 )
-from kafka_s3.cli.display import console, show_table, size_text
+from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.cli.position import confirm
 from kafka_s3.commit.dead_letters import FiledLetter, LetterGroup, LetterSelection, LetterState, grouped
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, counted
-from kafka_s3.model.printable import printable
 from kafka_s3.tools.dead_letters.dry_run import DryRunResult
 from kafka_s3.tools.dead_letters.replay import check_replayable
 from kafka_s3.tools.dead_letters.text import csv_rows, details, json_lines, time_text
@@ -100,8 +98,8 @@ def show(
         found = list(at.found(wanted))
     if not found:
         print_line(
-            Console(stderr=True),
-            f"There is no dead letter of {printable(topic)}-{partition} offset {offset}. "
+            console(stderr=True),
+            f"There is no dead letter of {topic}-{partition} offset {offset}. "
             "`dead-letters export` writes all there are.",
         )
         raise typer.Exit(1)
@@ -111,7 +109,7 @@ def show(
         return
     for filed in found:
         for name, text in details(filed):
-            out.print(f"[bold]{name:<18}[/] {escape(text)}", highlight=False, soft_wrap=True)
+            out.print(styled((f"{name:<18}", "bold"), f" {text}"), soft_wrap=True)
 
 
 @dead_letters.command()
@@ -137,7 +135,7 @@ def export(
             file.write(line)
             written += 1
     written -= form is ExportFormat.CSV  # its header
-    print_line(Console(stderr=True), f"{written:,} dead letters written to {to or 'standard output'}")
+    print_line(console(stderr=True), f"{written:,} dead letters written to {to or 'standard output'}")
 
 
 @dead_letters.command()
@@ -256,8 +254,8 @@ def table(groups: Sequence[LetterGroup]) -> Table:
         )
         style = "yellow" if group.state is LetterState.OPEN else None
         message = group.example
-        example = escape(printable(message[:SHOWN_MESSAGE] + (" ..." if len(message) > SHOWN_MESSAGE else "")))
-        found.add_row(*(escape(printable(text)) for text in texts), f"{group.count:,}", example, style=style)
+        example = message[:SHOWN_MESSAGE] + (" ..." if len(message) > SHOWN_MESSAGE else "")
+        found.add_row(*texts, f"{group.count:,}", example, style=style)
     return found
 
 

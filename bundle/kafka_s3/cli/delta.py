@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console
+from kafka_s3.cli.display import console, styled
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
@@ -204,10 +203,10 @@ def print_checks(found: Iterable[TableCheck], out: Console) -> None:
         rewritten = f"; {one.rewritten:,} objects were rewritten by other writers" if one.rewritten else ""
         out.print(text + rewritten, markup=False, highlight=False, soft_wrap=True)
         for finding in one.findings:
-            out.print(f"  [red]{finding.kind}[/] {escape(finding.place)}", highlight=False, soft_wrap=True)
-            out.print(f"      {escape(finding.text)}", highlight=False, soft_wrap=True)
+            out.print(styled("  ", (finding.kind, "red"), f" {finding.place}"), soft_wrap=True)
+            out.print(styled(f"      {finding.text}"), soft_wrap=True)
         if not one.findings:
-            out.print("  [green]Nothing found.[/]", highlight=False)
+            out.print(styled("  ", ("Nothing found.", "green")))
 
 
 def _place(one: TableCheck) -> str:

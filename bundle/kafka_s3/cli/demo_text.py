@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kafka_s3.cli.display import bucket_tree, totals_table, totals_verdict
+from kafka_s3.cli.display import bucket_tree, styled, totals_table, totals_verdict
 from kafka_s3.cli.shipped import shipped
 from kafka_s3.commit.state import LogState
 from kafka_s3.config.settings import Settings
@@ -28,7 +28,7 @@ def tell_made(out: Console, settings: Settings, store: ObjectStore, state: LogSt
     found = (info for prefix in (*folders, state_paths(settings).root) for info in store.list(prefix))
     out.print(bucket_tree(settings.text("s3.bucket.name"), found))
     out.print(totals_table(state))
-    out.print(f"  {totals_verdict(state)}", highlight=False)
+    out.print(styled("  ") + totals_verdict(state))
 
 
 def tell_checked(out: Console, report: Report, *, malformed: int) -> None:

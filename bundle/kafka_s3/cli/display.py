@@ -6,14 +6,17 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
+from rich.console import Console, JustifyMethod, OverflowMethod
 from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.style import Style
 from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
+
+from kafka_s3.model.printable import printable
 
 if TYPE_CHECKING:
     from kafka_s3.commit.state import LogState
@@ -25,10 +28,35 @@ PIPE_WIDTH: Final = 200
 UNBOUND: Final = 100_000
 
 
-def console(*, stderr: bool = False) -> Console:
+class TextConsole(Console):
+    """A console to which every string is text, and one line, whoever wrote it: no markup, and nothing that a terminal would obey.
+
+    What has a style of ours is `styled`.
+    """
+
+    def render_str(
+        self,
+        text: str,
+        *,
+        style: str | Style = "",
+        justify: JustifyMethod | None = None,
+        overflow: OverflowMethod | None = None,
+        **_: Any,
+    ) -> Text:
+        """The text as it is, of a line, a title or a cell."""
+        return Text(printable(text), style=style, justify=justify, overflow=overflow)
+
+
+def console(*, stderr: bool = False) -> TextConsole:
     """Standard output, or the other one; wide where it is no terminal, so that no cell is cut."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(width=None if stream.isatty() else PIPE_WIDTH, stderr=stderr)
+    return TextConsole(width=None if stream.isatty() else PIPE_WIDTH, stderr=stderr)
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """One line of texts, some with a style. None of them is markup, and a terminal obeys none."""
+    pairs = [(part, "") if isinstance(part, str) else part for part in parts]
+    return Text.assemble(*((printable(text), style) for text, style in pairs))
 
 
 def show_table(out: Console, table: Table) -> None:
@@ -45,20 +73,22 @@ def show_table(out: Console, table: Table) -> None:
     for row in zip(*(column.cells for column in table.columns), strict=True):
         for at, (name, cell) in enumerate(zip(names, row, strict=True)):
             if name or cell:
-                out.print(f"{'' if at == 0 else '  '}[dim]{name:<{wide}}[/]  {cell}", highlight=False, soft_wrap=True)
+                value = cell if isinstance(cell, Text) else styled(str(cell))
+                out.print(styled("" if at == 0 else "  ", (f"{name:<{wide}}", "dim"), "  ") + value, soft_wrap=True)
 
 
 def _is_one_word(column: Column) -> bool:
     """Whether each cell is, and no shorter than the header: others give way before such a word is broken."""
-    cells = [Text.from_markup(str(cell)).plain for cell in column.cells]
+    cells = [cell.plain if isinstance(cell, Text) else printable(str(cell)) for cell in column.cells]
     return not any(" " in cell for cell in cells) and max(map(len, cells), default=0) >= len(str(column.header))
 
 
 def progress_bar(console: Console) -> Progress:
     """Lines of progress, each with what it tells, to which `told` and `left` are given."""
     return Progress(
-        SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[told]}"), TimeElapsedColumn(), TextColumn("{task.fields[left]}"), console=console,
+        SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
+        TextColumn("{task.fields[told]}", markup=False), TimeElapsedColumn(), TextColumn("{task.fields[left]}", markup=False),
+        console=console,
     )  # fmt: skip
 
 
@@ -101,11 +131,11 @@ class ProgressObserver:
         self._done = self._read = self._worked_ms = self._files = 0
         self.bar.reset(self._task)
         self._lag = f"{start.backlog:,}"
-        self.bar.update(self._task, total=start.backlog or None, description=start.sink)
+        self.bar.update(self._task, total=start.backlog or None, description=printable(start.sink))
 
     def preparing(self, step: str) -> None:
         """Beside the spinner."""
-        self.bar.update(self._task, description=step)
+        self.bar.update(self._task, description=printable(step))
 
     def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
         """Nothing: the bar moves by what is read."""
@@ -133,11 +163,11 @@ class ProgressObserver:
 
     def warned(self, text: str) -> None:
         """Shown above the bar."""
-        self.bar.console.print(f"[yellow]trying again:[/] {text}", highlight=False)
+        self.bar.console.print(styled(("trying again:", "yellow"), f" {text}"))
 
     def recovered(self, after_ms: int) -> None:
         """Shown above the bar."""
-        self.bar.console.print(f"[green]recovered[/] after {after_ms / 1000:.0f} s", highlight=False)
+        self.bar.console.print(styled(("recovered", "green"), f" after {after_ms / 1000:.0f} s"))
 
     def stopped(self) -> None:
         """Beside the spinner."""
@@ -145,12 +175,12 @@ class ProgressObserver:
 
     def decided(self, choice: str, reason: str) -> None:
         """Shown above the bar."""
-        self.bar.console.print(f"{choice}: {reason}", highlight=False)
+        self.bar.console.print(styled(f"{choice}: {reason}"))
 
 
 def bucket_tree(bucket: str, objects: Iterable[ObjectInfo]) -> Tree:
     """The objects as a tree; long folders are cut, with the number left out."""
-    root = Tree(f"[bold]s3://{bucket}[/]")
+    root = Tree(styled((f"s3://{bucket}", "bold")))
     folders: dict[str, Tree] = {"": root}
     files: dict[str, list[ObjectInfo]] = {}
     for info in objects:
@@ -159,9 +189,9 @@ def bucket_tree(bucket: str, objects: Iterable[ObjectInfo]) -> Tree:
     for folder in sorted(files):
         branch = _branch(folder, folders)
         for info in files[folder][:SHOWN_PER_FOLDER]:
-            branch.add(f"{info.key.rpartition('/')[2]} [dim]{size_text(info.size)}[/]", highlight=False)
+            branch.add(styled(f"{info.key.rpartition('/')[2]} ", (size_text(info.size), "dim")))
         if len(files[folder]) > SHOWN_PER_FOLDER:
-            branch.add(f"[dim]... and {len(files[folder]) - SHOWN_PER_FOLDER} more[/]", highlight=False)
+            branch.add(styled((f"... and {len(files[folder]) - SHOWN_PER_FOLDER} more", "dim")))
     return root
 
 
@@ -181,12 +211,12 @@ def totals_table(state: LogState) -> Table:
     return table
 
 
-def totals_verdict(state: LogState) -> str:
+def totals_verdict(state: LogState) -> Text:
     """Whether they add up, and what was made of them."""
     totals = state.totals
     adds_up = totals.read == totals.written + totals.dead_letters + totals.skipped
-    verdict = "[green]read = written + dead letters + skipped[/]" if adds_up else "[red]the totals do not add up[/]"
-    return f"{verdict}; {totals.files:,} files, {size_text(totals.bytes)}"
+    verdict = ("read = written + dead letters + skipped", "green") if adds_up else ("the totals do not add up", "red")
+    return styled(verdict, f"; {totals.files:,} files, {size_text(totals.bytes)}")
 
 
 def size_text(size: float) -> str:
@@ -201,5 +231,5 @@ def size_text(size: float) -> str:
 def _branch(folder: str, folders: dict[str, Tree]) -> Tree:
     if folder not in folders:
         parent, _, name = folder.rpartition("/")
-        folders[folder] = _branch(parent, folders).add(f"[blue]{name}/[/]", highlight=False)
+        folders[folder] = _branch(parent, folders).add(styled((f"{name}/", "blue")))
     return folders[folder]

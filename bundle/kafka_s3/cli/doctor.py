@@ -11,12 +11,11 @@ from typing import Final
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, SinkName, Where, WorkerPath
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
-from kafka_s3.cli.display import console
+from kafka_s3.cli.display import console, styled
 from kafka_s3.storage.bucket import S3Bucket
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.s3 import S3Store
@@ -67,11 +66,10 @@ def print_results(out: Console, findings: Iterable[CheckResult]) -> list[CheckRe
     shown = []
     for finding in findings:
         shown.append(finding)
-        mark = f"[{COLOURS[finding.status]}]{finding.status:<7}[/]"
-        out.print(f"{mark} {escape(_one_line(finding))}", highlight=False, soft_wrap=True)
+        out.print(styled((f"{finding.status:<7}", COLOURS[finding.status]), f" {_one_line(finding)}"), soft_wrap=True)
     counts = Counter(finding.status for finding in shown)
     totals = ", ".join(f"{counts[status]} {status}" for status in CheckStatus)
-    out.print(f"[{COLOURS[worst(shown)]}]{totals}[/]", highlight=False)
+    out.print(styled((totals, COLOURS[worst(shown)])))
     return shown
 
 

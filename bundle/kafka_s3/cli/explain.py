@@ -10,13 +10,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console, show_table, size_text
+from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.config.settings import Settings
 from kafka_s3.tools.explain.answer import Account, Answer, Fate
 
@@ -55,10 +54,10 @@ def explain(
 
 def show(answer: Answer, out: Console) -> None:
     """The answer for people: the sentence, then each entry's account with its objects."""
-    out.print(f"[bold]{escape(answer.about)}[/]: {answer.outcome}", highlight=False, soft_wrap=True)
-    out.print(escape(answer.text), highlight=False, soft_wrap=True)
+    out.print(styled((answer.about, "bold"), f": {answer.outcome}"), soft_wrap=True)
+    out.print(styled(answer.text), soft_wrap=True)
     for note in answer.notes:
-        out.print(f"[dim]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
+        out.print(styled(("note:", "dim"), f" {note}"), soft_wrap=True)
     for account in answer.accounts:
         _show_account(account, answer, out)
 
@@ -70,7 +69,7 @@ def _show_account(account: Account, answer: Answer, out: Console) -> None:
         known = (answer.objects or {}).get(file.key)
         if known is None:
             continue
-        table = Table(title=escape(head), title_justify="left", show_header=False)
+        table = Table(title=styled(head), title_justify="left", show_header=False)
         rows = {
             "object": file.key, "role": file.role.value,
             "offsets": f"{file.first_offset} to {file.last_offset}, {file.records:,} records", "size": size_text(file.bytes),
@@ -78,7 +77,7 @@ def _show_account(account: Account, answer: Answer, out: Console) -> None:
             "named by": known.directory, "in the bucket": known.bucket,
         }  # fmt: skip
         for name, text in rows.items():
-            table.add_row(name, escape(text))
+            table.add_row(name, styled(text))
         show_table(out, table)
     if not account.files:
-        out.print(escape(head), highlight=False, soft_wrap=True)
+        out.print(styled(head), soft_wrap=True)

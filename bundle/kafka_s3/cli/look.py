@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, Where, WorkerPath, settings_of
 from kafka_s3.cli.composed import composed
@@ -46,7 +47,7 @@ def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
         return
     out = console()
     for part in detail(known, target.place.bucket):
-        if isinstance(part, str):
-            out.print(part, highlight=False, soft_wrap=True)
+        if isinstance(part, Text):
+            out.print(part, soft_wrap=True)
         else:
             show_table(out, part)

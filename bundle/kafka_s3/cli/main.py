@@ -15,6 +15,7 @@ from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.model.errors import SinkError
+from kafka_s3.model.printable import printable_lines
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
@@ -127,7 +128,7 @@ def _fail(error: SinkError) -> NoReturn:
     if _told_as_json(error):
         sys.exit(error.exit_code)
     typer.secho(type(error).__name__, fg=typer.colors.RED, nl=False, err=True)
-    print(f" {error}", file=sys.stderr)
+    print(f" {printable_lines(str(error))}", file=sys.stderr)
     sys.exit(error.exit_code)
 
 

@@ -12,13 +12,12 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console, show_table
+from kafka_s3.cli.display import console, show_table, styled
 from kafka_s3.cli.position import MINUTE_MS, Recent, clients_of, log_of, mirror
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
@@ -149,7 +148,7 @@ def plan_table(plan: Takeover) -> Table:
         colour = COLOURS.get(decision.verdict, "green")
         *numbers, go_on = _cells(decision)
         name = str(decision.evidence.topic_partition)
-        table.add_row(name, *numbers, f"[{colour}]{decision.verdict}[/]", go_on, escape(decision.why))
+        table.add_row(name, *numbers, styled((decision.verdict, colour)), go_on, decision.why)
     return table
 
 

@@ -11,13 +11,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from kafka_s3.cli.arguments import DryRun, Output, OutputFormat, Yes, time_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console, show_table, size_text
+from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.cli.position import confirm
 from kafka_s3.config.settings import Settings
 from kafka_s3.tools.restore.run import Share
@@ -75,7 +74,7 @@ def restore(
     plan = plan_of(settings, store, target, to_topic=to_topic, selection=selection, by_name=by_name)
     people = output is OutputFormat.TABLE
     for note in plan.notes if people else ():
-        out.print(f"[yellow]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
+        out.print(styled(("note:", "yellow"), f" {note}"), soft_wrap=True)
     done: Sequence[Share] = plan.shares
     if not dry_run:
         if people:
@@ -102,15 +101,12 @@ def table(shares: Sequence[Share], *, title: str) -> Table:
         told = share.document()
         counts = [told["files"], size_text(told["bytes"]), told["records"], told["already_there"], told["written"]]
         shown = ["unknown" if one is None else one if isinstance(one, str) else f"{one:,}" for one in counts]
-        found.add_row(escape(told["source"]), escape(told["target"]), *shown)
+        found.add_row(told["source"], told["target"], *shown)
     return found
 
 
 def _tell(err: Console, share: Share) -> None:
-    err.print(
-        f"{escape(str(share.source))}: {share.written:,} records written to {escape(str(share.target))}",
-        highlight=False,
-    )
+    err.print(styled(f"{share.source}: {share.written:,} records written to {share.target}"))
 
 
 def _ms(option: str, text: str | None) -> int | None:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath, unlogged
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
-from kafka_s3.cli.display import ProgressObserver, progress_bar
+from kafka_s3.cli.display import ProgressObserver, console, progress_bar
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved
 from kafka_s3.model.errors import ConfigError, Problem
@@ -75,7 +74,7 @@ def run(
 
 
 def _observer(progress: bool) -> AbstractContextManager[Observer]:
-    return ProgressObserver(progress_bar(Console(stderr=True))) if progress else nullcontext(LogObserver())
+    return ProgressObserver(progress_bar(console(stderr=True))) if progress else nullcontext(LogObserver())
 
 
 def _settings(sinks: list[str], where: Where, worker: Path | None, overrides: list[str] | None) -> list[Settings]:

@@ -14,6 +14,7 @@ from typing import Annotated, BinaryIO, Final
 import typer
 from rich.console import Console
 
+from kafka_s3.cli.display import console, styled
 from kafka_s3.formats.block_gzip.framing import Delimited, Framing, Prefixed
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import TopicPartition
@@ -76,7 +77,7 @@ def show(
     out: BinaryIO | None = None,
 ) -> None:
     """Writes `count` records, one per line, to `out` (standard output). Raises SeekError where the first cannot be found."""
-    target, console = out or sys.stdout.buffer, Console(stderr=True)
+    target, notes = out or sys.stdout.buffer, console(stderr=True)
     found = records_from(
         store,
         prefix,
@@ -84,7 +85,7 @@ def show(
         offset=offset,
         framing=framing,
         count=count,
-        tell=_telling(console),
+        tell=_telling(notes),
     )
     written = 0
     for _, record in found:
@@ -92,21 +93,21 @@ def show(
         written += 1
     target.flush()
     if written < count:
-        _say(console, f"the files end after {written} of {count} records")
+        _say(notes, f"the files end after {written} of {count} records")
 
 
-def _telling(console: Console) -> Callable[[Located], None]:
+def _telling(out: Console) -> Callable[[Located], None]:
     def tell(place: Located) -> None:
         block = place.block
         offsets = f"offsets {block.first_record_offset} to {block.until - 1}"
         size = f"{block.byte_length} of {place.index.byte_length} bytes fetched"
-        _say(console, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
+        _say(out, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
 
     return tell
 
 
-def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+def _say(out: Console, text: str) -> None:
+    out.print(styled(text), soft_wrap=True)
 
 
 def _split(place: str) -> tuple[str, str]:

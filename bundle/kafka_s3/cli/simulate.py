@@ -9,14 +9,13 @@ from typing import Annotated, Final
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console, show_table, size_text
+from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
@@ -118,7 +117,7 @@ def simulate(
 def show(found: Forecast, asked: Prices, notes: list[str], out: Console) -> None:
     """The forecast for people."""
     for note in notes:
-        out.print(f"[dim]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
+        out.print(styled(("note:", "dim"), f" {note}"), soft_wrap=True)
     table = Table(title="A day under this configuration", title_justify="left", show_header=False)
     table.add_column("what")
     table.add_column("how much", justify="right")

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from kafka_s3.cli.arguments import ConfigPath, Output, OutputFormat, Overrides, WorkerPath
+from kafka_s3.cli.display import console, styled
 from kafka_s3.config.read import pairs
 from kafka_s3.config.rules.columns import compared_with_registry
 from kafka_s3.config.settings import Settings
@@ -51,7 +51,7 @@ def validate_command(
     else:
         _print(config, checked, effective=effective)
         if unanswered:
-            Console().print(f"[yellow]not checked:[/] {escape(unanswered)}", highlight=False, soft_wrap=True)
+            console().print(styled(("not checked:", "yellow"), f" {unanswered}"), soft_wrap=True)
     if checked.problems:
         raise typer.Exit(2)
 
@@ -85,7 +85,7 @@ def _document(checked: CheckedConfig, *, effective: bool) -> dict[str, Any]:
 
 
 def _print(config: Path, checked: CheckedConfig, *, effective: bool) -> None:
-    out = Console(stderr=bool(checked.problems))
+    out = console(stderr=bool(checked.problems))
     _show(out, checked.problems, title=f"{config}: {len(checked.problems)} to correct", colour="red")
     _show(out, checked.warnings, title=f"{config}: {len(checked.warnings)} to look at", colour="yellow")
     if checked.problems:
@@ -93,15 +93,15 @@ def _print(config: Path, checked: CheckedConfig, *, effective: bool) -> None:
     if effective:
         for key, value in checked.settings.masked().items():
             out.print(f"{key} = {value}", markup=False, highlight=False, soft_wrap=True)
-    out.print(f"[green]{config} is valid[/]: sink {checked.settings.name}", highlight=False)
+    out.print(styled((f"{config} is valid", "green"), f": sink {checked.settings.name}"))
 
 
 def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str) -> None:
     """One block a problem; keys and values are never broken over lines, so that they can be searched for and copied."""
     if not problems:
         return
-    out.print(f"[{colour}]{escape(title)}[/]", highlight=False, soft_wrap=True)
+    out.print(styled((title, colour)), soft_wrap=True)
     for problem in problems:
         value = "not set" if problem.value is None else repr(problem.value)
-        out.print(f"  [bold]{escape(problem.key)}[/] ({escape(value)})", highlight=False, soft_wrap=True)
-        out.print(f"      {escape(problem.rule)} {escape(problem.remedy)}", highlight=False, soft_wrap=True)
+        out.print(styled("  ", (problem.key, "bold"), f" ({value})"), soft_wrap=True)
+        out.print(styled(f"      {problem.rule} {problem.remedy}"), soft_wrap=True)

@@ -12,15 +12,15 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from kafka_s3.cli.arguments import Output, OutputFormat, time_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console, show_table
+from kafka_s3.cli.display import console, show_table, styled
 from kafka_s3.config.settings import Settings
+from kafka_s3.model.printable import printable
 from kafka_s3.tools.verify.findings import PartitionTally, Report
 from kafka_s3.tools.verify.segments import SegmentSelection
 from kafka_s3.tools.verify.sink import audit_of, kafka_of
@@ -78,13 +78,13 @@ def print_report(report: Report, out: Console) -> None:
     for name in COLUMNS:
         table.add_column(name, justify="right")
     for tally in report.tallies:
-        table.add_row(escape(str(tally.topic_partition)), *_cells(tally))
+        table.add_row(str(tally.topic_partition), *_cells(tally))
     show_table(out, table)
     for note in report.notes:
-        out.print(f"[dim]note:[/] {escape(note)}", highlight=False, soft_wrap=True)
+        out.print(styled(("note:", "dim"), f" {note}"), soft_wrap=True)
     for finding in report.findings:
-        out.print(f"[red]{finding.kind}[/] {escape(finding.place)}", highlight=False, soft_wrap=True)
-        out.print(f"    {escape(finding.text)}", highlight=False, soft_wrap=True)
+        out.print(styled((finding.kind, "red"), f" {finding.place}"), soft_wrap=True)
+        out.print(styled(f"    {finding.text}"), soft_wrap=True)
     well = report.clean and not report.empty and not report.twice
     out.print(
         report.verdict(),
@@ -99,7 +99,7 @@ def _cells(tally: PartitionTally) -> list[str]:
     numbers = (tally.written, tally.dead_letters, tally.skipped)
     rest = (tally.without_record, tally.retention, tally.objects, tally.read, tally.compared)
     return [
-        f"[{tally.start}, {tally.until})".replace("[", r"\["),
+        f"[{tally.start}, {tally.until})",
         "not asked" if tally.kafka is None else f"{tally.kafka:,}",
         *(f"{number:,}" for number in numbers),
         gaps,
@@ -112,14 +112,14 @@ class _Bar:
 
     def __init__(self) -> None:
         self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=Console(stderr=True),
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            console=console(stderr=True),
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
 
     def tell(self, what: str, done: int, total: int) -> None:
         if what not in self._tasks:
-            self._tasks[what] = self._bar.add_task(what, total=total)
+            self._tasks[what] = self._bar.add_task(printable(what), total=total)
         self._bar.update(self._tasks[what], completed=done, total=total)
 
     def __enter__(self) -> _Bar:

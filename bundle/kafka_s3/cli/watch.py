@@ -17,8 +17,10 @@ from kafka_s3.cli.arguments import Where
 from kafka_s3.cli.composed import composed
 from kafka_s3.control.sinks import all_known
 from kafka_s3.control.status import SinkHealth, health
+from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.printable import printable
 from kafka_s3.tools.watch import NotTold, StateChange, Watcher
 from kafka_s3.wiring.running import stop_on_signals
 from kafka_s3.wiring.sink_folder import SinkFolder
@@ -47,14 +49,16 @@ def watch(
 
     def tell(change: StateChange) -> None:
         document = change.document()
-        typer.echo(f"{document['at']} {document['text']}")
+        typer.echo(printable(f"{document['at']} {document['text']}"))
         if webhook:
             post(webhook, json.dumps(document).encode())
         if words:
             run(words, json.dumps(document).encode())
 
     stop_on_signals(stop)
-    watcher = Watcher(lambda: healths(place), tell, failed=lambda why: typer.echo(f"{why} Told again later.", err=True))
+    watcher = Watcher(
+        lambda: healths(place), tell, failed=lambda why: typer.echo(printable(f"{why} Told again later."), err=True)
+    )
     while not stop.is_set():
         watcher.turn(now_ms())
         stop.wait(every)
@@ -69,7 +73,7 @@ def post(url: str, document: bytes) -> None:
     """Sends a document. Raises NotTold without the address, which may be a secret."""
     request = urllib.request.Request(url, document, {"Content-Type": "application/json"}, method="POST")
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S):
+        with careful_opener().open(request, timeout=PATIENCE_S):
             return
     except urllib.error.HTTPError as error:
         raise NotTold(f"The webhook answered {error.code}.") from None

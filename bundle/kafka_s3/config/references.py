@@ -4,6 +4,9 @@
 * `${file:/path:key}`: a key of a properties file; `${file:/path}`: a whole file without surrounding blanks.
 * `${secrets:scope/key}` or `${secret:scope/key}`: the variable `KAFKA_S3_SECRET_<SCOPE>_<KEY>`, else the file `<scope>/<key>` below
   the directory in `KAFKA_S3_SECRETS_DIR`, else whatever sources the caller adds, else the secret scope of the Databricks workspace.
+
+A configuration that is stored in a bucket is written by whoever may write there, not by this machine's operator. Of its references only
+secrets of the workspace are looked up, and what `KAFKA_S3_STORED_REFERENCES` names: `env:ORDERS_*,file:/etc/kafka-s3/*,secrets:kafka/*`.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +28,8 @@ SecretSource = Callable[[str, str], str | None]
 
 PROVIDERS: Final = ("env", "file", "secrets", "secret")
 DIRECTORY: Final = "KAFKA_S3_SECRETS_DIR"
+STORED: Final = "KAFKA_S3_STORED_REFERENCES"
+"""The variable that says which references of a stored configuration this machine looks up: patterns with `*`, behind a comma each."""
 PLACES: Final = frozenset({
     "kafka.bootstrap.servers", "bootstrap.servers", "topics", "topics.regex", "name", "s3.bucket.name", "s3.bucket", "s3.region",
     "topics.dir", "state.prefix",
@@ -61,6 +67,35 @@ def malformed(key: str, text: str) -> Iterator[Problem]:
             yield Problem(key, reference, "must name a scope and a key.", "Write ${secrets:scope/key}.")
         elif not place:
             yield Problem(key, reference, "refers to nothing.", "Name what is meant after the colon.")
+
+
+def refused_of_stored(texts: Mapping[str, str], *, environment: Mapping[str, str] = os.environ) -> Iterator[Problem]:
+    """The references of a stored configuration that this machine's operator has not allowed."""
+    allowed = [part.strip() for part in environment.get(STORED, "").split(",") if part.strip()]
+    for key, text in texts.items():
+        for provider, place in _REFERENCE.findall(text):
+            kind = "secrets" if provider == "secret" else provider
+            meant = f"{kind}:{_path(place) if kind == 'file' else place.removeprefix(':')}"
+            if any(fnmatchcase(meant, pattern) for pattern in allowed):
+                continue
+            if kind != "secrets" or _of_this_machine(place, environment):
+                rule = f"comes from the bucket, and this machine does not look up what {STORED} does not name."
+                remedy = f"If it is meant, let the operator set {STORED}={meant}, or give the value with --set {key}=..., or name a file."
+                yield Problem(key, f"${{{provider}:{place}}}", rule, remedy)
+
+
+def _path(place: str) -> str:
+    """A file's name without detours, so that no pattern is passed by `..`."""
+    name, colon, key = place.partition(":")
+    return f"{os.path.realpath(name)}{colon}{key}"
+
+
+def _of_this_machine(place: str, environment: Mapping[str, str]) -> bool:
+    """Whether a secret lies in the environment or the directory of this machine, and not in the workspace."""
+    scope, _, key = place.partition("/")
+    return any(
+        source(scope, key) is not None for source in (environment_source(environment), directory_source(environment))
+    )
 
 
 def resolve_texts(

@@ -21,6 +21,7 @@ from kafka_s3.config.options.table import OPTIONS, option_of, presentable, simil
 from kafka_s3.config.plugins import own_options
 from kafka_s3.config.read import read_form
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
+from kafka_s3.config.rules import addresses as rules_addresses
 from kafka_s3.config.rules import clients as rules_clients
 from kafka_s3.config.rules import columns as rules_columns
 from kafka_s3.config.rules import delivery as rules_delivery
@@ -55,6 +56,7 @@ PROBLEMS: Final = (
     *rules_delta.PROBLEMS,
     *rules_followers.PROBLEMS,
     *rules_transforms.PROBLEMS,
+    *rules_addresses.PROBLEMS,
 )
 WARNINGS: Final = (
     *rules_delivery.WARNINGS,

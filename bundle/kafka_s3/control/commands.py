@@ -18,7 +18,7 @@ from kafka_s3 import __version__
 from kafka_s3.config.options.table import presentable
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.worker import is_setting
-from kafka_s3.control.heartbeat import Phase
+from kafka_s3.control.heartbeat import Phase, typed
 from kafka_s3.control.heartbeat_writer import HeartbeatWriter
 from kafka_s3.model.errors import (
     ConfigError,
@@ -82,7 +82,7 @@ def read_control(store: ObjectStore, paths: StatePaths) -> Control | None:
             raise LogDamaged(
                 f"Control object {key} has format {document['format']}; this version reads up to {FORMAT}."
             )
-        return Control(**{name: document[name] for name in Control.__dataclass_fields__ if name in document})
+        return typed(Control(**{name: document[name] for name in Control.__dataclass_fields__ if name in document}))
     except ObjectMissing:
         return None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

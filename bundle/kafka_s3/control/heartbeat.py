@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
-from typing import Any, Final
+from types import NoneType
+from typing import Any, Final, TypeVar
 
 from kafka_s3.control.limits import DEFAULT, Limits
 from kafka_s3.control.tallies import NOTHING, Delay, Tally
@@ -20,6 +21,11 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 
 FORMAT: Final = 1
+SIMPLE: Final[Mapping[str, Any]] = {
+    "int": int, "str": str, "bool": bool, "float": (int, float), "int | None": (int, NoneType), "float | None": (int, float, NoneType),
+}  # fmt: skip
+"""What values of a type are, by how the type is written."""
+T = TypeVar("T")
 FRESH_INTERVALS: Final = 3
 
 
@@ -123,7 +129,18 @@ def _heartbeat(document: dict[str, Any]) -> Heartbeat:
         for topic, partitions in document["lag"].items()
         for partition, records in partitions.items()
     }
-    return Heartbeat(**{**known, **_parts(known), "phase": Phase(document["phase"]), "lag": lag})
+    return typed(Heartbeat(**{**known, **_parts(known), "phase": Phase(document["phase"]), "lag": lag}))
+
+
+def typed(one: T) -> T:
+    """A dataclass that was read from the bucket, where anybody may have written it. Raises TypeError for a number or text that is none."""
+    for part in fields(one):  # type: ignore[arg-type] # a dataclass has no type of its own
+        value, wanted = getattr(one, part.name), SIMPLE.get(str(part.type))
+        if wanted is not None and not isinstance(value, wanted):
+            raise TypeError(f"{part.name} is of type {type(value).__name__}, not {part.type}")
+        if is_dataclass(value) and not isinstance(value, type):
+            typed(value)
+    return one
 
 
 def _parts(known: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,7 +149,7 @@ def _parts(known: Mapping[str, Any]) -> dict[str, Any]:
         "totals": lambda one: None if one is None else Totals(**one),
         "standing": tuple,
         "recent": lambda one: Tally(**one),
-        "hours": lambda many: tuple(Tally(**one) for one in many),
+        "hours": lambda many: tuple(typed(Tally(**one)) for one in many),
         "delay": lambda one: None if one is None else Delay(**one),
         "limits": lambda one: Limits(**one),
     }

@@ -15,10 +15,12 @@ from kafka_s3.converters.payload import Payloads
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.records.values import Longs, Plain
 from kafka_s3.schemas.arrow import arrow_table
+from kafka_s3.schemas.avro_binary import Datum
 from kafka_s3.schemas.avro_in import connect_schema_of_avro, parse_avro
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.avro_values import decoder, measuring_decoder
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
+from kafka_s3.schemas.expansion import BatchAllowance, width
 from kafka_s3.schemas.registered import RegisteredSchema
 
 
@@ -47,11 +49,15 @@ class AvroPayloads:
         self.schema = connect_schema_of_avro(self._writer, options=options, version=version)
         self._decode = decoder(self._writer, self.schema)
         self._measure = measuring_decoder(self._writer, self.schema)
+        self._width = width(self.schema)
         self._columns = None if self.schema is None else columns_of(self._writer, self.schema, fields)
         self._raw = self._writer == "bytes" or (isinstance(self._writer, dict) and self._writer == {"type": "bytes"})
 
     def decode(self, payloads: pa.Array) -> Payloads:
-        """The values; a payload that is no datum of the schema is a failure. Bytes after the datum are ignored, as in the original."""
+        """The values; a payload that is no datum of the schema is a failure. Bytes after the datum are ignored, as in the original.
+
+        Raises TooManyValues where several payloads become more values than may be held at once.
+        """
         if self._raw:
             return Payloads(np.arange(len(payloads)), Plain(payloads))
         if self._columns is None or self.schema is None:
@@ -77,12 +83,14 @@ class AvroPayloads:
 
     def _one_by_one(self, payloads: pa.Array) -> _Part:
         rows, items, bodies, failures = [], [], [], []
-        for row, payload in enumerate(payloads.to_pylist()):
+        left = BatchAllowance(len(payloads))
+        for row, payload in enumerate(map(Datum.of, payloads.to_pylist())):
             try:
                 item, length = self._measure(payload)
             except (SchemaError, ValueError, OverflowError) as error:
                 failures.append((row, f"Error deserializing Avro message: {error}"))
                 continue
+            left.spend(self._width + payload.allowance.spent, len(payload))
             rows.append(row)
             items.append(item)
             bodies.append(payload[:length])

@@ -15,6 +15,7 @@ from kafka_s3.records.values import Longs
 from kafka_s3.schemas.arrow import arrow_field
 from kafka_s3.schemas.avro_types import AvroType, read_types
 from kafka_s3.schemas.connect import ConnectSchema
+from kafka_s3.schemas.expansion import AT_ONCE, TooManyValues, most_values_of_each, width
 
 Flags = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
@@ -45,10 +46,14 @@ class AvroColumns:
         self._steps = np.array([astuple(step) for step in self._program.steps], np.int64)
         fields = [field for field in schema.fields if names is None or field.name in names]
         self._target = pa.schema([arrow_field(field.name, field.schema) for field in fields])
+        self._width = width(schema)
         self.names = self._target.names
 
     def read(self, payloads: pa.Array) -> tuple[pa.Table, Flags]:
-        """A row for each payload that is one datum of the schema for certain, and no more; and which payloads are."""
+        """A row for each payload that is one datum of the schema for certain, and no more; and which payloads are.
+
+        Raises TooManyValues where several payloads become more values than may be held at once.
+        """
         _, offsets, content = payloads.buffers()
         data = np.frombuffer(content or b"\0", np.uint8)
         bounds = np.frombuffer(offsets, np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
@@ -63,11 +68,15 @@ class AvroColumns:
         row, rows, levels, steps = 0, len(bounds) - 1, self._program.levels, self._steps.copy()
         rooms = np.array([rows if wanted else UNBOUNDED for wanted in self._program.wanted], np.int64)
         counts, passed = np.zeros_like(rooms), np.empty(rows, bool)
+        most = most_values_of_each(np.diff(bounds).astype(np.int64))
+        batch = np.array([self._width, AT_ONCE if rows > 1 else UNBOUNDED], np.int64)
         entries = [Entries(np.empty(0, np.int64), np.empty(0, bool)) for _ in levels]
         while row < rows:
             entries = [kept.resized(counts[level], rooms[level]) for level, kept in zip(levels, entries, strict=True)]
             places = np.array([[array.ctypes.data for array in kept] for kept in entries], np.int64).reshape(-1, 2)
-            row = avro_loops.walk(data, bounds, row, steps, places, counts, rooms, passed)
+            row = avro_loops.walk(data, bounds, row, steps, places, counts, rooms, most, batch, passed)
+            if row == avro_loops.TOO_MANY:
+                raise TooManyValues
         pairs = zip(levels, entries, strict=True)
         return [Entries(kept.numbers[: counts[level]], kept.valid[: counts[level]]) for level, kept in pairs], passed
 

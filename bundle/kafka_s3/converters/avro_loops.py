@@ -54,6 +54,8 @@ NONE: Final = -1
 """There is no such branch, column, or other step."""
 FULL: Final = -1
 """There is no room for another entry."""
+TOO_MANY: Final = -2
+"""The payloads become more values than may be held at once."""
 _LENGTH: Final = 0xFFFFFFFF
 """A text is a number: where it begins, above the 32 bits of its length."""
 _BYTES = "Array(uint8, 1, 'C', True)"
@@ -125,11 +127,12 @@ def _behind_null(step, program, columns, counts):
     return behind
 
 
-@compiled("int64(int64, int64, int64, int64, int64)")
-def _behind_item(step, at, end, counts, rooms):
+@compiled("int64(int64, int64, int64, int64, int64, int64)")
+def _behind_item(step, at, end, counts, rooms, left_values):
     """Behind what stands between two items: nothing, or the count of the next block. The step's state is how many items are left of it.
 
-    0: there is no count. FULL: there is no room for another item, `rooms` says how much is needed.
+    0: there is no count, or its items are more values than the record may become. FULL: there is no room for another item, `rooms` says
+    how much is needed.
     """
     level, left = 8 * long_at(step + OF), long_at(step + STATE)
     if left:
@@ -141,6 +144,10 @@ def _behind_item(step, at, end, counts, rooms):
             at, left = _behind_long(at, end)[0], -left
         if at == 0 or left < 0:  # the least long has no opposite
             return 0
+        values, each = long_at(left_values), long_at(step + SIZE)
+        if left > values // each:
+            return 0
+        put_long(left_values, values - left * each)
     room = long_at(rooms + level)
     if left and long_at(counts + level) == room:
         put_long(rooms + level, 2 * room)
@@ -149,8 +156,8 @@ def _behind_item(step, at, end, counts, rooms):
     return at
 
 
-@compiled("int64(int64, int64, int64, int64, int64, int64, int64, int64)")
-def _behind_datum(base, at, end, program, last, columns, counts, rooms):
+@compiled("int64(int64, int64, int64, int64, int64, int64, int64, int64, int64)")
+def _behind_datum(base, at, end, program, last, columns, counts, rooms, left_values):
     """Behind the datum at a place; 0: it does not pass; FULL: a level needs more room. Steps are addresses from `program` to `last`."""
     step, number = program, 0
     while step < last:
@@ -171,7 +178,7 @@ def _behind_datum(base, at, end, program, last, columns, counts, rooms):
             put_long(step + STATE, 0)
             continue
         elif kind == ITEM:
-            at = _behind_item(step, at, end, counts, rooms)
+            at = _behind_item(step, at, end, counts, rooms, left_values)
             if at <= 0:
                 return at
             if long_at(step + STATE):
@@ -189,14 +196,19 @@ def _behind_datum(base, at, end, program, last, columns, counts, rooms):
     return at
 
 
-@compiled(f"int64({_BYTES}, {_BOUNDS}, int64, int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], boolean[::1])")
-def walk(data, bounds, row, program, columns, counts, rooms, passed):
-    """Walks the payloads from `row` on; returns their count, or the payload at which a level needs more room.
+@compiled(
+    f"int64({_BYTES}, {_BOUNDS}, int64, int64[:, ::1], int64[:, ::1], int64[::1], int64[::1], int64[::1], int64[::1], boolean[::1])"
+)
+def walk(data, bounds, row, program, columns, counts, rooms, most, batch, passed):
+    """Walks the payloads from `row` on; returns their count, or the payload at which a level needs more room. TOO_MANY: take fewer.
 
     Payload `row` has the bytes `data[bounds[row]:bounds[row + 1]]`. `passed` says which are good; only they have entries. A column is the
     address of its numbers and that of its flags, which are 0 for a null. A level has `counts` entries, and room for `rooms`, which is
-    raised to what it needs. The number of an array is where its items end, that of a boolean is 1 where it is true.
+    raised to what it needs. The number of an array is where its items end, that of a boolean is 1 where it is true. `most` says of
+    each payload how many values its items may be; `batch` how many values a payload has without its items, and how many are left of
+    those that all payloads may have beyond one for each byte.
     """
+    left = np.zeros(1, np.int64)
     before = np.zeros(len(counts), np.int64)
     base, first = np.int64(data.ctypes.data), np.int64(program.ctypes.data)
     tables = np.int64(columns.ctypes.data), np.int64(counts.ctypes.data), np.int64(rooms.ctypes.data)
@@ -204,7 +216,9 @@ def walk(data, bounds, row, program, columns, counts, rooms, passed):
         for level in range(len(counts)):
             before[level] = counts[level]
         at, end = base + bounds[row], base + bounds[row + 1]
-        at = _behind_datum(base, at, end, first, first + WIDTH * len(program), *tables)
+        size = end - at
+        left[0] = most[row]
+        at = _behind_datum(base, at, end, first, first + WIDTH * len(program), *tables, np.int64(left.ctypes.data))
         passed[row] = at == end
         counts[0] += 1
         if at != end:
@@ -212,6 +226,9 @@ def walk(data, bounds, row, program, columns, counts, rooms, passed):
                 counts[level] = before[level]
         if at == FULL:
             return row
+        batch[1] -= max(0, batch[0] + most[row] - left[0] - size)
+        if batch[1] < 0:
+            return TOO_MANY
         row += 1
     return row
 

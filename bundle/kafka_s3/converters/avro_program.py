@@ -13,6 +13,7 @@ from kafka_s3.schemas.arrow import arrow_type
 from kafka_s3.schemas.avro_defaults import part
 from kafka_s3.schemas.avro_types import AvroType, is_map_entry, nullable
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaType
+from kafka_s3.schemas.expansion import entry_width, width
 
 KINDS: Final = {
     "boolean": (loops.BOOLEAN, SchemaType.BOOLEAN), "int": (loops.INT, SchemaType.INT32), "long": (loops.LONG, SchemaType.INT64),
@@ -50,7 +51,7 @@ class Step:
     """Of its union, 0 without one; and the index of null among them."""
     null: int
     size: int
-    """The count of symbols, the bytes of a value that always has as many, the index of a BRANCH."""
+    """The count of symbols, the bytes of a value that always has as many, the index of a BRANCH, the values of an ITEM."""
     column: int
     """NONE where nobody wants it."""
     level: int
@@ -110,7 +111,8 @@ class Program:
         level, first = len(self.wanted), len(self.steps)
         self.wanted.append(place.wanted)
         parts = self._all(avro, schema, _Place(level, place.wanted))
-        self._step(loops.ITEM, place, column=column, of=level).jump = first
+        each = entry_width(schema) if schema.kind is SchemaType.MAP else width(schema.items)
+        self._step(loops.ITEM, place, column=column, size=each, of=level).jump = first
         return parts
 
     def _branches(self, avro: AvroType, schema: ConnectSchema, place: _Place, *, union: int) -> list[Part]:

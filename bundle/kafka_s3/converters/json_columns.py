@@ -18,6 +18,7 @@ from kafka_s3.records.runs import Decoded
 from kafka_s3.records.values import StructColumns
 from kafka_s3.schemas.arrow import arrow_table, arrow_type
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError, SchemaType
+from kafka_s3.schemas.expansion import Allowance, BatchAllowance, width
 from kafka_s3.schemas.json_form import from_json
 
 AS_THEY_ARE = frozenset(
@@ -29,7 +30,7 @@ class JsonColumns:
     """The JSON converter with `schemas.enable=false` and a schema of ours."""
 
     def __init__(self, schema: ConnectSchema) -> None:
-        self._schema = schema
+        self._schema, self._width = schema, width(schema)
         plain = all(field.schema.kind in AS_THEY_ARE and field.schema.name is None for field in schema.fields)
         simple = plain and all(field.schema.default is None for field in schema.fields)
         self._arrow = pa.schema([(field.name, arrow_type(field.schema)) for field in schema.fields]) if simple else None
@@ -62,15 +63,17 @@ class JsonColumns:
     def _one_by_one(self, batch: KafkaBatch) -> Decoded:
         rows, items, nulls = [], [], []
         failures: list[Failure] = []
+        left = BatchAllowance(len(batch))
         for row, raw in enumerate(batch.values.to_pylist()):
-            offset = int(batch.offsets[row])
+            offset, allowance = int(batch.offsets[row]), Allowance(len(raw))
             try:
                 document, text = parse_document(raw)
                 check_for_columns(document, text)
-                value = None if document is None else from_json(document, self._schema)
+                value = None if document is None else from_json(document, self._schema, allowance=allowance)
             except (ValueError, ArithmeticError, SchemaError, RecursionError) as error:
                 failures.append(bad_json(offset, error))
                 continue
+            left.spend(self._width + allowance.spent, len(raw))
             if value is None:
                 nulls.append(offset)
             else:

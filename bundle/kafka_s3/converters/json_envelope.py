@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from kafka_s3.converters.json_documents import bad_json, parse_document
 from kafka_s3.records.runs import Decoded, Run
 from kafka_s3.records.values import JsonText, Objects
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError, read_schema
+from kafka_s3.schemas.expansion import Allowance, BatchAllowance
 from kafka_s3.schemas.json_form import dumps, from_json
 
 ENVELOPE = (
@@ -20,25 +21,31 @@ ENVELOPE = (
     "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
 )
 
+MOST_CHARACTERS: Final = 16 << 20
+"""Texts of schemas that are kept; where each record brings another one, all are forgotten now and then."""
+
 
 class JsonEnvelope:
     """The JSON converter with `schemas.enable=true`."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, ConnectSchema] = {}
+        self._characters = 0
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """Runs of records of one schema; a null schema gives schemaless values, a null payload a null value."""
         batch, nulls = without_tombstones(batch)
         decoded = Decoded(nulls=nulls)
         good: list[tuple[int, Any, ConnectSchema | None]] = []
+        left = BatchAllowance(len(batch))
         for row, raw in enumerate(batch.values.to_pylist()):
-            offset = int(batch.offsets[row])
+            offset, allowance = int(batch.offsets[row]), Allowance(len(raw))
             try:
-                value, schema = self._value(raw)
+                value, schema = self._value(raw, allowance)
             except (ValueError, ArithmeticError, SchemaError, RecursionError) as error:
                 decoded.failures.append(bad_json(offset, error))
                 continue
+            left.spend(allowance.spent, len(raw))
             if value is None:
                 decoded.nulls.append(offset)
             else:
@@ -47,7 +54,14 @@ class JsonEnvelope:
         decoded.runs.extend(_runs(batch, good))
         return decoded
 
-    def _value(self, raw: bytes) -> tuple[Any, ConnectSchema | None]:
+    def _kept(self, text: str, schema: ConnectSchema) -> ConnectSchema:
+        self._characters += len(text)
+        if self._characters > MOST_CHARACTERS:
+            self._schemas, self._characters = {}, len(text)
+        self._schemas[text] = schema
+        return schema
+
+    def _value(self, raw: bytes, allowance: Allowance) -> tuple[Any, ConnectSchema | None]:
         envelope, _ = parse_document(raw)
         if envelope is None:
             return None, None
@@ -56,12 +70,10 @@ class JsonEnvelope:
         if envelope["schema"] is None:
             return envelope["payload"], None
         text = json.dumps(envelope["schema"], sort_keys=True)
-        if text not in self._schemas:
-            self._schemas[text] = read_schema(envelope["schema"])
-        schema = self._schemas[text]
+        schema = self._schemas.get(text) or self._kept(text, read_schema(envelope["schema"]))
         if envelope["payload"] is None and schema.optional and schema.default is None:
             return None, schema
-        return from_json(envelope["payload"], schema), schema
+        return from_json(envelope["payload"], schema, allowance=allowance), schema
 
 
 def _runs(batch: KafkaBatch, good: list[tuple[int, Any, ConnectSchema | None]]) -> list[Run]:

@@ -18,6 +18,7 @@ from kafka_s3.converters.json_documents import SPACE, parse_document
 from kafka_s3.converters.payload import Payloads
 from kafka_s3.records.values import Objects
 from kafka_s3.schemas.connect import ConnectSchema, SchemaError
+from kafka_s3.schemas.expansion import Allowance, BatchAllowance, width
 from kafka_s3.schemas.json_schema import JsonSchemaOptions, connect_schema_of_json, parsed_references
 from kafka_s3.schemas.json_schema_values import has_decimal, to_connect
 from kafka_s3.schemas.registered import RegisteredSchema
@@ -40,20 +41,26 @@ class JsonSchemaPayloads:
         self._schema = connect_schema_of_json(document, options=options, version=version, references=references)
         self._exact = has_decimal(self._schema)
         self._validator = _validator(document, references) if options.fail_invalid else None
-        self.schema = self._schema
+        self.schema, self._width = self._schema, width(self._schema)
 
     def decode(self, payloads: pa.Array) -> Payloads:
-        """The values of JSON texts; what is no JSON or does not fit the schema is among the failures."""
+        """The values of JSON texts; what is no JSON or does not fit the schema is among the failures.
+
+        Raises TooManyValues where several texts become more values than may be held at once.
+        """
         rows: list[int] = []
         items: list[Any] = []
         failures: list[tuple[int, str]] = []
         nulls: list[int] = []
+        left = BatchAllowance(len(payloads))
         for row, raw in enumerate(payloads.to_pylist()):
+            allowance = Allowance(len(raw))
             try:
-                item = self._value(raw)
+                item = self._value(raw, allowance)
             except BAD as error:
                 failures.append((row, f"Converting byte[] to Kafka Connect data failed: {_reason(error)}"))
                 continue
+            left.spend(self._width + allowance.spent, len(raw))
             if item is None:
                 nulls.append(row)
             else:
@@ -61,7 +68,7 @@ class JsonSchemaPayloads:
                 items.append(item)
         return Payloads(np.array(rows, np.int64), Objects(items), failures, nulls)
 
-    def _value(self, raw: bytes) -> Any:
+    def _value(self, raw: bytes, allowance: Allowance) -> Any:
         value, text = parse_document(raw)
         if not text:
             raise ValueError("the payload is empty")
@@ -69,7 +76,7 @@ class JsonSchemaPayloads:
             _validate(value, self._validator)
         if self._exact:
             value, _ = ALL_DIGITS.raw_decode(raw.decode("utf-8-sig").strip(SPACE))
-        return to_connect(value, self._schema)
+        return to_connect(value, self._schema, allowance=allowance)
 
 
 def _validator(document: Any, references: dict[str, Any]) -> Any:

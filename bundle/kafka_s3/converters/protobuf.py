@@ -12,8 +12,10 @@ from google.protobuf.message import DecodeError
 
 from kafka_s3.converters.payload import Payloads
 from kafka_s3.records.values import Objects
-from kafka_s3.schemas.connect import ConnectSchema
+from kafka_s3.schemas.connect import ConnectSchema, SchemaError
+from kafka_s3.schemas.expansion import BatchAllowance
 from kafka_s3.schemas.protobuf import ProtobufOptions, translation
+from kafka_s3.schemas.protobuf_items import RepeatedItems
 
 
 class ProtobufPayloads:
@@ -27,16 +29,22 @@ class ProtobufPayloads:
         self._read = made.read
         self._name = descriptor.full_name
         self._message: Any = message_factory.GetMessageClass(descriptor)
+        self._items = RepeatedItems(descriptor)
 
     def decode(self, payloads: pa.Array) -> Payloads:
-        """The values, and the rows whose bytes are no such message: malformed, without a required field, or without a Connect form."""
+        """The values, and the rows whose bytes are no such message: malformed, without a required field, or without a Connect form.
+
+        Raises TooManyValues where several messages may become more values than may be held at once.
+        """
         rows: list[int] = []
         values: list[Any] = []
         failures: list[tuple[int, str]] = []
+        left = BatchAllowance(len(payloads))
         for row, payload in enumerate(payloads.to_pylist()):
             try:
+                left.spend(self._items.most_values(payload), len(payload))
                 value = self._value(payload)
-            except (DecodeError, ValueError, ArithmeticError) as error:
+            except (DecodeError, ValueError, ArithmeticError, SchemaError) as error:
                 failures.append((row, f"The bytes are no Protobuf message {self._name}: {error}"))
             else:
                 rows.append(row)

@@ -126,7 +126,11 @@ class KafkaBrokers:
         return {tp: offset if offset >= 0 else None for tp, offset in found.items()}
 
     def group_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets that a consumer group has committed of these topic-partitions.
+        """The offsets that a consumer group has committed of these topic-partitions."""
+        return {tp: offset for tp, (offset, _) in self.group_progress(group, partitions).items()}
+
+    def group_progress(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, str]]:
+        """The offsets that a consumer group has committed of these topic-partitions, each with its metadata.
 
         Asked by a consumer: librdkafka's admin client crashes where the group's coordinator is still loading or has moved.
         """
@@ -144,7 +148,8 @@ class KafkaBrokers:
         for answer in found:
             if answer.error is not None and answer.error.code() not in GONE:
                 raise self._error(answer.error, f"read the offsets of group {group}")
-        return {TopicPartition(p.topic, p.partition): p.offset for p in found if p.error is None and p.offset >= 0}
+        good = (p for p in found if p.error is None and p.offset >= 0)
+        return {TopicPartition(p.topic, p.partition): (p.offset, p.metadata or "") for p in good}
 
     def group_members(self, group: str) -> list[str]:
         """The live members of a consumer group, `client id at host`; none where there is no such group."""

@@ -15,9 +15,11 @@ from confluent_kafka.admin import AdminClient
 from kafka_s3.config import librdkafka
 from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import confluent_login
+from kafka_s3.model.addresses import ForbiddenAddress, check_url
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.seldom import Seldom
 
+TOKENS: Final = "sasl.oauthbearer.token.endpoint.url"
 REQUEST_SECONDS: Final = 30.0
 BATCH_MESSAGES: Final = 10_000
 LINGER_MS: Final = 100
@@ -110,7 +112,10 @@ class Clients:
 
     def _made(self, client: Callable[..., Client], settings: Mapping[str, Any]) -> Client:
         try:
+            check_url(str(self._settings.get(TOKENS, "")))
             return client({**self._settings, **settings}, logger=silent())
+        except ForbiddenAddress as error:
+            raise SourceError(f"No token is asked for: {error}. Check {TOKENS}.") from None
         except KafkaException as error:
             cause = error.args[0]
             if cause.code() in LOGIN_FAILED:  # a token that was signed a moment ago cannot be signed now

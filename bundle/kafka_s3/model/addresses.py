@@ -1,16 +1,20 @@
 """To which hosts does the product never speak, whatever a configuration says?
 
 Whoever answers at a cloud's metadata service hands out the machine's own credentials. A configuration may be written by somebody who must
-not have them, and no bucket, proxy or registry is reached by such an address.
+not have them, and no bucket, proxy, registry, webhook or service is reached by such an address: not as it is written, not by a name that
+leads to one, and not by a redirect.
 """
 
 from __future__ import annotations
 
+import http.client
 import socket
+import ssl
 import unicodedata
+import urllib.request
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from typing import Final, TypeAlias
-from urllib.parse import unquote
+from typing import Any, Final, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address
 
@@ -28,6 +32,10 @@ _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 _COMPATIBLE: Final = IPv6Network("::/96")
 
 
+class ForbiddenAddress(OSError):
+    """A name leads to a link-local address or a cloud's metadata service."""
+
+
 def is_metadata_service(host: str) -> bool:
     """Whether a URL's host is a link-local address or a cloud's metadata service, however it is spelt."""
     name = _plain(host)
@@ -35,6 +43,64 @@ def is_metadata_service(host: str) -> bool:
     if found is None:
         return name in METADATA_HOSTS
     return any(address.is_link_local or address in METADATA_ADDRESSES for address in (found, *_inner(found)))
+
+
+def check_host(host: str) -> None:
+    """Raises ForbiddenAddress where a host is, or its name leads to, what is never spoken to. A name that nobody knows leads nowhere."""
+    try:
+        found = {str(place[4][0]) for place in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError):
+        found = set()
+    wrong = next((one for one in (host, *sorted(found)) if is_metadata_service(one)), None)
+    if wrong is not None:
+        raise ForbiddenAddress(f"{host} leads to {wrong}, a link-local address or a cloud's metadata service")
+
+
+def check_url(url: str) -> None:
+    """The same for the host of a URL."""
+    check_host(urlsplit(url).hostname or "")
+
+
+class _Connection(http.client.HTTPConnection):
+    def connect(self) -> None:
+        check_host(self.host)
+        super().connect()
+        _check_peer(self.sock)
+
+
+class _SecureConnection(http.client.HTTPSConnection):
+    def connect(self) -> None:
+        check_host(self.host)
+        super().connect()
+        _check_peer(self.sock)
+
+
+class _Http(urllib.request.HTTPHandler):
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_Connection, req)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(_SecureConnection, req, context=ssl.create_default_context())
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def careful_opener() -> urllib.request.OpenerDirector:
+    """What asks addresses that a configuration names: it follows no redirect, and speaks to no metadata service."""
+    return urllib.request.build_opener(_Http, _Https, _NoRedirects)
+
+
+def _check_peer(connection: socket.socket) -> None:
+    """Before anything is sent: the name may have led elsewhere a moment ago."""
+    peer = str(connection.getpeername()[0])
+    if is_metadata_service(peer):
+        connection.close()
+        raise ForbiddenAddress(f"{peer} is a link-local address or a cloud's metadata service")
 
 
 def address_of(host: str) -> IpAddress | None:

@@ -12,5 +12,10 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ESCAPED.get(char, _escape(ord(char))) for char in text)
 
 
+def printable_lines(text: str) -> str:
+    """The same for text of several lines, which stay lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def _escape(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -16,6 +16,7 @@ from typing import Final, Self, TypeVar
 from confluent_kafka.schema_registry import RegisteredSchema as ClientSchema
 from confluent_kafka.schema_registry import Schema, SchemaReference
 
+from kafka_s3.model.addresses import ForbiddenAddress, check_url
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.registry.cache import BoundedCache
 from kafka_s3.registry.connection import connect, registry_error
@@ -211,7 +212,13 @@ class RegistryClient:
         with self._requests:
             self._client.clear_caches()  # they have no bounds, and do not tell the forms of a schema apart
             try:
+                for url in self.options.urls:
+                    check_url(url)
                 return request()
+            except ForbiddenAddress as error:
+                raise RegistryError(
+                    f"The {what} is not asked for: {self.options.masked(str(error))}. Check schema.registry.url."
+                ) from None
             except Exception as error:
                 # Not chained: a refused header's error would show the header.
                 raise registry_error(error, what, options=self.options) from None

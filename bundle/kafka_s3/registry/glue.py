@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTT
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.registry.cache import BoundedCache
 from kafka_s3.schemas.registered import Language, RegisteredSchema
+from kafka_s3.storage.aws_clients import careful
 from kafka_s3.storage.credentials import Credentials, session_of
 
 ATTEMPTS: Final = 4
@@ -114,7 +115,8 @@ def _client(options: GlueOptions) -> Any:
         retries={"mode": "standard", "total_max_attempts": options.attempts},
     )
     session = session_of(options.credentials, region=options.region, config=Config())
-    return session.create_client("glue", endpoint_url=options.endpoint, config=config)
+    client = session.create_client("glue", endpoint_url=options.endpoint, config=config)
+    return careful(client, options.endpoint, options.proxy)
 
 
 def _meaning(error: Exception, what: str, options: GlueOptions) -> RegistryError:

@@ -9,9 +9,10 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
+from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.registry.options import RegistryOptions
@@ -23,20 +24,13 @@ EARLY_S: Final = 30.0
 SHOWN_CHARACTERS: Final = 300
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """Credentials reach no other host."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
 class Http:
     """GET requests to a registry. `basic_auth` of the options goes with each, or gets a token first where they have a `token_url`."""
 
     def __init__(self, options: RegistryOptions, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._options = options
         self._sleep = sleep
-        self._opener = urllib.request.build_opener(_NoRedirects)
+        self._opener = careful_opener()
         self._token: tuple[str, float] | None = None
 
     def get(self, url: str, what: str) -> bytes:

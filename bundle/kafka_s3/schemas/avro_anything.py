@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kafka_s3.schemas.avro_binary import (
     DOUBLE,
+    Datum,
     Reader,
     read_blocks,
     read_boolean,
@@ -56,15 +57,15 @@ def is_anything(avro: AvroType) -> bool:
     return avro.name == NAME and same_layout(avro, read_types(ANYTHING))
 
 
-def read_anything(data: bytes, pos: int, *, depth: int = 0) -> tuple[Any, int]:
+def read_anything(data: Datum, pos: int, *, depth: int = 0) -> tuple[Any, int]:
     """A schemaless value: a map is a dict, or a list of pairs where not all keys are strings. Raises SchemaError if nested too deep."""
     if depth > DEEPEST:
         raise SchemaError(f"A value is nested deeper than {DEEPEST} levels, which is not supported.")
 
-    def nested(data: bytes, pos: int) -> tuple[Any, int]:
+    def nested(data: Datum, pos: int) -> tuple[Any, int]:
         return read_anything(data, pos, depth=depth + 1)
 
-    def entry(data: bytes, pos: int) -> tuple[list[Any], int]:
+    def entry(data: Datum, pos: int) -> tuple[list[Any], int]:
         key, pos = nested(data, pos)
         value, pos = nested(data, pos)
         return [key, value], pos
@@ -74,7 +75,7 @@ def read_anything(data: bytes, pos: int, *, depth: int = 0) -> tuple[Any, int]:
         there, pos = read_index(data, pos, count=2)
         if there:
             is_list = read is nested or read is entry
-            value, pos = read_blocks(data, pos, item=read, empty_items=False) if is_list else read(data, pos)
+            value, pos = read_blocks(data, pos, item=read, each=1) if is_list else read(data, pos)
             if found is None:
                 found = _plain_map(value) if read is entry else value
     return found, pos

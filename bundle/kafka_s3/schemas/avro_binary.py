@@ -1,4 +1,4 @@
-"""How are Avro's primitive types read from and written to bytes? Readers take data and a position and give the value and the next position.
+"""How are Avro's primitive types read from and written to bytes? Readers take a datum and a position, and give value and next position.
 
 Readers raise IndexError where the data ends too early (the caller says of what), SchemaError where it is malformed.
 """
@@ -10,12 +10,26 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from kafka_s3.schemas.connect import SchemaError
+from kafka_s3.schemas.expansion import Allowance
 
-Reader = Callable[[bytes, int], tuple[Any, int]]
+
+class Datum(bytes):
+    """The bytes of a record, with the values that they may still become."""
+
+    allowance: Allowance
+
+    @classmethod
+    def of(cls, payload: bytes) -> Datum:
+        """A record that nothing has been read of."""
+        made = cls(payload)
+        made.allowance = Allowance(len(payload))
+        return made
+
+
+Reader = Callable[[Datum, int], tuple[Any, int]]
 Writer = Callable[[Any, bytearray], None]
 FLOAT: Final = struct.Struct("<f")
 DOUBLE: Final = struct.Struct("<d")
-MOST_EMPTY_ITEMS: Final = 100
 
 
 def read_long(data: bytes, pos: int) -> tuple[int, int]:
@@ -101,8 +115,8 @@ def read_index(data: bytes, pos: int, *, count: int) -> tuple[int, int]:
     return index, pos
 
 
-def read_blocks(data: bytes, pos: int, *, item: Reader, empty_items: bool) -> tuple[list[Any], int]:
-    """The items of an array or map. `empty_items` says that an item may take no byte, so that the data cannot bound their count."""
+def read_blocks(data: Datum, pos: int, *, item: Reader, each: int) -> tuple[list[Any], int]:
+    """The items of an array or map, of so many values `each`."""
     found: list[Any] = []
     while True:
         count, pos = read_long(data, pos)
@@ -111,12 +125,7 @@ def read_blocks(data: bytes, pos: int, *, item: Reader, empty_items: bool) -> tu
         if count < 0:
             count = -count
             _, pos = read_long(data, pos)
-        if empty_items and len(found) + count > MOST_EMPTY_ITEMS:
-            raise SchemaError(
-                f"An array has {len(found) + count} items of no size; at most {MOST_EMPTY_ITEMS} are read."
-            )
-        if not empty_items and count > len(data) - pos:
-            raise IndexError
+        data.allowance.spend(count, each)
         for _ in range(count):
             value, pos = item(data, pos)
             found.append(value)

@@ -45,6 +45,7 @@ from kafka_s3.schemas.connect import (
     SchemaType,
     in_order,
 )
+from kafka_s3.schemas.expansion import check_parts
 from kafka_s3.schemas.registered import Reference
 
 __all__ = ["CONVERTER_OPTIONS", "AvroOptions", "connect_schema_of_avro", "parse_avro"]
@@ -92,9 +93,12 @@ class _Mapping:
     def __init__(self, options: AvroOptions) -> None:
         self._options = options
         self._around: list[str] = []
+        self._parts = 0
 
     def schema(self, avro: AvroType, *, version: int | None = None, default: Any = ABSENT) -> ConnectSchema:
         """The schema of a type; `default` is the JSON of the default of the field that has the type."""
+        self._parts += 1
+        check_parts(self._parts)
         wrapped = nullable(avro)
         if wrapped is not None:
             # Registry version and field default do not reach the wrapped type: so it is in the original.

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any, Final
 
 from kafka_s3.schemas import avro_binary as binary
-from kafka_s3.schemas.avro_binary import Reader, read_blocks, read_fixed, read_index
+from kafka_s3.schemas.avro_binary import Datum, Reader, read_blocks, read_fixed, read_index
 from kafka_s3.schemas.avro_defaults import null_default, part
 from kafka_s3.schemas.avro_types import AvroType, is_map_entry, nullable
 from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.decimals import decimal_at
+from kafka_s3.schemas.expansion import entry_width, width
 from kafka_s3.schemas.json_form import scale_of
 
 PRIMITIVES: Final[dict[str, Reader]] = {
@@ -31,12 +32,12 @@ def reader_of(avro: AvroType, schema: ConnectSchema) -> Reader:
         case "union":
             return _union(avro, schema)
         case "map":
-            return _pairs(binary.read_string, reader_of(avro.element(), part(schema.values)))
+            return _pairs(binary.read_string, reader_of(avro.element(), part(schema.values)), entry_width(schema))
         case "array" if is_map_entry(avro.element()):
             return _entries(avro.element(), schema)
         case "array":
             item = reader_of(avro.element(), part(schema.items))
-            return partial(read_blocks, item=item, empty_items=_empty(avro.element()))
+            return partial(read_blocks, item=item, each=width(schema.items))
         case "enum":
             return _enum(avro.symbols)
         case _:
@@ -46,7 +47,7 @@ def reader_of(avro: AvroType, schema: ConnectSchema) -> Reader:
 def _nullable(inner: Reader, *, null_first: bool) -> Reader:
     null, other = (0, 2) if null_first else (2, 0)
 
-    def read(data: bytes, pos: int) -> tuple[Any, int]:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
         tag = data[pos]
         if tag == other:
             return inner(data, pos + 1)
@@ -64,7 +65,7 @@ def _record(avro: AvroType, schema: ConnectSchema) -> Reader:
         for field, member in zip(schema.fields, avro.fields, strict=True)
     ]
 
-    def read(data: bytes, pos: int) -> tuple[Any, int]:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
         found: dict[str, Any] = {}
         for name, member in members:
             found[name], pos = member(data, pos)
@@ -78,7 +79,7 @@ def _filled(inner: Reader, schema: ConnectSchema) -> Reader:
     if default is None or not schema.optional:
         return inner
 
-    def read(data: bytes, pos: int) -> tuple[Any, int]:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
         value, pos = inner(data, pos)
         return default() if value is None else value, pos
 
@@ -93,7 +94,7 @@ def _union(avro: AvroType, schema: ConnectSchema) -> Reader:
         branches.append(None if field is None else (field.name, reader_of(branch, field.schema)))
     unset = dict.fromkeys(field.name for field in schema.fields)
 
-    def read(data: bytes, pos: int) -> tuple[Any, int]:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
         index, pos = read_index(data, pos, count=len(branches))
         branch = branches[index]
         if branch is None:
@@ -105,13 +106,13 @@ def _union(avro: AvroType, schema: ConnectSchema) -> Reader:
     return read
 
 
-def _pairs(key: Reader, value: Reader) -> Reader:
-    def pair(data: bytes, pos: int) -> tuple[Any, int]:
+def _pairs(key: Reader, value: Reader, each: int) -> Reader:
+    def pair(data: Datum, pos: int) -> tuple[Any, int]:
         one, pos = key(data, pos)
         other, pos = value(data, pos)
         return (one, other), pos
 
-    return partial(read_blocks, item=pair, empty_items=False)
+    return partial(read_blocks, item=pair, each=each)
 
 
 def _entries(entry: AvroType, schema: ConnectSchema) -> Reader:
@@ -121,21 +122,21 @@ def _entries(entry: AvroType, schema: ConnectSchema) -> Reader:
     }
     first, second = readers.values()
 
-    def read(data: bytes, pos: int) -> tuple[Any, int]:
-        pairs, pos = read_blocks(data, pos, item=pair, empty_items=_empty(entry))
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
+        pairs, pos = read_blocks(data, pos, item=pair, each=each)
         return pairs if key_first else [(key, value) for value, key in pairs], pos
 
-    def pair(data: bytes, pos: int) -> tuple[Any, int]:
+    def pair(data: Datum, pos: int) -> tuple[Any, int]:
         one, pos = first(data, pos)
         other, pos = second(data, pos)
         return (one, other), pos
 
-    key_first = entry.fields[0].name == "key"
+    key_first, each = entry.fields[0].name == "key", entry_width(schema)
     return read
 
 
 def _enum(symbols: tuple[str, ...]) -> Reader:
-    def read(data: bytes, pos: int) -> tuple[Any, int]:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
         index, pos = read_index(data, pos, count=len(symbols))
         return symbols[index], pos
 
@@ -153,14 +154,14 @@ def _scalar(avro: AvroType, schema: ConnectSchema) -> Reader:
 
 
 def _fixed(size: int) -> Reader:
-    def read(data: bytes, pos: int) -> tuple[Any, int]:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
         return read_fixed(data, pos, size=size), pos + size
 
     return read
 
 
 def _decimal(inner: Reader, scale: int) -> Reader:
-    def read(data: bytes, pos: int) -> tuple[Any, int]:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
         raw, pos = inner(data, pos)
         return decimal_at(raw, scale), pos
 
@@ -168,16 +169,9 @@ def _decimal(inner: Reader, scale: int) -> Reader:
 
 
 def _small(inner: Reader, half: int) -> Reader:
-    def read(data: bytes, pos: int) -> tuple[Any, int]:
+    def read(data: Datum, pos: int) -> tuple[Any, int]:
         value, pos = inner(data, pos)
         # A number beyond the type wraps around, as a Java cast makes it.
         return (value + half) % (2 * half) - half, pos
 
     return read
-
-
-def _empty(avro: AvroType) -> bool:
-    """Whether values of the type take no bytes."""
-    if avro.kind == "record":
-        return all(_empty(member.type) for member in avro.fields)
-    return avro.kind == "null" or (avro.kind == "fixed" and avro.size == 0)

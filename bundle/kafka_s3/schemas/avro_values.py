@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from kafka_s3.schemas.avro_anything import read_anything, write_anything
-from kafka_s3.schemas.avro_binary import Reader, Writer
+from kafka_s3.schemas.avro_binary import Datum, Reader, Writer
 from kafka_s3.schemas.avro_readers import reader_of
 from kafka_s3.schemas.avro_types import read_types
 from kafka_s3.schemas.avro_writers import writer_of
@@ -22,13 +22,14 @@ from kafka_s3.schemas.json_form import scale_of
 def decoder(avro: Any, schema: ConnectSchema | None) -> Callable[[bytes], Any]:
     """A function from a payload to its Connect value; `avro` is the writer's schema, `schema` what `connect_schema_of_avro` gives of it.
 
-    Bytes after the datum are ignored. The function raises SchemaError for data that is truncated or malformed.
+    Bytes after the datum are ignored. The function raises SchemaError for data that is truncated or malformed, or becomes
+    too many values (`schemas.expansion`).
     """
     decode = measuring_decoder(avro, schema)
-    return lambda payload: decode(payload)[0]
+    return lambda payload: decode(Datum.of(payload))[0]
 
 
-def measuring_decoder(avro: Any, schema: ConnectSchema | None) -> Callable[[bytes], tuple[Any, int]]:
+def measuring_decoder(avro: Any, schema: ConnectSchema | None) -> Callable[[Datum], tuple[Any, int]]:
     """Like `decoder`, with the length of the datum beside its value: what comes after is no part of it."""
     found = read_types(avro)
     if found.kind == "bytes":
@@ -36,7 +37,7 @@ def measuring_decoder(avro: Any, schema: ConnectSchema | None) -> Callable[[byte
         return partial(_whole_payload, schema)
     read: Reader = read_anything if schema is None else reader_of(found, schema)
 
-    def decode(payload: bytes) -> tuple[Any, int]:
+    def decode(payload: Datum) -> tuple[Any, int]:
         try:
             return read(payload, 0)
         except IndexError:

@@ -19,6 +19,7 @@ import numpy as np
 
 from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
 from kafka_s3.schemas.decimals import decimal_at, unscaled_bytes
+from kafka_s3.schemas.expansion import Allowance, spend_items
 
 BOUNDS = {SchemaType.INT8: 7, SchemaType.INT16: 15, SchemaType.INT32: 31, SchemaType.INT64: 63}
 MARK = secrets.token_hex(16)
@@ -28,8 +29,8 @@ NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 FLOATS = (SchemaType.FLOAT32, SchemaType.FLOAT64)
 
 
-def from_json(value: Any, schema: ConnectSchema, *, where: str = "value") -> Any:
-    """The Connect value that a JSON payload means under a schema. Raises SchemaError with the place."""
+def from_json(value: Any, schema: ConnectSchema, *, where: str = "value", allowance: Allowance | None = None) -> Any:
+    """The Connect value that a JSON payload means under a schema. Raises SchemaError with the place, and beyond its allowance."""
     if value is None:
         if schema.default is not None:
             return from_json(json.loads(schema.default), schema, where=where)
@@ -41,12 +42,17 @@ def from_json(value: Any, schema: ConnectSchema, *, where: str = "value") -> Any
     match schema.kind:
         case SchemaType.STRUCT:
             members = _expect(value, dict, schema, where)
-            return {f.name: from_json(members.get(f.name), f.schema, where=f"{where}.{f.name}") for f in schema.fields}
+            return {
+                f.name: from_json(members.get(f.name), f.schema, where=f"{where}.{f.name}", allowance=allowance)
+                for f in schema.fields
+            }
         case SchemaType.ARRAY:
             assert schema.items is not None
-            return [from_json(item, schema.items, where=f"{where}[]") for item in _expect(value, list, schema, where)]
+            items, inside = _expect(value, list, schema, where), f"{where}[]"
+            spend_items(allowance, items, schema)
+            return [from_json(item, schema.items, where=inside, allowance=allowance) for item in items]
         case SchemaType.MAP:
-            return _map(value, schema, where)
+            return _map(value, schema, where, allowance)
         case SchemaType.BYTES:
             return _bytes(value, schema, where)
         case _:
@@ -136,14 +142,19 @@ def _decimal(value: Any, schema: ConnectSchema, where: str) -> Decimal:
     return number
 
 
-def _map(value: Any, schema: ConnectSchema, where: str) -> list[tuple[Any, Any]]:
+def _map(value: Any, schema: ConnectSchema, where: str, allowance: Allowance | None) -> list[tuple[Any, Any]]:
     assert schema.keys is not None
     assert schema.values is not None
     pairs = list(value.items()) if isinstance(value, dict) else _expect(value, list, schema, where)
     if any(not isinstance(pair, (list, tuple)) or len(pair) != 2 for pair in pairs):
         raise SchemaError(f"Invalid value for map at {where}: its members are not pairs of key and value.")
+    spend_items(allowance, pairs, schema)
     return [
-        (from_json(k, schema.keys, where=f"{where}.key"), from_json(v, schema.values, where=where)) for k, v in pairs
+        (
+            from_json(k, schema.keys, where=f"{where}.key", allowance=allowance),
+            from_json(v, schema.values, where=where, allowance=allowance),
+        )
+        for k, v in pairs
     ]
 
 

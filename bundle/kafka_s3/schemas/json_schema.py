@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
+from kafka_s3.schemas.expansion import check_parts
 from kafka_s3.schemas.json_form import dumps, to_json
 from kafka_s3.schemas.json_references import Resolver, Scope, resolver
 from kafka_s3.schemas.json_schema_values import ONE_OF, to_connect
@@ -21,8 +22,6 @@ __all__ = ["ENUM", "ONE_OF", "JsonSchemaOptions", "connect_schema_of_json", "par
 
 ENUM: Final = "io.confluent.connect.json.Enum"
 NULL_SYMBOL: Final = "<NULL>"
-MOST_PARTS: Final = 100_000
-"""A schema of more parts than this is one that references have multiplied."""
 TYPES: Final = {
     "boolean": SchemaType.BOOLEAN, "integer": SchemaType.INT64, "number": SchemaType.FLOAT64, "string": SchemaType.STRING,
     "array": SchemaType.ARRAY, "object": SchemaType.STRUCT,
@@ -112,8 +111,7 @@ class _Translation:
 
     def _count(self) -> None:
         self.parts += 1
-        if self.parts > MOST_PARTS:
-            raise SchemaError(f"The JSON Schema has more than {MOST_PARTS:,} parts with all its references resolved.")
+        check_parts(self.parts)
 
     def _referred(self, node: Any, scope: Scope, *, version: int | None, where: str) -> ConnectSchema:
         target, inside = self.resolver.resolve(node["$ref"], scope)

@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from kafka_s3.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
+from kafka_s3.schemas.expansion import Allowance, spend_items
 from kafka_s3.schemas.json_form import BOUNDS, FLOATS, from_json, scale_of
 
 ONE_OF: Final = "io.confluent.connect.json.OneOf"
@@ -22,8 +23,8 @@ MOST_DIGITS: Final = 1000
 """Longer numbers are no decimals but an attack: 1E+999999999 would fill the memory."""
 
 
-def to_connect(value: Any, schema: ConnectSchema, *, where: str = "value") -> Any:
-    """The Connect value of parsed JSON. Raises SchemaError with the place where it does not fit."""
+def to_connect(value: Any, schema: ConnectSchema, *, where: str = "value", allowance: Allowance | None = None) -> Any:
+    """The Connect value of parsed JSON. Raises SchemaError with the place where it does not fit, and beyond its allowance."""
     if value is None:
         if schema.default is not None:
             return from_json(json.loads(schema.default), schema, where=where)
@@ -34,15 +35,20 @@ def to_connect(value: Any, schema: ConnectSchema, *, where: str = "value") -> An
         return _decimal(value, schema, where)
     match schema.kind:
         case SchemaType.STRUCT if schema.name == ONE_OF:
-            return _one_of(value, schema, where)
+            return _one_of(value, schema, where, allowance)
         case SchemaType.STRUCT:
             members = _expect(value, dict, schema, where)
-            return {f.name: to_connect(members.get(f.name), f.schema, where=f"{where}.{f.name}") for f in schema.fields}
+            return {
+                f.name: to_connect(members.get(f.name), f.schema, where=f"{where}.{f.name}", allowance=allowance)
+                for f in schema.fields
+            }
         case SchemaType.ARRAY:
             assert schema.items is not None
-            return [to_connect(item, schema.items, where=f"{where}[]") for item in _expect(value, list, schema, where)]
+            items, inside = _expect(value, list, schema, where), f"{where}[]"
+            spend_items(allowance, items, schema)
+            return [to_connect(item, schema.items, where=inside, allowance=allowance) for item in items]
         case SchemaType.MAP:
-            return _map(value, schema, where)
+            return _map(value, schema, where, allowance)
         case SchemaType.BYTES:
             return _bytes(value, schema, where)
         case _:
@@ -55,11 +61,11 @@ def has_decimal(schema: ConnectSchema) -> bool:
     return schema.name == DECIMAL or any(map(has_decimal, inner))
 
 
-def _one_of(value: Any, schema: ConnectSchema, where: str) -> dict[str, Any]:
+def _one_of(value: Any, schema: ConnectSchema, where: str, allowance: Allowance | None) -> dict[str, Any]:
     reason = ""
     for name, branch in _branches(value, schema):
         try:
-            chosen = to_connect(value, branch, where=where)
+            chosen = to_connect(value, branch, where=where, allowance=allowance)
         except SchemaError as error:
             reason = reason or f" The nearest: {error}"
         else:
@@ -79,18 +85,27 @@ def _branches(value: Any, schema: ConnectSchema) -> Iterator[tuple[str, ConnectS
         yield field.name, field.schema
 
 
-def _map(value: Any, schema: ConnectSchema, where: str) -> list[tuple[Any, Any]]:
+def _map(value: Any, schema: ConnectSchema, where: str, allowance: Allowance | None) -> list[tuple[Any, Any]]:
     assert schema.keys is not None
     assert schema.values is not None
     keys, values = schema.keys, schema.values
     if keys.kind is SchemaType.STRING and not keys.optional:
         members = _expect(value, dict, schema, where)
-        return [(key, to_connect(member, values, where=f"{where}.{key}")) for key, member in members.items()]
+        spend_items(allowance, members, schema)
+        return [
+            (key, to_connect(member, values, where=f"{where}.{key}", allowance=allowance))
+            for key, member in members.items()
+        ]
     entries = _expect(value, list, schema, where)
     if any(not isinstance(entry, dict) or entry.keys() != {"key", "value"} for entry in entries):
         raise SchemaError(f'Invalid map at {where}: its entries are not all objects of "key" and "value".')
+    spend_items(allowance, entries, schema)
     return [
-        (to_connect(e["key"], keys, where=f"{where}.key"), to_connect(e["value"], values, where=where)) for e in entries
+        (
+            to_connect(e["key"], keys, where=f"{where}.key", allowance=allowance),
+            to_connect(e["value"], values, where=where, allowance=allowance),
+        )
+        for e in entries
     ]
 
 

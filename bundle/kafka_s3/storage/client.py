@@ -16,6 +16,7 @@ from botocore.httpsession import get_cert_path
 from botocore.utils import get_environ_proxies, parse_timestamp
 
 from kafka_s3 import __version__
+from kafka_s3.storage.aws_clients import careful
 from kafka_s3.storage.connections import Connections, Terms
 from kafka_s3.storage.credentials import Provider, session_of
 from kafka_s3.storage.options import Encryption, Proxy, StoreOptions
@@ -43,7 +44,7 @@ def s3_client(options: StoreOptions, session: Any) -> Any:
     """A thread-safe S3 client that tries once only; connects nowhere yet."""
     client = session.create_client("s3", endpoint_url=options.endpoint_url, config=_config(options))
     client.meta.events.register("request-created.s3", _never_ask_first)
-    return client
+    return careful(client, options.endpoint_url, options.proxy.url if options.proxy else None)
 
 
 def connections(options: StoreOptions, session: Any, url: str) -> Connections:

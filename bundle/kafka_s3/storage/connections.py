@@ -7,6 +7,7 @@ errors, as for the requests of its client.
 from __future__ import annotations
 
 import io
+import socket
 import sys
 import time
 from collections import deque
@@ -20,6 +21,7 @@ from botocore import exceptions as boto
 from botocore.awsrequest import HeadersDict
 from botocore.httpsession import mask_proxy_url
 
+from kafka_s3.model.addresses import is_metadata_service
 from kafka_s3.model.errors import StorageError
 from kafka_s3.storage.store import Body, Streamed
 
@@ -190,6 +192,7 @@ class _Connection:
             pycurl.SSLVERSION: pycurl.SSLVERSION_TLSv1_2,
             pycurl.ACCEPT_ENCODING: "identity",
             pycurl.UPLOAD_BUFFERSIZE: 1 << 19,
+            pycurl.OPENSOCKETFUNCTION: _opened,
             pycurl.HEADERFUNCTION: self._lines.append,
             pycurl.WRITEFUNCTION: self._body.append,
         }
@@ -277,3 +280,10 @@ def _headers(lines: list[bytes]) -> Mapping[str, str]:
         elif colon:
             found[name] = text.strip()
     return found
+
+
+def _opened(_purpose: int, place: Any) -> Any:
+    """A socket for an address that a name has led to; none for a cloud's metadata service."""
+    if is_metadata_service(str(place.addr[0])):
+        return pycurl.SOCKET_BAD
+    return socket.socket(place.family, place.socktype, place.protocol)

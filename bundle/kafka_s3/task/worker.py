@@ -29,6 +29,8 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, OpenState, TaskFailure, TaskOutcome, TaskReport, damage_report
 from kafka_s3.naming.keys import ObjectNames
 from kafka_s3.naming.state_paths import StatePaths
+from kafka_s3.records.runs import Decoded
+from kafka_s3.schemas.expansion import TooManyValues
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.coalescing import coalesced
 from kafka_s3.task.dead_letters.bad_records import BadRecords, Stopped
@@ -301,7 +303,21 @@ class _Task:
         """
         if not len(batch):
             return
-        decoded = self._converter.decode(*converter_input(batch, envelopes=self._converter.needs_envelopes))
+        for piece, decoded in self._decoded(batch):
+            self._write_decoded(piece, decoded, now_ms)
+
+    def _decoded(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded]]:
+        """The records decoded; in halves, and halves of those, where they become too many values at once."""
+        try:
+            decoded = self._converter.decode(*converter_input(batch, envelopes=self._converter.needs_envelopes))
+        except TooManyValues:
+            half = len(batch) // 2
+            yield from self._decoded(batch.slice(0, half))
+            yield from self._decoded(batch.slice(half))
+        else:
+            yield batch, decoded
+
+    def _write_decoded(self, batch: pa.RecordBatch, decoded: Decoded, now_ms: int) -> None:
         self._bad.dropped(decoded.dropped)
         failures = list(decoded.failures)
         parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]

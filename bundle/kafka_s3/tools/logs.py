@@ -48,7 +48,7 @@ class _Lines(logging.Formatter):
             trace = {"trace": self.formatException(record.exc_info)} if record.exc_info else {}
             return json.dumps({**about, **facts, **trace}, default=str)
         told = (f"{name}={printable(str(value))}" for name, value in facts.items())  # reasons may quote a record
-        line = " ".join([at, record.levelname, record.getMessage(), *told])
+        line = " ".join([at, record.levelname, printable(record.getMessage()), *told])
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
 
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kafka_s3.config.classes import NOTIFICATION_GROUP
 from kafka_s3.config.settings import Settings
 from kafka_s3.driver.notifications import Notifications, Notifier
+from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.errors import NotificationFailed
 from kafka_s3.storage.options import store_options
 
@@ -21,7 +22,10 @@ TIMEOUT_S: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address that takes JSON by POST; any status below 300 is an answer. The address may hold a token, and is shown nowhere."""
+    """An address that takes JSON by POST; any status below 300 is an answer, and no redirect is followed.
+
+    The address may hold a token, and is shown nowhere.
+    """
 
     url: str
 
@@ -30,7 +34,7 @@ class Webhook:
         head = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.url, json.dumps(message).encode(), head)  # a rule allows http only
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT_S):
+            with careful_opener().open(request, timeout=TIMEOUT_S):
                 return
         except urllib.error.HTTPError as error:
             reason = f"HTTP {error.code}"

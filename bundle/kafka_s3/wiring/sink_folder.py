@@ -26,6 +26,8 @@ class SinkFolder:
     bucket: str
     prefix: str
     store: ObjectStore
+    endpoint: str = ""
+    """The address of the store, blank for AWS."""
 
     def __str__(self) -> str:
         return f"s3://{self.bucket}/{self.prefix.strip('/')}/"
@@ -49,7 +51,7 @@ class SinkFolder:
 def folder_of(settings: Settings) -> SinkFolder:
     """The bucket and state folder of resolved settings, for looks at the state: nobody waits long for a bucket that does not answer."""
     options = quick(store_options(settings), tries=TRIES)
-    return SinkFolder(options.bucket, settings.text("state.prefix"), S3Store(options))
+    return SinkFolder(options.bucket, settings.text("state.prefix"), S3Store(options), options.endpoint_url or "")
 
 
 def named_folder(
@@ -70,4 +72,4 @@ def named_folder(
     by_name = Credentials(Provider.SERVICE_CREDENTIAL, service_credential=service_credential or "")
     credentials = by_name if service_credential else Credentials()
     options = StoreOptions(bucket, region=region, endpoint_url=url or None, credentials=credentials)
-    return SinkFolder(bucket, prefix, S3Store(quick(options, tries=TRIES)))
+    return SinkFolder(bucket, prefix, S3Store(quick(options, tries=TRIES)), url or "")

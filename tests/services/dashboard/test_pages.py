@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -47,6 +48,25 @@ def damaged() -> World:
     """The same log, and an entry of it that cannot be read."""
     found = worked()
     found.store.put(StatePaths("_kafka_s3", "orders").commit(5), b"{broken")
+    return found
+
+
+@pytest.fixture(scope="module")
+def hostile() -> World:
+    """A log whose heartbeat and control object somebody else has written."""
+    found = worked(hours=2)
+    found.now = time.time_ns() // 1_000_000
+    beat(
+        found,
+        phase=Phase.FAILED,
+        failure=HOSTILE,
+        warning=HOSTILE,
+        warned_ms=found.now,
+        standing=(HOSTILE,),
+        troubled=True,
+    )
+    request = {"format": 1, "paused": True, "request": HOSTILE, "requested_at": HOSTILE, "requested_by": HOSTILE}
+    found.store.put(StatePaths("_kafka_s3", "orders").control(), json.dumps(request).encode())
     return found
 
 
@@ -477,6 +497,28 @@ def test_what_nobody_knows_is_not_zero_and_the_worst_sink_is_open_first(visit: O
     assert frame(test, "topic", "complete")["lag"].isna().all()
     assert not any("no failure" in one.value for one in test.info)
     assert any("not JSON" in one.value for one in test.error)
+
+
+HOSTILE = "![x](http://evil.example/) <script>alert(1)</script> [/x] \x1b[31m\x1b]0;owned\x07\u202e"
+
+
+@pytest.mark.parametrize("page", ["", "rotation", "dead-letters", "layout", "commits", "configuration", "delta"])
+def test_what_others_write_into_the_state_is_text_on_every_page(visit: Open, hostile: World, page: str) -> None:
+    test = clean(visit(hostile.store, page))
+    spoken = [
+        str(one.value)
+        for part in (test.main, test.sidebar)
+        for kind in ("title", "subheader", "markdown", "caption", "info", "warning", "error", "success")
+        for one in getattr(part, kind)
+    ]
+    cells = [str(cell) for table in test.dataframe for cell in table.value.astype(str).to_numpy().ravel()]
+    assert not any("![x](" in text or re.search(r"(?<!\\)<script", text) for text in spoken), spoken
+    assert not any(char in text for text in (*spoken, *cells, texts(test)) for char in "\x1b\x07\u202e")
+
+
+def test_what_a_heartbeat_says_is_on_the_overview_as_text(visit: Open, hostile: World) -> None:
+    test = settled(clean(visit(hostile.store)), lambda now: "alert" in texts(now))
+    assert "\\x1b" in texts(test)
 
 
 def test_a_permission_that_is_taken_away_leaves_what_was_read_and_says_that_it_is_old(

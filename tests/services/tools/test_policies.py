@@ -176,7 +176,8 @@ def test_what_a_sink_asks_for_is_what_its_policy_allows(name: str, s3: EmbeddedS
 def documented(bucket: str, start: str) -> list[dict[str, Any]]:
     """The statements of the policies in docs/security.md whose names begin so."""
     page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    blocks = [json.loads(text.replace("BUCKET", bucket)) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+    page = page.replace("BUCKET", bucket).replace("/SINK/", "/*/")
+    blocks = [json.loads(text) for text in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
     statements = [one for block in blocks for one in block["Statement"] if one["Sid"].startswith(start)]
     return [
         {**one, "Resource": [one["Resource"]] if isinstance(one["Resource"], str) else one["Resource"]}

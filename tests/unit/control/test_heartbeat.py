@@ -78,6 +78,23 @@ def test_a_damaged_heartbeat_is_named_with_its_key(store: MemoryStore, content: 
         read_heartbeat(store, PATHS)
 
 
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"pid": "\x1b[2J"},
+        {"interval_ms": None},
+        {"totals": {"read": "1"}},
+        {"warning": 7},
+        {"recent": {"read": []}},
+        {"delay": "x"},
+    ],
+)
+def test_a_heartbeat_of_other_types_is_damaged_and_ends_no_command(store: MemoryStore, forged: dict[str, Any]) -> None:
+    store.put(PATHS.heartbeat(), json.dumps(json.loads(WHOLE.to_json()) | forged).encode())
+    with pytest.raises(LogDamaged, match="cannot be read"):
+        read_heartbeat(store, PATHS)
+
+
 def test_a_run_is_alive_for_three_intervals_and_not_after_it_ended() -> None:
     assert WHOLE.alive(5000 + 3000)
     assert not WHOLE.alive(5000 + 3001)

@@ -24,7 +24,7 @@ from kafka_s3.converters.avro_columns import AvroColumns, columns_of
 from kafka_s3.converters.payload import Payloads
 from kafka_s3.records.avro_bodies import AvroBodies
 from kafka_s3.schemas.arrow import arrow_table, python_rows
-from kafka_s3.schemas.avro_binary import long_bytes
+from kafka_s3.schemas.avro_binary import Datum, long_bytes
 from kafka_s3.schemas.avro_types import AvroOptions
 from kafka_s3.schemas.avro_values import measuring_decoder
 from kafka_s3.schemas.connect import SchemaError
@@ -207,7 +207,7 @@ def one_by_one(avro: Any, payloads: list[bytes]) -> tuple[list[int], list[Any], 
     made = decoder(avro)
     read = measuring_decoder(made._writer, made.schema)
     rows, values, bodies = [], [], []
-    for row, payload in enumerate(payloads):
+    for row, payload in enumerate(map(Datum.of, payloads)):
         try:
             value, length = read(payload)
         except (SchemaError, ValueError, OverflowError):

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from kafka_s3.converters.json_schema import JsonSchemaPayloads
 from kafka_s3.records.values import Objects
 from kafka_s3.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, SchemaError, SchemaType
-from kafka_s3.schemas.json_schema import ENUM, MOST_PARTS, ONE_OF, JsonSchemaOptions, connect_schema_of_json, to_connect
+from kafka_s3.schemas.expansion import MOST_PARTS
+from kafka_s3.schemas.json_schema import ENUM, ONE_OF, JsonSchemaOptions, connect_schema_of_json, to_connect
 from kafka_s3.schemas.registered import Language, Reference, RegisteredSchema
 
 OPTIONS = JsonSchemaOptions()
@@ -214,7 +215,7 @@ def test_what_has_no_connect_schema_is_an_error_with_the_place(document: Any, te
 
 def test_references_that_multiply_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MOST_PARTS == 100_000
-    monkeypatch.setattr("kafka_s3.schemas.json_schema.MOST_PARTS", 5_000)
+    monkeypatch.setattr("kafka_s3.schemas.expansion.MOST_PARTS", 5_000)
     layers = {
         f"l{i}": {"type": "object", "properties": {n: {"$ref": f"#/$defs/l{i + 1}"} for n in "abcd"}} for i in range(12)
     }

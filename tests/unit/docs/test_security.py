@@ -41,8 +41,8 @@ def test_the_sink_may_do_what_the_doctor_tries_and_delete_states_of_open_files_a
     )
     assert tried - actions(sink) == {"s3:PutObjectAcl"}
     assert not actions(sink) & NEVER
-    assert not {"s3:DeleteObject"} & {*actions(sink, "topics/*"), *actions(sink, "BUCKET/_kafka_s3/*")}
-    assert actions(sink, "_kafka_s3/*/open/*") == {"s3:DeleteObject"}
+    assert not {"s3:DeleteObject"} & {*actions(sink, "topics/*"), *actions(sink, "BUCKET/_kafka_s3/SINK/*")}
+    assert actions(sink, "_kafka_s3/SINK/open/*") == {"s3:DeleteObject"}
 
 
 @pytest.mark.parametrize("target", ["prod", "dev"])

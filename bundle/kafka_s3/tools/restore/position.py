@@ -1,26 +1,30 @@
-"""How far did an earlier run come? The target topic says it: each record that is written back carries where it was in the bucket.
+"""How far did an earlier run come? Its transactions say it: each commits, with its records, to a consumer group how many records the
+restore has written and which was the last.
 
-A target partition gets the records of one source partition in one order, in transactions. So what counts of a killed run is the beginning
-of that order, and its last record says where to go on. Records of others in between do not matter.
+Nothing in the target topic is believed, for whoever may write to it can forge that. Each record carries a header with its place in the
+bucket and the id of the restore that wrote it: for people, and to notice a restore whose progress is not known any more.
 """
 
 from __future__ import annotations
 
+import secrets
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kafka_s3.kafka.transactions import ProducerProgress
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.kafka_records import KafkaRecords
 from kafka_s3.tools.restore.file_table import PlannedFiles
 from kafka_s3.tools.restore.stored import StoredFile
+from kafka_s3.tools.restore.values import Headers
 
 ORIGIN: Final = "kafka_s3.origin"
-"""The header's name. Its value: topic/partition/first offset of the file/row in it/a checksum of the file's directory."""
-FIRST_WINDOW: Final = 1_000
-LONGEST_WINDOW: Final = 1_000_000
+"""The header's name. Its value: the restore's id/topic/partition/first offset of the file/row in it/a checksum of the file's directory."""
+OWN: Final = "kafka-s3-restore-"
+"""Begins the names of consumer groups and of transactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,92 +35,89 @@ class Position:
     row: int
 
 
-def origin(file: StoredFile, row: int) -> bytes:
-    """The value of the header for a row of a file."""
-    return f"{_place(file)}/{row}/{_checksum(file)}".encode()
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A restore of one source partition: its id, how many records it has written, and the last of them."""
+
+    id: str
+    count: int
+    last: Position
 
 
-def _place(file: StoredFile) -> str:
-    return f"{file.topic_partition.topic}/{file.topic_partition.partition}/{file.first_offset}"
+def begun_anew() -> Begun:
+    """A restore that has written nothing."""
+    return Begun(secrets.token_hex(8), 0, Position(0, -1))
 
 
-def _checksum(file: StoredFile) -> str:
-    return f"{zlib.crc32(file.directory.encode()):08x}"
+def group_of(source: TopicPartition, target: TopicPartition) -> str:
+    """The consumer group that keeps the progress from one partition to the other."""
+    return f"{OWN}{source}-to-{target}"
 
 
-class Origins:
-    """The headers of one source partition's files, read back."""
+def origin(restore: str, file: StoredFile, row: int) -> str:
+    """The mark of a row of a file."""
+    tp = file.topic_partition
+    return f"{restore}/{tp.topic}/{tp.partition}/{file.first_offset}/{row}/{zlib.crc32(file.directory.encode()):08x}"
 
-    def __init__(self, files: PlannedFiles) -> None:
-        self._files = files
-        self._last: tuple[str, str, int, StoredFile] | None = None
 
-    def read(self, headers: Sequence[dict[str, object]]) -> Position | None:
-        """Which record of these files a record with such headers is; None: none of them."""
-        for header in headers:
-            value = header["value"]
-            if header["key"] == ORIGIN and isinstance(value, bytes):
-                place, row, checksum = ([*value.decode("ascii", "replace").rsplit("/", 2), "", ""])[:3]
-                found = self._file(place, checksum) if row.isdigit() else None
-                if (
-                    found is not None
-                    and found[1].skip <= int(row)
-                    and (found[1].until is None or int(row) < found[1].until)
-                ):
-                    return Position(found[0], int(row))
+def unmarked(headers: Headers) -> Headers:
+    """The headers without marks of earlier restores."""
+    return tuple(header for header in headers if header[0] != ORIGIN)
+
+
+def note_of(restore: str, topic_id: str, files: PlannedFiles, mark: str) -> str:
+    """What is committed beside the count of records: the id of the target topic, the first mark of the restore, and the last."""
+    return f"{topic_id} {origin(restore, files[0], files[0].skip)} {mark}"
+
+
+def begun_of(progress: ProducerProgress, files: PlannedFiles, *, target: TopicPartition, topic_id: str) -> Begun | None:
+    """The restore that has committed this; None where it was to a topic that was deleted since.
+
+    Raises ConfigError where it began elsewhere, or its last record is not among these files: then it is not the work of this call.
+    """
+    there, first, last = [*progress.note.split(" "), "", "", ""][:3]
+    if there != topic_id:
         return None
-
-    def _file(self, place: str, checksum: str) -> tuple[int, StoredFile] | None:
-        """The file of a place with its number; most records are of the same one as those before."""
-        if self._last is None or self._last[:2] != (place, checksum):
-            first = place.rpartition("/")[2]
-            fitting = (
-                (number, file) for number, file in self._files.at(int(first) if first.isdigit() and len(first) < 19 else -1)
-                if (_place(file), _checksum(file)) == (place, checksum)
-            )  # fmt: skip
-            found = next(fitting, None)
-            if found is None:
-                return None
-            self._last = (place, checksum, *found)
-        return self._last[2:]
+    restore = first.partition("/")[0]
+    position = position_of(last, files)
+    if first != origin(restore, files[0], files[0].skip) or position is None:
+        begun = "/".join(first.split("/")[1:4])
+        rule = f"holds {progress.written:,} records of a restore that began at {begun} (topic/partition/offset), not where this one would."
+        raise ConfigError(
+            [Problem("--to-topic", target.topic, rule, "Choose the same range as before, or another topic.")]
+        )
+    return Begun(restore, progress.written, position)
 
 
-def last_position(kafka: KafkaRecords, target: TopicPartition, files: PlannedFiles) -> Position | None:
-    """The last of these files' records that the target has; None: it has none of them.
+def position_of(mark: str, files: PlannedFiles) -> Position | None:
+    """Which record of these files a mark means; None: none of them."""
+    parts = mark.split("/")
+    if len(parts) != 6 or not all(part.isascii() and part.isdigit() and len(part) < 19 for part in parts[3:5]):
+        return None
+    row = int(parts[4])
+    for number, file in files.at(int(parts[3])):
+        if origin(parts[0], file, row) == mark and file.skip <= row and (file.until is None or row < file.until):
+            return Position(number, row)
+    return None
 
-    Raises ConfigError where the target has some, but not from the first on: then it is not the work of this call that is to go on;
-    KafkaUnavailable where no broker leads the target.
+
+def check_unmarked(kafka: KafkaRecords, target: TopicPartition, files: PlannedFiles) -> None:
+    """Raises ConfigError where the target has marks of these files, though no progress of a restore is known; KafkaUnavailable where no
+    broker leads the target.
     """
     starts, heads = kafka.starts([target]), kafka.heads([target])
     if target not in starts or target not in heads:
         raise KafkaUnavailable(f"No broker answers for {target} (no leader, or deleted). Call again when one does.")
-    origins, start, head = Origins(files), starts[target], heads[target]
-    until, window, found = head, FIRST_WINDOW, None
-    while found is None and until > start:
-        since = max(start, until - window)
-        found = _last(kafka, target, origins, since, until)
-        until, window = since, min(window * 10, LONGEST_WINDOW)
-    if found is not None and (first := _first(kafka, target, origins, start, head)) != Position(0, files[0].skip):
-        assert first is not None
-        begun = files[first.file]
-        rule = f"holds records of {begun.topic_partition} from offset {begun.first_offset} on, not from {files[0].first_offset} on."
-        raise ConfigError(
-            [Problem("--to-topic", target.topic, rule, "Choose the same range as before, or another topic.")]
-        )
-    return found
-
-
-def _last(kafka: KafkaRecords, target: TopicPartition, origins: Origins, since: int, until: int) -> Position | None:
-    found = None
-    for batch in kafka.batches(target, since, until=until):
+    for batch in kafka.batches(target, starts[target], until=heads[target]):
         for headers in batch.column("headers"):
-            found = origins.read(headers.as_py() or ()) or found
-    return found
+            if _marked(headers.as_py() or (), files):
+                rule = (
+                    f"has records that are marked ({ORIGIN}) as those to be restored, but Kafka knows of no progress of it: that was "
+                    "forgotten (offsets.retention.minutes), or another producer wrote them."
+                )
+                raise ConfigError([Problem("--to-topic", target.topic, rule, "Choose another topic.")])
 
 
-def _first(kafka: KafkaRecords, target: TopicPartition, origins: Origins, start: int, head: int) -> Position | None:
-    for batch in kafka.batches(target, start, until=head):
-        for headers in batch.column("headers"):
-            if (position := origins.read(headers.as_py() or ())) is not None:
-                return position
-    return None
+def _marked(headers: Sequence[dict[str, object]], files: PlannedFiles) -> bool:
+    marks = [header["value"] for header in headers if header["key"] == ORIGIN]
+    return any(isinstance(mark, bytes) and position_of(mark.decode("ascii", "replace"), files) for mark in marks)

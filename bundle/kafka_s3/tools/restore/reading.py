@@ -19,11 +19,12 @@ from kafka_s3.model.deflate import GZIP, GZIP_MAGIC
 from kafka_s3.model.errors import SinkError
 from kafka_s3.schemas.arrow import python_rows
 from kafka_s3.schemas.avro_anything import read_anything
-from kafka_s3.schemas.avro_binary import Reader, read_long
+from kafka_s3.schemas.avro_binary import Datum, Reader, read_long
 from kafka_s3.schemas.avro_in import connect_schema_of_avro, parse_avro
 from kafka_s3.schemas.avro_readers import reader_of
 from kafka_s3.schemas.avro_types import AvroOptions, read_types
 from kafka_s3.schemas.connect import SchemaError
+from kafka_s3.schemas.expansion import Allowance
 from kafka_s3.schemas.json_form import to_json
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.restore.stored import StoredObject
@@ -195,8 +196,9 @@ def avro_rows(pieces: Iterator[bytes]) -> Iterator[Any]:
     schema = connect_schema_of_avro(avro, options=AvroOptions())
     read: Reader = read_anything if schema is None else reader_of(read_types(avro), schema)
     while not stream.ended():
-        count, block, at = stream.long(), unpack(stream.take(stream.long())), 0
+        count, block, at = stream.long(), Datum(unpack(stream.take(stream.long()))), 0
         for _ in range(count):
+            block.allowance = Allowance(len(block))
             value, at = read(block, at)
             yield value if schema is None or isinstance(value, str | bytes) else to_json(value, schema)
         if stream.take(SYNC) != sync:

@@ -8,22 +8,27 @@ from dataclasses import dataclass, replace
 from string import Template
 from typing import Any, Protocol
 
+from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.kafka_records import KafkaRecords
 from kafka_s3.tools.restore.file_table import PlannedFiles
-from kafka_s3.tools.restore.position import ORIGIN, Position, last_position, origin
+from kafka_s3.tools.restore.position import (
+    ORIGIN,
+    Begun,
+    Position,
+    begun_anew,
+    begun_of,
+    check_unmarked,
+    group_of,
+    note_of,
+    origin,
+    unmarked,
+)
+from kafka_s3.tools.restore.stored import StoredFile
 from kafka_s3.tools.restore.values import RowReading
-
-
-class OrderedSend(Protocol):
-    """Hands a message to a producer of which only the first messages count, whatever ends it."""
-
-    def __call__(self, topic: str, message: Message, *, partition: int = -1) -> None:
-        """Sends one message. Raises KafkaUnavailable."""
-        ...
 
 
 class TargetCluster(KafkaRecords, Protocol):
@@ -33,9 +38,14 @@ class TargetCluster(KafkaRecords, Protocol):
         """Creates a topic."""
         ...
 
-    def sending(self, target: TopicPartition) -> AbstractContextManager[OrderedSend]:
+    def progress(self, group: str, target: TopicPartition) -> ProducerProgress | None:
+        """What was committed to a group with the messages that count. Raises KafkaUnavailable, SourceError."""
+        ...
+
+    def sending(self, target: TopicPartition, group: str) -> AbstractContextManager[SendWithProgress]:
         """A way to send to a topic-partition; leaving it waits until all is acknowledged. Raises KafkaUnavailable, SourceError.
 
+        The messages that count are the first ones, whatever ends it, and their progress is committed to the group with them.
         It is the only one: what an earlier one has on its way never arrives from here on.
         """
         ...
@@ -43,15 +53,15 @@ class TargetCluster(KafkaRecords, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What is to come back of one source partition, to which target, and from where on: `done` is the last record that is there already.
+    """What is to come back of one source partition, to which target, and from where on: `begun` is what earlier runs have written.
 
-    `records` are those of the log in all, None where only names are known; `there` are those that an earlier run has written.
+    `records` are those of the log in all, None where only names are known.
     """
 
     source: TopicPartition
     target: TopicPartition
     files: PlannedFiles
-    done: Position | None = None
+    begun: Begun | None = None
     written: int = 0
 
     @property
@@ -60,17 +70,14 @@ class Share:
         return self.files.records()
 
     @property
-    def there(self) -> int | None:
-        """How many of them are there already."""
-        if self.done is None:
-            return 0
-        before = self.files.records(until=self.done.file)
-        return None if before is None else before + self.done.row + 1 - self.files[self.done.file].skip
+    def there(self) -> int:
+        """How many of them earlier runs have written."""
+        return 0 if self.begun is None else self.begun.count
 
     @property
     def whole(self) -> bool:
         """Whether as many records were written as the log counts."""
-        return self.records is None or self.there is None or self.records == self.there + self.written
+        return self.records is None or self.records == self.there + self.written
 
     def document(self) -> dict[str, Any]:
         """For programs; bytes are those of the objects."""
@@ -114,7 +121,7 @@ def located(planned: Sequence[Share], target: TargetCluster) -> list[Share]:
                 f"has {len(topic.partitions)} partitions, and {share.source} needs partition {share.target.partition}."
             )
             raise ConfigError([Problem("--to-topic", topic.name, rule, "Add partitions, or choose another topic.")])
-        found.append(replace(share, done=last_position(target, share.target, share.files)))
+        found.append(replace(share, begun=_begun(target, share, topic.id)))
     return found
 
 
@@ -135,30 +142,45 @@ def restore(
     for name in sorted(names - there.keys()):
         target.create_topic(name, partitions=1 + max(s.target.partition for s in planned if s.target.topic == name))
     done = []
+    ids = {name: topic.id for name, topic in target.describe(sorted(names)).items()}
     for share in planned:
-        done.append(_restored(share, store, reading, target))
+        done.append(_restored(share, ids.get(share.target.topic, ""), store, reading, target))
         tell(done[-1])
     return done
 
 
-def _restored(share: Share, store: ObjectStore, reading: RowReading, target: TargetCluster) -> Share:
-    count = 0
-    with target.sending(share.target) as send:
+def _begun(target: TargetCluster, share: Share, topic_id: str) -> Begun | None:
+    """What earlier runs have written of a share. Raises ConfigError where that is not the work of this call, or is not known any more."""
+    progress = target.progress(group_of(share.source, share.target), share.target)
+    begun = None if progress is None else begun_of(progress, share.files, target=share.target, topic_id=topic_id)
+    if begun is None:
+        check_unmarked(target, share.target, share.files)
+    return begun
+
+
+def _restored(share: Share, topic_id: str, store: ObjectStore, reading: RowReading, target: TargetCluster) -> Share:
+    written = 0
+    with target.sending(share.target, group_of(share.source, share.target)) as send:
         # looked up again: what an earlier run had on its way may have come since the plan was made, and nothing comes any more
-        share = replace(share, done=last_position(target, share.target, share.files))
-        for message in _messages(share, store, reading):
-            send(share.target.topic, message, partition=share.target.partition)
-            count += 1
-    return replace(share, written=count)
+        share = replace(share, begun=_begun(target, share, topic_id))
+        begun = share.begun or begun_anew()
+        for file, row, message in _messages(share, begun.last, store, reading):
+            written += 1
+            mark = origin(begun.id, file, row)
+            marked = replace(message, headers=(*unmarked(message.headers), (ORIGIN, mark.encode())))
+            progress = ProducerProgress(begun.count + written, note_of(begun.id, topic_id, share.files, mark))
+            send(share.target.topic, marked, partition=share.target.partition, progress=progress)
+    return replace(share, written=written)
 
 
-def _messages(share: Share, store: ObjectStore, reading: RowReading) -> Iterator[Message]:
-    """What is to be written, each record with its origin."""
-    begin = Position(0, -1) if share.done is None else share.done
+def _messages(
+    share: Share, begin: Position, store: ObjectStore, reading: RowReading
+) -> Iterator[tuple[StoredFile, int, Message]]:
+    """What is to be written, each record with its file and its row in it."""
     for number, file in share.files.since(begin.file):
         skip = max(file.skip, begin.row + 1) if number == begin.file else file.skip
         wanted = replace(file, skip=skip)
         if wanted.wanted == 0:
             continue
         for row, message in enumerate(reading.messages(store, wanted), skip):
-            yield replace(message, headers=(*message.headers, (ORIGIN, origin(file, row))))
+            yield file, row, message

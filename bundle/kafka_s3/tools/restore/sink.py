@@ -13,14 +13,15 @@ from kafka_s3.commit.history import read_history
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.whole_records import WholeRecords
-from kafka_s3.kafka.transactions import sending_in_transactions
+from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress, sending_in_transactions
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.restore.faithful import Kept, losses
 from kafka_s3.tools.restore.file_table import FileTable, PlannedFiles
-from kafka_s3.tools.restore.run import OrderedSend, Share, TargetCluster, located, shares
+from kafka_s3.tools.restore.position import OWN
+from kafka_s3.tools.restore.run import Share, TargetCluster, located, shares
 from kafka_s3.tools.restore.selection import RestoreSelection
 from kafka_s3.tools.restore.told import logged_files, named_files
 from kafka_s3.tools.verify.layout import object_layout
@@ -44,10 +45,15 @@ class RealTarget(WholeRecords):
         """Creates a topic with the brokers' own number of replicas."""
         self._writer.create_topic(name, partitions=partitions, replication=BROKERS_CHOICE)
 
+    def progress(self, group: str, target: TopicPartition) -> ProducerProgress | None:
+        """What transactions have committed to a group. Raises KafkaUnavailable, SourceError."""
+        found = self._writer.group_progress(group, [target]).get(target)
+        return None if found is None else ProducerProgress(*found)
+
     @contextmanager
-    def sending(self, target: TopicPartition) -> Iterator[OrderedSend]:
+    def sending(self, target: TopicPartition, group: str) -> Iterator[SendWithProgress]:
         """Transactions under a name of the target's own. Raises KafkaUnavailable, also while others' records of it cannot be read yet."""
-        with sending_in_transactions(self._writer.clients, f"kafka-s3-restore-{target}") as send:
+        with sending_in_transactions(self._writer.clients, f"{OWN}{target}", group=group) as send:
             self._wait_for_others(target)
             yield send
 

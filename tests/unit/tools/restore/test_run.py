@@ -14,6 +14,7 @@ from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
+from kafka_s3.tools.restore.position import ORIGIN
 from kafka_s3.tools.restore.reading import ObjectUnreadable
 from kafka_s3.tools.restore.run import Share, restore
 from kafka_s3.tools.restore.selection import RestoreSelection
@@ -163,11 +164,70 @@ def test_records_of_others_in_the_target_do_not_matter() -> None:
     with pytest.raises(Died):
         restored(world, target)
     target.lives = None
-    with target.sending(TopicPartition("back", 0)) as send:
+    with target.sending(TopicPartition("back", 0), "others") as send:
         for _ in range(2000):
             send("back", Message(None, b"stranger", (), None), partition=0)
     restored(world, target)
     assert [value for value in values(target) if value != b"stranger"] == [b'{"n":%d}' % n for n in range(7)]
+
+
+def restored_once(count: int, **config: Any) -> World:
+    """A sink of a topic whose records a restore has marked, at the same offsets as those that it would mark itself."""
+    first = numbered(count, **config)
+    target = MemoryTarget(first.kafka)
+    restored(first, target)
+    records = first.kafka.records[TopicPartition("back", 0)]
+    return written({"flush.size": "3", **HEADERS, **config}, records)
+
+
+@pytest.mark.parametrize("lives", range(7))
+def test_records_that_a_restore_has_marked_before_carry_its_own_mark_alone_and_are_not_doubled(lives: int) -> None:
+    world = restored_once(7)
+    target = MemoryTarget(world.kafka, lives)
+    with pytest.raises(Died):
+        restored(world, target)
+    target.lives = None
+    restored(world, target)
+    found = world.kafka.records[TopicPartition("back", 0)]
+    marks = [[value for name, value in one.headers if name == ORIGIN] for one in found]
+    assert [one.value for one in found] == [b'{"n":%d}' % n for n in range(7)]
+    assert [len(own) for own in marks] == [1] * 7
+    assert len({own[0].split(b"/")[0] for own in marks if own[0]}) == 1
+
+
+def test_forged_marks_neither_make_a_topic_whole_nor_move_a_restore() -> None:
+    world = numbered(7)
+    target = MemoryTarget(world.kafka, 4)
+    with pytest.raises(Died):
+        restored(world, target)
+    target.lives = None
+    forged = world.kafka.records[TopicPartition("back", 0)][-1].headers[-1][1]
+    assert forged is not None
+    with target.sending(TopicPartition("back", 0), "others") as send:
+        for mark in (forged.replace(b"/3/0/", b"/6/0/"), forged.replace(b"/3/0/", b"/0/0/")):
+            send("back", Message(None, b"stranger", ((ORIGIN, mark),), None), partition=0)
+    (done,) = restored(world, target)
+    assert (done.there, done.written, done.whole) == (4, 3, True)
+    assert [value for value in values(target) if value != b"stranger"] == [b'{"n":%d}' % n for n in range(7)]
+
+
+def test_marks_without_a_progress_that_kafka_knows_are_refused() -> None:
+    world = numbered(7)
+    target = MemoryTarget(world.kafka)
+    restored(world, target)
+    target.groups.clear()
+    with pytest.raises(ConfigError, match=r"Kafka knows of no progress.*Choose another topic"):
+        planned(world, target)
+
+
+def test_a_target_that_was_deleted_and_created_anew_begins_anew() -> None:
+    world = numbered(7)
+    target = MemoryTarget(world.kafka)
+    restored(world, target)
+    world.kafka.records[TopicPartition("back", 0)].clear()
+    world.kafka.ids["back"] = "another"
+    restored(world, target)
+    assert values(target) == [b'{"n":%d}' % n for n in range(7)]
 
 
 def test_a_range_of_offsets_is_exact_where_records_fill_their_offsets() -> None:
