@@ -22,7 +22,7 @@ COMMANDS: Final = tuple(
         ("run", "run:run", "Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."),
         ("validate", "validate:validate_command",
          "Report everything that is wrong with a configuration: no broker and no bucket is asked, a schema registry for two seconds."),
-        ("new", "new:new", "Write a checked configuration of the managed connector's kind: asks in a terminal what no flag answers."),
+        ("new", "new:new", "Write a checked configuration of the self-managed connector's kind: asks in a terminal what no flag answers."),
         ("catalog", "catalog:catalog", "The connectors whose configurations are taken, and their keys."),
         ("demo", "demo:demo",
          "Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."),

@@ -17,7 +17,7 @@ from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.committer import nothing_more
-from kafka_s3.driver.lost_offsets import LostOffsets
+from kafka_s3.driver.lost_offsets import LostOffsets, Stop
 from kafka_s3.driver.partition_state import PartitionState, cut_off, delivered
 from kafka_s3.driver.planner import assignment, closing_held
 from kafka_s3.model.errors import OffsetsLost, TopicMissing
@@ -50,6 +50,8 @@ class Topics:
     log: CommitLog
     commit: Callable[[CommitEntry, Callable[[], None]], None]
     observer: Observer
+    stop: Stop
+    has_stopped: Callable[[TopicPartition], bool]
     resume: Resume = _nowhere
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _refreshed_ms: int | None = None
@@ -59,10 +61,12 @@ class Topics:
 
     @property
     def _lost(self) -> LostOffsets:
-        return LostOffsets(self.behaviour, self.brokers, self.log, self.commit, self.observer, self.partition_states)
+        return LostOffsets(
+            self.behaviour, self.brokers, self.log, self.commit, self.observer, self.partition_states, self.stop
+        )
 
     def refresh(self, now: int) -> None:
-        """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
+        """Looks topics and partitions up; new ones get their first position, recreated topics stop, deleted ones rest."""
         names = self._topic_names()
         self._damaged = {}  # perhaps it is mended
         topics = self.brokers.describe(names)
@@ -107,6 +111,9 @@ class Topics:
             if tp not in self.partition_states:
                 continue
             state, same = self.partition_states[tp], min(head, cut.get(tp, head))
+            if self.has_stopped(tp):  # only how far it is behind is of interest
+                self.partition_states[tp] = delivered(state, now, head, self.behaviour.readiness)
+                continue
             if tp.topic not in again and same < state.frontier:
                 self._lost.below_frontier(tp, state.frontier, same, head)
             elif same < state.seen:
@@ -241,7 +248,7 @@ class Topics:
         return self.behaviour.topics_regex is not None and bool(state.topic_ids)
 
     def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
-        """The assignments whose first unread record Kafka still has; for the others the sink stops, or goes on behind a recorded gap."""
+        """The assignments whose first unread record Kafka still has; the others stop, or go on behind a recorded gap."""
         topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
         # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
         again = self._lost.look_for_recreated(topics.values())
@@ -264,7 +271,8 @@ class Topics:
         held = [closing_held(a) for a in lost if a.state is not None]
         if held or not lost:
             return held + there
-        self._lost.by_retention(gone)
+        if not self._lost.by_retention(gone):
+            return there
         states = [(self.partition_states[a.topic_partition], a.close) for a in lost]
         return there + [assignment(state, close=close) for state, close in states if state.head > state.frontier]
 

@@ -189,6 +189,8 @@ class TaskDefect(SinkError):
 class PartitionsStopped(SinkError):
     """Some topic-partitions have stopped and wait for an operator; the others went on. `places` are the topic-partitions' names."""
 
+    exit_code = 3
+
     def __init__(self, text: str, places: Sequence[str] = ()) -> None:
         super().__init__(text)
         self.places = tuple(places)

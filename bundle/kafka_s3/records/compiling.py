@@ -1,16 +1,25 @@
 """How do loops over bytes become machine code? By numba, when their module is imported: once per process, and kept on disk where it can be.
 
-The code lies beside its module or in the user's cache folder, where one of them can be written; a process that forks hands it on.
+The code lies beside its module or in the user's cache folder, where one of them can be written; a process that forks hands it on. Numba
+takes kept code for fresh while the function's own file is the same. But it inlines functions and constants of other modules, so the
+sources of those count, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import ast
+import hashlib
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
 import numba as nb
 from numba import types
 from numba.extending import intrinsic
+
+PACKAGE: Final = "kafka_s3"
 
 
 def compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
@@ -18,11 +27,63 @@ def compiled(signature: str) -> Callable[[Callable[..., Any]], Any]:
 
     def compile_now(function: Callable[..., Any]) -> Any:
         try:
-            return nb.njit(signature, nogil=True, cache=True)(function)
-        except (RuntimeError, OSError):  # neither the code's folder nor the user's cache can be written
+            dispatcher = nb.njit(nogil=True, cache=True)(function)
+            _stamp_with_imports(dispatcher, function.__module__)
+        except (
+            RuntimeError,
+            OSError,
+            AttributeError,
+        ):  # nothing can be written, or this numba keeps its code in another way
             return nb.njit(signature, nogil=True)(function)
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        return dispatcher
 
     return compile_now
+
+
+def compiled_callback(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """Compiles a function that C calls, on any thread and without Python's lock; it inlines no other module. It begins at `.address`."""
+
+    def compile_now(function: Callable[..., Any]) -> Any:
+        try:
+            return nb.cfunc(signature, cache=True)(function)
+        except (RuntimeError, OSError):
+            return nb.cfunc(signature)(function)
+
+    return compile_now
+
+
+def _stamp_with_imports(dispatcher: Any, module: str) -> None:
+    """Makes the sources of all modules that a loop's module imports part of what its kept code has to agree with."""
+    kept = dispatcher._cache._cache_file  # numba has no public name for it
+    kept._source_stamp = (kept._source_stamp, source_digest(module))
+
+
+@cache
+def source_digest(module: str) -> str:
+    """A hash over the sources of a module and of all modules of this package that it imports, directly or not."""
+    digest = hashlib.sha256()
+    for name, path in sorted(_sources(module, {}).items()):
+        digest.update(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return digest.hexdigest()
+
+
+def _sources(module: str, found: dict[str, Path]) -> dict[str, Path]:
+    path = getattr(sys.modules.get(module), "__file__", None)
+    if path is not None and module not in found:
+        found[module] = Path(path)
+        for name in _imported(Path(path)):
+            _sources(name, found)
+    return found
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Names that may be modules of this package which a source imports."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == PACKAGE:
+            yield node.module or ""
+            yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
 def _load(code: types.Integer, result: types.Integer) -> Any:

@@ -37,6 +37,8 @@ LOCAL: Final = {
     "spark.scheduler.mode": "FAIR",
 }
 """The traceback's form is Spark's own choice for the functions of a DataFrame; set for all, they share workers with `_first_worker`."""
+ATTEMPTS: Final = 2
+"""A process that dies takes no other task along: Spark tries the dead one's task again, which then only says so (`attempts`)."""
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 DELTA: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -162,7 +164,11 @@ def _archive() -> str:
 
 def _settings(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> dict[str, str]:
     options = f"{java_options(os.environ)} {more.get(JAVA_OPTIONS, '')}".strip()
-    own = {"spark.master": f"local[{cores}]", "spark.app.name": name, "spark.jars": ",".join(map(str, jars()))}
+    own = {
+        "spark.master": f"local[{cores},{ATTEMPTS}]",
+        "spark.app.name": name,
+        "spark.jars": ",".join(map(str, jars())),
+    }
     return {**LOCAL, **more, **own, JAVA_OPTIONS: options}
 
 

@@ -12,12 +12,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import pycurl
 from botocore import exceptions as boto
 from botocore.awsrequest import HeadersDict
 from botocore.httpsession import mask_proxy_url
+
+from kafka_s3.model.errors import StorageError
+from kafka_s3.storage.store import Body, Streamed
 
 _UNTRUSTED: Final = frozenset(
     {
@@ -33,6 +37,8 @@ _CLOSED: Final = frozenset(
 )  # fmt: skip
 _NO_PROXY: Final = frozenset({pycurl.E_COULDNT_RESOLVE_PROXY, 97})
 """97 is libcurl's CURLE_PROXY, which pycurl has no name for."""
+OLDEST: Final = 0x080400
+"""8.4 sorts and encodes a query as AWS does before it signs it."""
 HALF_A_LOOK_S: Final = 0.5
 """libcurl lets look once a second whether something moves: so a time limit holds half a second early or late."""
 
@@ -57,7 +63,7 @@ class HttpRequest:
     method: str
     url: str
     headers: Mapping[str, str]
-    body: bytes
+    body: Body
     user_agent: str
     signature: Signature | None
     asks_first: bool
@@ -89,10 +95,26 @@ class Terms:
         return self.proxies.get(url.partition(":")[0], "")
 
 
+@cache
+def check_libcurl() -> None:
+    """Raises StorageError where this process's libcurl does not sign requests as S3 wants them. Asked once."""
+    found: Any = pycurl.version_info()
+    version, number, protocols = found[1], found[2], found[8]
+    if number < OLDEST or not hasattr(pycurl, "AWS_SIGV4") or "https" not in protocols:
+        raise StorageError(
+            f"pycurl uses libcurl {version}, which does not sign requests to S3 as they are made here: 8.4 or later with HTTPS is needed. "
+            "Install pycurl from its wheel (pip install --force-reinstall --only-binary pycurl pycurl), which brings its own."
+        )
+
+
 class Connections:
-    """Connections that are kept for the next requests, `most` of them at a time. Thread-safe; belongs to one process."""
+    """Connections that are kept for the next requests, `most` of them at a time. Thread-safe; belongs to one process.
+
+    Raises StorageError where libcurl is too old.
+    """
 
     def __init__(self, terms: Terms, *, most: int) -> None:
+        check_libcurl()
         self._terms = terms
         self._most = most
         self._idle: deque[_Connection] = deque()
@@ -186,7 +208,7 @@ class _Connection:
             curl.setopt(pycurl.POST, 1)
             curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(asked.body))
             # not as POSTFIELDS: libcurl would send them again by itself where a kept connection breaks, a completion twice
-            curl.setopt(pycurl.READFUNCTION, io.BytesIO(asked.body).read)
+            curl.setopt(pycurl.READFUNCTION, _read_of(asked.body))
         curl.setopt(pycurl.CUSTOMREQUEST, asked.method)
         if signature is not None:
             curl.setopt(pycurl.AWS_SIGV4, f"aws:amz:{signature.region}:{signature.service}")
@@ -216,6 +238,33 @@ class _Connection:
         ]
         kind = next((kind for holds, kind in kinds if holds), None)
         return kind(endpoint_url=url, error=text) if kind else boto.HTTPClientError(error=f"{text} ({url})")
+
+
+def _read_of(body: Body) -> Callable[[int], bytes]:
+    """What libcurl asks for the next bytes, at most so many."""
+    if isinstance(body, bytes):
+        return io.BytesIO(body).read
+    return io.BufferedReader(_Pieces(body), 1 << 20).read1
+
+
+class _Pieces(io.RawIOBase):
+    """Content that is read while it is sent."""
+
+    def __init__(self, body: Streamed) -> None:
+        self._pieces = body.pieces()
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes, as many as there is room for; none at the end."""
+        while not self._rest and (piece := next(self._pieces, None)) is not None:
+            self._rest = memoryview(piece)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
 
 
 def _headers(lines: list[bytes]) -> Mapping[str, str]:

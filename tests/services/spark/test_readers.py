@@ -22,8 +22,8 @@ from kafka_s3.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import consumer as consumers
 from kafka_s3.kafka.reader.batches import BYTES, ROWS, ReadScope
+from kafka_s3.kafka.reader.pace import QUEUE_BYTES
 from kafka_s3.kafka.reader.reader import AT_A_TIME, RangeReader
-from kafka_s3.kafka.reader.settings import QUEUE_BYTES
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.errors import KafkaUnavailable, OffsetsLost, SourceError, UnreadableRecord
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
@@ -270,6 +270,62 @@ def test_a_log_that_is_shorter_than_the_range_is_lost_too(
         in_task(name, 7, 9)
 
 
+def recreated(broker: EmbeddedKafka, name: str, records: list[Given], partitions: int = 1) -> None:
+    """Deletes the topic and makes it anew, with these records."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([name])[name].result(30)
+    brokers = KafkaBrokers(broker.bootstrap_servers)
+    eventually(lambda: not brokers.describe([name]))
+    broker.create_topic(name, partitions)
+    eventually(
+        lambda: len(brokers.starts([TopicPartition(name, number) for number in range(partitions)])) == partitions
+    )
+    produce(broker.bootstrap_servers, name, records)
+
+
+def test_a_range_never_has_records_of_two_topics_of_one_name(broker: EmbeddedKafka, topic: Callable[..., str]) -> None:
+    name, count = topic("again"), 5000
+    produce(broker.bootstrap_servers, name, [Given(b"old" * 300)] * count)
+    whole = OffsetRange(TopicPartition(name, 0), 0, count)
+    for _, batches in RangeReader(broker.bootstrap_servers, {}).read([whole]):
+        assert len(next(batches)) < count
+        recreated(broker, name, [Given(b"new" * 300)] * count)
+        with pytest.raises(
+            OffsetsLost, match=f"^Kafka lost records while they were read: the topic of {name}-0 was created again"
+        ):
+            list(batches)
+    assert (
+        len(
+            list(offset for _, batches in RangeReader(broker.bootstrap_servers, {}).read([whole]) for offset in batches)
+        )
+        > 0
+    )
+
+
+def test_of_ranges_that_are_read_together_none_has_records_of_two_topics_of_one_name(
+    broker: EmbeddedKafka, topic: Callable[..., str]
+) -> None:
+    name, count = topic("again", 3), 20_000
+    places = [TopicPartition(name, number) for number in range(3)]
+    produce(broker.bootstrap_servers, name, [Given(b"old" * 100, n % 3) for n in range(3 * count)])
+    reader, values = RangeReader(broker.bootstrap_servers, {}), dict[TopicPartition, set[bytes]]()
+    for _, batches in reader.read([OffsetRange(places[0], 0, 10)]):
+        assert (
+            sum(map(len, batches)) == 10
+        )  # from then on the topic is known, and its topic-partitions are read together
+
+    def read() -> None:
+        for wanted, batches in reader.read([OffsetRange(place, 0, count) for place in places]):
+            found = list(batches)
+            values[wanted.topic_partition] = {value for batch in found for value in batch.column("value").to_pylist()}
+            if wanted.topic_partition == places[0]:
+                recreated(broker, name, [Given(b"new" * 100, n % 3) for n in range(3 * count)], 3)
+
+    with pytest.raises(OffsetsLost):
+        read()
+    assert values == {places[0]: {b"old" * 100}}
+
+
 def test_records_that_come_late_are_waited_for(
     in_task: InTask, broker: EmbeddedKafka, topic: Callable[..., str]
 ) -> None:
@@ -344,6 +400,21 @@ def test_a_broker_that_restarts_in_the_middle_costs_nothing_but_time(
     assert found == list(range(1000))
 
 
+def test_an_answer_that_is_larger_than_a_task_takes_is_no_outage(
+    in_task: InTask, topic: Callable[..., str], broker: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = topic("large-answer")
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "message.max.bytes": 8 << 20})
+    producer.produce(name, os.urandom(4 << 20))
+    assert producer.flush(30) == 0
+    monkeypatch.setattr("kafka_s3.kafka.reader.settings.BATCH_BYTES", 100_000)
+    with pytest.raises(
+        SourceError, match=r"large-answer-.*from offset 0 on is larger than .*kafka\.reader=spark"
+    ) as error:
+        in_task(name, 0, 1, **IMPATIENT, **{"fetch.max.bytes": "1000000"})
+    assert not isinstance(error.value, KafkaUnavailable)
+
+
 def test_a_setting_that_librdkafka_refuses_is_named(in_task: InTask) -> None:
     with pytest.raises(SourceError, match=r"does not take retry\.backoff\.ms=0.*kafka\.reader=spark"):
         in_task("any", 0, 1, **{"retry.backoff.ms": "0"})
@@ -383,6 +454,7 @@ def test_a_consumer_is_kept_for_its_configuration_and_one_that_failed_is_not(
     name = topic("kept")
     produce(broker.bootstrap_servers, name, [Given(b"v")] * 3)
     clients = [{"client.id": f"reader-{n}"} for n in range(consumers.KEPT)]
+    in_task(name, 0, 3)  # from then on the topic is known
 
     def used(client: dict[str, str]) -> consumers.Consumer:
         in_task(name, 0, 3, **client)

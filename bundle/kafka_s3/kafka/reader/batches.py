@@ -25,7 +25,7 @@ from kafka_s3.kafka.reader import gather
 
 ROWS: Final = 65_536
 BYTES: Final = 16 << 20
-"""Of values and keys in a batch; a record of its own may be larger."""
+"""Of values, keys and headers that are read in a batch; a record alone may be larger. So Arrow's offsets of 32 bits always do."""
 NO_TIMESTAMP_MS: Final = -1
 HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _NAME: Final = VALUE_SCHEMA.encode() + b"\0"
@@ -47,7 +47,7 @@ class ReadScope(Enum):
 def next_batch(messages: Addresses, at: int, *, until: int, part: ReadScope) -> pa.RecordBatch | None:
     """The records from message `at` on as a batch; their messages are destroyed. None: message `at` is no record below offset `until`."""
     sizes = np.zeros(gather.SIZES, np.int64)
-    rows = gather.measured(messages, at, until, ROWS, BYTES, sizes)
+    rows = gather.measured(messages, at, until, ROWS, BYTES, part is not ReadScope.VALUES, sizes)
     if not rows:
         return None
     batch = _batch(messages, at, rows, sizes, part)
@@ -56,12 +56,12 @@ def next_batch(messages: Addresses, at: int, *, until: int, part: ReadScope) -> 
 
 
 def _batch(messages: Addresses, at: int, rows: int, sizes: Addresses, part: ReadScope) -> pa.RecordBatch:
-    value_bytes, key_bytes, *_ = sizes.tolist()
+    value_bytes, key_bytes, *headers = sizes.tolist()
     columns = _places_and_times(messages, at, rows)
     columns["value"] = _bytes(messages, at, rows, gather.VALUE, value_bytes)
     if part is ReadScope.ENVELOPES:
         columns["key"] = _bytes(messages, at, rows, gather.KEY, key_bytes)
-        columns["headers"] = _headers(messages, at, rows)
+        columns["headers"] = _headers(messages, at, rows, *headers)
     elif part is ReadScope.SCHEMA_NAMES:
         columns[SCHEMA_NAME] = _schema_names(messages, at, rows)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
@@ -84,10 +84,7 @@ def _bytes(messages: Addresses, at: int, rows: int, part: int, size: int) -> pa.
     return _binary(ends, data, valid, nulls)
 
 
-def _headers(messages: Addresses, at: int, rows: int) -> pa.Array:
-    sizes = np.zeros(gather.SIZES, np.int64)
-    gather.header_sizes(messages, at, rows, sizes)
-    count, name_bytes, value_bytes, *_ = sizes.tolist()
+def _headers(messages: Addresses, at: int, rows: int, count: int, name_bytes: int, value_bytes: int) -> pa.Array:
     ends, name_ends, value_ends = _ends(rows), _ends(count), _ends(count)
     names, values, valid = np.empty(name_bytes, np.uint8), np.empty(value_bytes, np.uint8), _bits(count)
     nulls = 0

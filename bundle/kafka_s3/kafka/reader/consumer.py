@@ -9,26 +9,31 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
 from confluent_kafka import KafkaError
 
 from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import IamLogin
-from kafka_s3.kafka.reader import library
+from kafka_s3.kafka.reader import gather, library
+from kafka_s3.kafka.reader.layout import check_library
 from kafka_s3.kafka.reader.tokens import token_callback
 from kafka_s3.model.allocation import keep_memory
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
 
-KEPT: Final = 4
-"""Configurations whose consumers a process keeps: of a sink two, for one topic-partition at a time and for many."""
+KEPT: Final = 6
+"""Configurations whose consumers a process keeps: of a sink three, for a first look, for one topic-partition at a time and for many."""
 LOOK_UP_S: Final = 2.0
 LATEST: Final = -1
 ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN
 """Said after the reason of each, which tells more."""
+INTERCEPTOR: Final = b"kafka-s3"
+"""The name of an interceptor, for librdkafka's own messages."""
 SECRET_WORDS: Final = ("password", "secret", "key")
 
 
@@ -38,8 +43,10 @@ class Consumer:
     def __init__(self, settings: Mapping[str, str], login: IamLogin | None = None) -> None:
         """Connects to nothing yet. Raises SourceError where librdkafka does not take the settings, or no token can be signed."""
         self.servers = settings["bootstrap.servers"]
-        self._tokens = token_callback(login) if login else None  # librdkafka calls it as long as the handle is there
-        self.handle: int | None = _new(settings, self._tokens)
+        tokens = token_callback(login) if login else None
+        self._fetched = np.zeros(1, np.int64)
+        self.handle: int | None = _new(settings, tokens, _noting(self._fetched))
+        _used[self.handle] = (tokens, self._fetched)
         library.poll_set_consumer(self.handle)
         self._own_queue = library.queue_get_consumer(self.handle)
         self._said = ""
@@ -87,6 +94,41 @@ class Consumer:
             raise SourceError(f"{text} {CHECK}")
         return low.value, high.value
 
+    def topic_ids(self, names: Sequence[str], *, timeout_s: float) -> dict[str, str]:
+        """The ids of these topics, of those that exist. Raises KafkaUnavailable and SourceError."""
+        if not names:
+            return {}
+        queue = library.queue_new(self.handle)
+        topics = library.topics_of_names((ctypes.c_char_p * len(names))(*(name.encode() for name in names)), len(names))
+        try:
+            library.describe_topics(self.handle, topics, None, queue)
+            event = library.queue_poll(queue, int(timeout_s * 1000))
+            try:
+                return self._told_ids(event, names)
+            finally:
+                library.event_destroy(event)
+        finally:
+            library.topics_destroy(topics)
+            library.queue_destroy(queue)
+
+    def _told_ids(self, event: int | None, names: Sequence[str]) -> dict[str, str]:
+        code = library.event_error(event) if event else KafkaError._TIMED_OUT
+        count, found = ctypes.c_size_t(), dict[str, str]()
+        told = library.described_topics(library.event_described_topics(event), ctypes.byref(count)) if not code else []
+        for topic in told[: count.value]:
+            error = library.description_error(topic)
+            one = library.error_code(error) if error else 0
+            if one == 0:
+                found[library.description_name(topic).decode()] = library.id_text(
+                    library.description_id(topic)
+                ).decode()
+            elif one != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                code = one
+        if code:
+            text = f"Kafka at {self.servers} did not describe {', '.join(names)}: {_meaning(code)}."
+            raise unanswered(text) if code in TRANSIENT else SourceError(f"{text} {CHECK}")
+        return found
+
     def said(self) -> str:
         """The last thing that librdkafka complained of, as a sentence: a broker that cannot be reached, a login that was refused."""
         while event := library.queue_poll(self._own_queue, 0):
@@ -96,6 +138,11 @@ class Consumer:
                 self._said = f"librdkafka says: {reason} ({_name(code)})."
             library.event_destroy(event)
         return self._said
+
+    @property
+    def last_fetched(self) -> int:
+        """The bytes of the last answer to a fetch, as they came."""
+        return int(self._fetched[0])
 
     def hush(self) -> None:
         """What librdkafka complained of is over: something came."""
@@ -113,6 +160,7 @@ class Consumer:
             self._end()
             library.queue_destroy(self._own_queue)
             library.destroy_flags(self.handle, library.NO_CONSUMER_CLOSE)
+            del _used[self.handle]
             self.handle = None
 
 
@@ -155,6 +203,8 @@ class Queue:
 
 _kept: OrderedDict[tuple[tuple[tuple[str, str], ...], IamLogin | None], Consumer] = OrderedDict()
 _owner: list[int] = []
+_used: dict[int, tuple[Any, Any]] = {}
+"""By handle, what librdkafka's threads call and write to as long as the handle is there, which may be longer than its `Consumer`."""
 
 
 def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) -> Consumer:
@@ -166,6 +216,7 @@ def kept_consumer(settings: Mapping[str, str], login: IamLogin | None = None) ->
         _kept.clear()  # of the process that this one was forked from
         _owner[:] = [os.getpid()]
         keep_memory()
+        check_library()
     key = (tuple(sorted(settings.items())), login)
     consumer = _kept.pop(key, None)
     if consumer is not None and consumer.failed:
@@ -182,7 +233,17 @@ def abandon_consumers() -> None:
     _kept.clear()
 
 
-def _new(settings: Mapping[str, str], tokens: Any) -> int:
+def _noting(fetched: npt.NDArray[np.int64]) -> Any:
+    """What librdkafka calls with a new client: it has the size of each answer to a fetch noted there."""
+
+    def created(client: int, *_: object) -> int:
+        callback = gather.note_fetch.address
+        return int(library.add_on_response(client, INTERCEPTOR, callback, fetched.ctypes.data))
+
+    return library.CREATED(created)
+
+
+def _new(settings: Mapping[str, str], tokens: Any, created: Any) -> int:
     text = ctypes.create_string_buffer(library.TEXT_BYTES)
     configuration = library.conf_new()
     for name, value in settings.items():
@@ -190,6 +251,7 @@ def _new(settings: Mapping[str, str], tokens: Any) -> int:
             library.conf_destroy(configuration)
             shown = "***" if any(word in name for word in SECRET_WORDS) else value
             raise SourceError(f"librdkafka does not take {name}={shown}. Correct it, or set kafka.reader=spark.")
+    library.conf_add_on_new(configuration, INTERCEPTOR, created, None)
     library.conf_set_events(configuration, library.EVENT_ERROR)
     if tokens:
         library.conf_set_token_callback(configuration, tokens)

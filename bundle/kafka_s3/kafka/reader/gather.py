@@ -4,7 +4,7 @@ Compiled when this module is imported, once per process, and kept on disk beside
 written; a process that forks hands the loops on. The functions of librdkafka are bound by name, so that what is kept fits the next process.
 
 `messages` are addresses of `rd_kafka_message_t`; a batch is `rows` of them from `at` on. Buffers are made by the caller, of the sizes that
-`measured` and `header_sizes` tell. Validity is a bit a row, zero at first.
+`measured` tells. Validity is a bit a row, zero at first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from kafka_s3.kafka.reader import library
-from kafka_s3.records.compiling import compiled, copy_bytes
+from kafka_s3.records.compiling import compiled, compiled_callback, copy_bytes
 
 VALUE: Final = 3
 KEY: Final = 5
@@ -27,7 +27,15 @@ _ERROR, _OFFSET, _WORDS = 0, 7, 9
 _ERROR_BITS = 0xFFFFFFFF
 """The error takes half of its word."""
 SIZES: Final = 5
-"""What `header_sizes` counts."""
+"""What `measured` counts: the bytes of the values and of the keys; how many headers, the bytes of their names and of their values."""
+MESSAGE_BYTES: Final = 350
+"""What librdkafka keeps for each message besides its bytes, about."""
+_NEAR: Final = 4096
+"""Two records that lie so close in memory are of the same batch; between them are the headers of the first."""
+_SAMPLE_BYTES: Final = 4 << 20
+"""So much of headers is parsed to learn how large they are: librdkafka copies what it parses."""
+_FETCH: Final = 1
+"""The number of the request in Kafka's protocol."""
 
 
 def _external(name: str, result: Any, *arguments: Any) -> Any:
@@ -65,23 +73,71 @@ def _set_bit(bits, row):  # type: ignore[no-untyped-def]
     bits[row >> 3] |= np.uint8(1 << (row & 7))
 
 
-@compiled("int64(int64[::1], int64, int64, int64, int64, int64[::1])")
-def measured(messages, at, until, most_rows, most_bytes, sizes):  # type: ignore[no-untyped-def]
-    """How many messages from `at` on make the next batch: records below offset `until`, at most so many, and bytes of values and keys.
+@compiled("void(int64, int64[::1], int64[::1])")
+def _add_headers(message, found, sizes):  # type: ignore[no-untyped-def]
+    """Adds the headers of a message to `sizes`: how many, the bytes of their names, of their values. `found` is room for four numbers."""
+    out = found.ctypes.data
+    if _headers(message, out) != 0:
+        return
+    headers = found[0]
+    for index in range(_header_count(headers)):
+        _header_at(headers, index, out + 8, out + 16, out + 24)
+        sizes[0], sizes[1], sizes[2] = sizes[0] + 1, sizes[1] + _text_length(found[1]), sizes[2] + found[3]
 
-    A record alone may be larger. `sizes` become the bytes of the values and of the keys.
+
+@compiled("int64(int64[::1], int64, int64, int64, int64, int64, int64[::1])")
+def measured(messages, at, until, most_rows, most_bytes, with_headers, sizes):  # type: ignore[no-untyped-def]
+    """How many messages from `at` on make the next batch: records below offset `until`, at most so many, and bytes of values, keys and,
+    if wanted, headers. A record alone may be larger. `sizes` become what is counted.
     """
-    rows, values, keys = 0, 0, 0
+    rows, total, found, headers = 0, 0, np.zeros(4, np.int64), np.zeros(3, np.int64)
+    sizes[:] = 0
     while at + rows < len(messages) and rows < most_rows:
         message = _words(messages[at + rows])
         if message[_ERROR] & _ERROR_BITS or message[_OFFSET] >= until:
             break
-        value, key = message[VALUE + 1], message[KEY + 1]
-        if rows and values + keys + value + key > most_bytes:
+        headers[:] = 0
+        if with_headers:
+            _add_headers(messages[at + rows], found, headers)
+        size = message[VALUE + 1] + message[KEY + 1] + headers[1] + headers[2]
+        if rows and total + size > most_bytes:
             break
-        values, keys, rows = values + value, keys + key, rows + 1
-    sizes[0], sizes[1] = values, keys
+        sizes[0], sizes[1] = sizes[0] + message[VALUE + 1], sizes[1] + message[KEY + 1]
+        sizes[2], sizes[3], sizes[4] = sizes[2] + headers[0], sizes[3] + headers[1], sizes[4] + headers[2]
+        total, rows = total + size, rows + 1
     return rows
+
+
+@compiled("int64(int64, int64)")
+def _gap(message, following):  # type: ignore[no-untyped-def]
+    """The bytes between a record's end and the beginning of the next one's key or value; -1: one of them has neither."""
+    one, other = _words(message), _words(following)
+    end = one[VALUE] + one[VALUE + 1] if one[VALUE + 1] else one[KEY] + one[KEY + 1]  # what is empty may lie anywhere
+    start = other[KEY] if other[KEY + 1] else other[VALUE]
+    return start - end if one[VALUE + 1] + one[KEY + 1] and other[VALUE + 1] + other[KEY + 1] else -1
+
+
+@compiled("int64(int64[::1])")
+def held(messages):  # type: ignore[no-untyped-def]
+    """About how many bytes librdkafka holds for these messages: unpacked values, keys and headers, and what it keeps of its own."""
+    total, parsed, others = 0, 0, 0
+    found, headers = np.zeros(4, np.int64), np.zeros(3, np.int64)
+    for row in range(len(messages)):
+        message = _words(messages[row])
+        total += MESSAGE_BYTES
+        if message[_ERROR] & _ERROR_BITS:
+            continue
+        total += message[VALUE + 1] + message[KEY + 1]
+        gap = _gap(messages[row], messages[row + 1]) if row + 1 < len(messages) else -1
+        if 0 <= gap <= _NEAR:
+            total += gap
+        elif headers[1] + headers[2] < _SAMPLE_BYTES:
+            _add_headers(messages[row], found, headers)
+            parsed += 1
+        else:
+            others += 1
+    sampled = headers[1] + headers[2]
+    return total + sampled + (sampled * others // parsed if parsed else 0)
 
 
 @compiled("void(int64[::1], int64, int64, int64[::1], int64[::1], int8[::1])")
@@ -115,21 +171,6 @@ def destroy(messages, at, rows):  # type: ignore[no-untyped-def]
     """Gives messages back; their bytes are gone."""
     for row in range(rows):
         _destroy(messages[at + row])
-
-
-@compiled("void(int64[::1], int64, int64, int64[::1])")
-def header_sizes(messages, at, rows, sizes):  # type: ignore[no-untyped-def]
-    """How many headers there are, the bytes of their names and of their values."""
-    found = np.zeros(4, np.int64)
-    count, names, values, out = 0, 0, 0, found.ctypes.data
-    for row in range(rows):
-        if _headers(messages[at + row], out) != 0:
-            continue
-        headers = found[0]
-        for index in range(_header_count(headers)):
-            _header_at(headers, index, out + 8, out + 16, out + 24)
-            count, names, values = count + 1, names + _text_length(found[1]), values + found[3]
-    sizes[0], sizes[1], sizes[2] = count, names, values
 
 
 @compiled("int64(int64[::1], int64, int64, int32[::1], int32[::1], uint8[::1], int32[::1], uint8[::1], uint8[::1])")
@@ -183,3 +224,11 @@ def named_header_of(messages, at, rows, name, ends, data, valid):  # type: ignor
             copy_bytes(data.ctypes.data + filled, found[1], found[2])
             filled += found[2]
         ends[row + 1] = filled
+
+
+@compiled_callback("int32(voidptr, int32, voidptr, int32, int16, int16, int32, int64, int64, int32, CPointer(int64))")
+def note_fetch(_client, _socket, _broker, _id, request, _version, _number, size, _time, _error, noted):  # type: ignore[no-untyped-def]
+    """Notes at the address `noted` how large the last answer to a fetch was: an interceptor of responses, on librdkafka's threads."""
+    if request == _FETCH:
+        noted[0] = size
+    return 0

@@ -18,8 +18,11 @@ _Handle, _Text, _Int32, _Int64, _Size = (
 )  # fmt: skip
 _INT64_OUT: Final = ctypes.POINTER(ctypes.c_int64)
 
-CONSUMER: Final = 1
-"""`RD_KAFKA_CONSUMER`"""
+PRODUCER, CONSUMER = 0, 1
+"""`RD_KAFKA_PRODUCER` and `RD_KAFKA_CONSUMER`"""
+COPY, PURGE_ALL = 0x2, 0x3
+"""Flags of `produce` (`RD_KAFKA_MSG_F_COPY`) and `purge`."""
+EVENT_REPORT: Final = 0x1
 EVENT_ERROR: Final = 0x8
 NO_CONSUMER_CLOSE: Final = 0x8
 """Flag of `destroy_flags`: there is no group to leave."""
@@ -29,6 +32,8 @@ TEXT_BYTES: Final = 512
 
 TOKEN_WANTED: Final = ctypes.CFUNCTYPE(None, _Handle, _Text, _Handle)
 """What librdkafka calls when it wants a token: the client, `sasl.oauthbearer.config`, an address that is not used here."""
+CREATED: Final = ctypes.CFUNCTYPE(ctypes.c_int, _Handle, _Handle, _Handle, _Handle, _Size)
+"""What librdkafka calls when it makes a client, before its threads begin: the client, and what is not used here."""
 
 
 class NativeMessage(ctypes.Structure):
@@ -39,7 +44,12 @@ class NativeMessage(ctypes.Structure):
         ("key_size", _Size), ("offset", _Int64), ("private", _Handle),
     )  # fmt: skip
     error: int
+    topic: int
+    partition: int
+    value_size: int
+    key_size: int
     offset: int
+    private: int
 
 
 def address(name: str) -> int:
@@ -59,6 +69,8 @@ conf_set_events = _function("conf_set_events", None, _Handle, ctypes.c_int)
 conf_get = _function("conf_get", ctypes.c_int, _Handle, _Text, _Text, ctypes.POINTER(_Size))
 conf_set_token_callback = _function("conf_set_oauthbearer_token_refresh_cb", None, _Handle, TOKEN_WANTED)
 conf_enable_sasl_queue = _function("conf_enable_sasl_queue", None, _Handle, ctypes.c_int)
+conf_add_on_new = _function("conf_interceptor_add_on_new", ctypes.c_int, _Handle, _Text, CREATED, _Handle)
+add_on_response = _function("interceptor_add_on_response_received", ctypes.c_int, _Handle, _Text, _Handle, _Handle)
 conf_destroy = _function("conf_destroy", None, _Handle)
 new = _function("new", _Handle, ctypes.c_int, _Handle, _Text, _Size)
 destroy_flags = _function("destroy_flags", None, _Handle, ctypes.c_int)
@@ -69,6 +81,15 @@ set_token = _function(
     "oauthbearer_set_token", ctypes.c_int, _Handle, _Text, _Int64, _Text, _Handle, _Size, _Text, _Size
 )
 set_token_failure = _function("oauthbearer_set_token_failure", ctypes.c_int, _Handle, _Text)
+
+version = _function("version", ctypes.c_int)
+topic_new = _function("topic_new", _Handle, _Handle, _Text, _Handle)
+topic_name = _function("topic_name", _Text, _Handle)
+topic_destroy = _function("topic_destroy", None, _Handle)
+produce = _function("produce", ctypes.c_int, _Handle, _Int32, ctypes.c_int, _Text, _Size, _Text, _Size, _Handle)
+purge = _function("purge", ctypes.c_int, _Handle, ctypes.c_int)
+queue_get_main = _function("queue_get_main", _Handle, _Handle)
+event_message_next = _function("event_message_next", _Handle, _Handle)
 
 queue_get_consumer = _function("queue_get_consumer", _Handle, _Handle)
 queue_get_partition = _function("queue_get_partition", _Handle, _Handle, _Text, _Int32)
@@ -93,6 +114,18 @@ offsets_for_times = _function("offsets_for_times", ctypes.c_int, _Handle, _Handl
 query_watermark_offsets = _function(
     "query_watermark_offsets", ctypes.c_int, _Handle, _Text, _Int32, _INT64_OUT, _INT64_OUT, ctypes.c_int
 )
+
+queue_new = _function("queue_new", _Handle, _Handle)
+topics_of_names = _function("TopicCollection_of_topic_names", _Handle, ctypes.POINTER(_Text), _Size)
+topics_destroy = _function("TopicCollection_destroy", None, _Handle)
+describe_topics = _function("DescribeTopics", None, _Handle, _Handle, _Handle, _Handle)
+event_described_topics = _function("event_DescribeTopics_result", _Handle, _Handle)
+described_topics = _function("DescribeTopics_result_topics", ctypes.POINTER(_Handle), _Handle, ctypes.POINTER(_Size))
+description_name = _function("TopicDescription_name", _Text, _Handle)
+description_error = _function("TopicDescription_error", _Handle, _Handle)
+description_id = _function("TopicDescription_topic_id", _Handle, _Handle)
+id_text = _function("Uuid_base64str", _Text, _Handle)
+error_code = _function("error_code", ctypes.c_int, _Handle)
 
 error_string = _function("error_string", _Text, _Handle)
 error_destroy = _function("error_destroy", None, _Handle)

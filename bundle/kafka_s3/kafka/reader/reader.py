@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -24,10 +24,11 @@ from confluent_kafka import KafkaError
 from kafka_s3.kafka.clients import REQUEST_SECONDS
 from kafka_s3.kafka.failures import CHECK, DAMAGED, TRANSIENT, damaged, lost, unanswered
 from kafka_s3.kafka.iam import iam_login
-from kafka_s3.kafka.reader import gather, library
+from kafka_s3.kafka.reader import gather, library, pace
 from kafka_s3.kafka.reader.batches import ROWS, Addresses, ReadScope, next_batch
 from kafka_s3.kafka.reader.consumer import Consumer, Queue, kept_consumer
-from kafka_s3.kafka.reader.settings import reading_settings
+from kafka_s3.kafka.reader.pace import LEARNING, Pace, Weight
+from kafka_s3.kafka.reader.settings import BATCH_BYTES, reading_settings
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import OffsetRange
 
@@ -43,11 +44,16 @@ LAST_WORD_S: Final = 2.0
 LOST: Final = frozenset({
     KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
 })  # fmt: skip
+RECEIVE_LIMIT: Final = "receive.message.max.bytes"
+"""librdkafka names it where an answer is larger."""
+OR_TOO_LARGE: Final = (
+    f"Or the batch unpacks to more than {BATCH_BYTES >> 20} MiB: with kafka.reader=spark it is read in steps"
+)
 
 
 @dataclass(frozen=True)
 class RangeReader:
-    """Reads with the process's own consumer. `properties` are the consumer's by their Java names, `part` says how much of each record."""
+    """Reads with the process's own consumers. `properties` are the consumer's by their Java names, `part` says how much of each record."""
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(repr=False)
@@ -57,28 +63,82 @@ class RangeReader:
         self, ranges: Sequence[OffsetRange]
     ) -> Generator[tuple[OffsetRange, Iterator[pa.RecordBatch]], None, None]:
         """Each range with its batches, whose offsets ascend; take all of them before you ask for the next range."""
-        together = min(AT_A_TIME, len(ranges))
-        waiting = iter(ranges)
-        while wave := list(islice(waiting, together)):
-            login = iam_login(self.bootstrap_servers, self.properties)
-            yield from self._wave(kept_consumer(self._settings(together), login), wave)
+        waiting = deque(ranges)
+        while waiting:
+            wave = self._wave(waiting, min(AT_A_TIME, len(ranges)))
+            if len(wave) > 1:
+                yield from self._together(wave)
+            else:
+                with closing(self._alone(wave[0])) as batches:
+                    yield wave[0], batches
 
-    def _settings(self, together: int) -> dict[str, str]:
-        return reading_settings(self.bootstrap_servers, self.properties, partitions=1 if together == 1 else AT_A_TIME)
+    def _wave(self, waiting: deque[OffsetRange], most: int) -> list[OffsetRange]:
+        """The next ranges that can be read together; those of a topic whose records are large, or not known yet, one by one."""
+        wave = [waiting.popleft()]
+        while waiting and len(wave) < most and self._fits(wave[-1]) and self._fits(waiting[0]):
+            wave.append(waiting.popleft())
+        return wave
 
-    def _wave(
-        self, consumer: Consumer, wave: Sequence[OffsetRange]
-    ) -> Iterator[tuple[OffsetRange, Iterator[pa.RecordBatch]]]:
+    def _fits(self, wanted: OffsetRange) -> bool:
+        weight = self._weight(wanted)
+        return weight is not None and weight.allows(AT_A_TIME)
+
+    def _weight(self, wanted: OffsetRange) -> Weight | None:
+        return pace.weight_of(self.bootstrap_servers, wanted.topic_partition.topic)
+
+    def _consumer(self, limits: Pace) -> Consumer:
+        login = iam_login(self.bootstrap_servers, self.properties)
+        return kept_consumer(reading_settings(self.bootstrap_servers, self.properties, limits), login)
+
+    def _together(self, wave: Sequence[OffsetRange]) -> Iterator[tuple[OffsetRange, Iterator[pa.RecordBatch]]]:
+        known = [weight.pace(AT_A_TIME) for wanted in wave if (weight := self._weight(wanted))]
+        limits = Pace(min(one.fetch_bytes for one in known), min(one.records for one in known))
         starts = {wanted.topic_partition: wanted.start for wanted in wave if wanted.start < wanted.until}
+        consumer = self._consumer(limits)
+        ids = self._topic_ids(consumer, wave)
         with consumer.queues(starts) as queues:
             for wanted in wave:
                 queue = queues.get(wanted.topic_partition)
-                with closing(self._batches(queue, wanted)) as batches:  # messages go back before their consumer may end
+                # messages go back before their consumer may end
+                with closing(self._batches(queue, wanted, limits, ids)) as batches:
                     yield wanted, batches
 
-    def _batches(self, queue: Queue | None, wanted: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
+    def _batches(
+        self, queue: Queue | None, wanted: OffsetRange, limits: Pace, ids: Mapping[str, str]
+    ) -> Generator[pa.RecordBatch, None, None]:
         if queue is not None:
-            yield from _Reading(queue, wanted, self.part, self._patience_s).batches()
+            yield from _Reading(queue, wanted, self.part, self._patience_s, limits, AT_A_TIME).batches()
+            self._check_topic(queue.consumer, wanted, ids)
+
+    def _alone(self, wanted: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
+        """One range: its first records show how the others are to be read, and each change of them does."""
+        left, ids = wanted, dict[str, str]()
+        while left.start < left.until:
+            weight = self._weight(left)
+            limits = weight.pace(1) if weight else LEARNING
+            consumer = self._consumer(limits)
+            ids = ids or self._topic_ids(consumer, [wanted])
+            with consumer.queues({left.topic_partition: left.start}) as queues:
+                reading = _Reading(queues[left.topic_partition], left, self.part, self._patience_s, limits, 1)
+                with closing(reading.batches()) as batches:
+                    yield from batches
+            left = replace(left, start=reading.position)
+            if left.start >= left.until:
+                self._check_topic(consumer, wanted, ids)
+        weight = self._weight(wanted)
+        if weight is not None and weight.is_large:
+            pace.forget(self.bootstrap_servers, wanted.topic_partition.topic)
+
+    def _topic_ids(self, consumer: Consumer, ranges: Iterable[OffsetRange]) -> dict[str, str]:
+        names = {wanted.topic_partition.topic for wanted in ranges if wanted.start < wanted.until}
+        return consumer.topic_ids(sorted(names), timeout_s=self._patience_s)
+
+    def _check_topic(self, consumer: Consumer, wanted: OffsetRange, ids: Mapping[str, str]) -> None:
+        """Raises OffsetsLost where the topic is not the one with which the reading began: its offsets may be of both."""
+        now = self._topic_ids(consumer, [wanted])
+        if any(ids.get(name, topic_id) != topic_id for name, topic_id in now.items()):
+            consumer.failed = True
+            raise lost(f"the topic of {wanted.topic_partition} was created again. None of these records is written.")
 
     @property
     def _patience_s(self) -> float:
@@ -87,32 +147,42 @@ class RangeReader:
 
 
 class _Reading:
-    """One range on its way: the next offset, and how long nothing has come."""
+    """One range on its way: the next offset, and how long nothing has come. `together` are fetched with the same limits."""
 
-    def __init__(self, queue: Queue, wanted: OffsetRange, part: ReadScope, patience_s: float) -> None:
+    def __init__(
+        self, queue: Queue, wanted: OffsetRange, part: ReadScope, patience_s: float, limits: Pace, together: int
+    ) -> None:
         self._queue = queue
         self._wanted = wanted
         self._part = part
         self._patience_s = patience_s
-        self._position = wanted.start
+        self._limits = limits
+        self._together = together
+        self._of = (queue.consumer.servers, wanted.topic_partition.topic)
+        self.position = wanted.start
         self._waited_s = 0.0
         self._log_ended = False
         self._complaint = ""
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self) -> Generator[pa.RecordBatch, None, None]:
+        """To the end of the range, or, where it is read alone, until other limits are due."""
         try:
-            while self._position < self._wanted.until:
+            while self.position < self._wanted.until and not self._limits_are_over():
                 yield from self._batches(self._taken())
             self._queue.close()
         except SourceError:
             self._queue.consumer.failed = True
             raise
 
+    def _limits_are_over(self) -> bool:
+        is_known = pace.weight_of(*self._of) is not None
+        return self._together == 1 and is_known == (self._limits is LEARNING)
+
     def _batches(self, messages: Addresses) -> Iterator[pa.RecordBatch]:
         """The records of these messages, each of which is destroyed, whatever happens."""
         at = 0
         try:
-            while at < len(messages) and self._position < self._wanted.until:
+            while at < len(messages) and self.position < self._wanted.until:
                 batch = next_batch(messages, at, until=self._wanted.until, part=self._part)
                 if batch is None:
                     self._settle(int(messages[at]))
@@ -127,18 +197,35 @@ class _Reading:
     def _taken(self) -> Addresses:
         """Messages from the queue: no more than make a batch, or all of them where the range ends with them."""
         length = self._filled()
-        left = self._wanted.until - self._position
+        left = self._wanted.until - self.position
         messages = np.zeros(length if length >= left else min(length, ROWS), np.int64)
         messages = messages[: self._queue.take(messages.ctypes.data, len(messages))]
         if len(messages):
+            self._weigh(messages, length)
             last = _message(int(messages[-1]))
             if not last.error and last.offset >= self._wanted.until - 1:
                 self._queue.close()  # what comes now is of no use here
         return messages
 
+    def _weigh(self, messages: Addresses, waiting: int) -> None:
+        """Notes what these records take, the first ones of all that were waiting."""
+        if _message(int(messages[0])).error:
+            return
+        records, held = len(messages), int(gather.held(messages))
+        known = pace.weight_of(*self._of)
+        if known is None:
+            fetched = self._queue.consumer.last_fetched
+            pace.note(*self._of, Weight.of_fetch(held * waiting // records, waiting, fetched))
+            return
+        weight = known.with_later(held, records)
+        if weight.exceeds(self._limits, waiting, self._together):
+            pace.forget(*self._of)
+        else:
+            pace.note(*self._of, weight)
+
     def _filled(self) -> int:
         """The queue's length, once it is worth asking: a batch is there, or the rest of the range, or no more has come for a moment."""
-        wanted, before, pause = min(ENOUGH_ROWS, self._wanted.until - self._position), 0, FIRST_PAUSE_S
+        wanted, before, pause = min(ENOUGH_ROWS, self._wanted.until - self.position), 0, FIRST_PAUSE_S
         while (length := len(self._queue)) < wanted and (length == 0 or length != before):
             if length == 0:
                 self._be_patient()
@@ -152,9 +239,15 @@ class _Reading:
         if self._log_ended and self._waited_s > SHORT_LOG_S:
             self._judge_short_log()
         if self._waited_s > self._patience_s:
-            reason = self._complaint or self._queue.consumer.said() or self._refusal()
+            said = self._queue.consumer.said()
+            if RECEIVE_LIMIT in said:
+                raise SourceError(
+                    f"{self._wanted.topic_partition}: an answer with the records from offset {self.position} on is larger than the "
+                    f"{BATCH_BYTES >> 20} MiB that a task takes. Set kafka.reader=spark. {said}"
+                )
+            reason = self._complaint or said or self._refusal()
             raise unanswered(
-                f"Kafka at {self._queue.consumer.servers} sent no record of {self._wanted.topic_partition} from offset {self._position} "
+                f"Kafka at {self._queue.consumer.servers} sent no record of {self._wanted.topic_partition} from offset {self.position} "
                 f"on for {self._patience_s:.0f} s. {reason}".rstrip()
             )
 
@@ -178,13 +271,13 @@ class _Reading:
         self._log_ended = False
 
     def _moved(self, position: int) -> None:
-        self._position, self._waited_s, self._complaint = position, 0.0, ""
+        self.position, self._waited_s, self._complaint = position, 0.0, ""
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         offsets = batch.column("offset").to_numpy()
-        if offsets[0] < self._position or (np.diff(offsets) <= 0).any():
+        if offsets[0] < self.position or (np.diff(offsets) <= 0).any():
             raise SourceError(
-                f"{self._wanted.topic_partition}: Kafka sent offset {offsets.min()} where {self._position} or later should follow. Read "
+                f"{self._wanted.topic_partition}: Kafka sent offset {offsets.min()} where {self.position} or later should follow. Read "
                 "again; if it happens again, set kafka.reader=spark."
             )
         self._moved(int(offsets[-1]) + 1)
@@ -197,7 +290,7 @@ class _Reading:
         if not message.error:
             self._moved(self._wanted.until)
         elif message.error == KafkaError._PARTITION_EOF:
-            self._moved(max(self._position, message.offset))
+            self._moved(max(self.position, message.offset))
             self._log_ended = True
         else:
             self._take_error(message.error, (library.message_errstr(address) or b"").decode(errors="replace"))
@@ -205,12 +298,14 @@ class _Reading:
     def _take_error(self, code: int, text: str) -> None:
         place, name = self._wanted.topic_partition, library.err2name(code).decode()
         if code in LOST:
-            raise lost(f"{place} does not have offset {self._position} ({text}).")
+            raise lost(f"{place} does not have offset {self.position} ({text}).")
+        if code == KafkaError._BAD_COMPRESSION:
+            raise damaged(place, self.position, f"{text} ({name}). {OR_TOO_LARGE}")
         if code in DAMAGED:
-            raise damaged(place, self._position, f"{text} ({name})")
+            raise damaged(place, self.position, f"{text} ({name})")
         if code not in TRANSIENT:
             reason = f"{text} ({name}). {CHECK}"
-            raise SourceError(f"{place}: Kafka did not give the records from offset {self._position} on: {reason}")
+            raise SourceError(f"{place}: Kafka did not give the records from offset {self.position} on: {reason}")
         self._complaint = f"librdkafka says: {text} ({name})."  # it tries again by itself
 
 

@@ -1,6 +1,6 @@
 """How is librdkafka's consumer set up for reading offset ranges? The connection as `config.librdkafka` translates it; reading by the table.
 
-A property of the user wins over the reader's own value, but for what keeps memory bounded and ranges exact. ::
+A property of the user wins over the reader's own value, but for what keeps ranges exact; where it bounds memory, the smaller one holds. ::
 
     Java                        librdkafka
     fetch.max.wait.ms           fetch.wait.max.ms
@@ -18,6 +18,7 @@ from typing import Final
 
 from kafka_s3.config.jaas import IAM_MECHANISM
 from kafka_s3.kafka.clients import client_properties
+from kafka_s3.kafka.reader.pace import LEARNING, QUEUE_BYTES, Pace
 
 GROUP: Final = "kafka-s3-reader"
 """librdkafka wants a group's name of every consumer; nothing is subscribed to or committed in it."""
@@ -25,9 +26,10 @@ SAME: Final = (
     "fetch.min.bytes", "fetch.max.bytes", "check.crcs", "connections.max.idle.ms", "metadata.max.age.ms", "reconnect.backoff.ms",
     "reconnect.backoff.max.ms", "retry.backoff.ms", "retry.backoff.max.ms", "socket.connection.setup.timeout.ms", "isolation.level",
 )  # fmt: skip
+FETCHED: Final = "fetch.message.max.bytes"
 RENAMED: Final = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
-    "max.partition.fetch.bytes": "fetch.message.max.bytes",
+    "max.partition.fetch.bytes": FETCHED,
     "receive.buffer.bytes": "socket.receive.buffer.bytes",
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "request.timeout.ms": "socket.timeout.ms",
@@ -43,21 +45,19 @@ FEATURES: Final = {
     IAM_MECHANISM: "sasl_oauthbearer",
 }  # fmt: skip
 """What a build of librdkafka has to have for a login mechanism."""
-QUEUE_BYTES: Final = 32 << 20
-FETCH_BYTES: Final = 4 << 20
-QUEUE_RECORDS: Final = 100_000
-"""librdkafka keeps about 350 bytes of its own for each."""
-LEAST_FETCH_BYTES: Final = 64 << 10
+BATCH_BYTES: Final = 256 << 20
+"""The largest answer, and the largest batch that zstd may unpack to. What librdkafka cannot hold, Spark's source may read."""
+RESPONSE_HEAD: Final = 512
+"""An answer has to have room for this beside what is fetched: librdkafka's own rule."""
 OURS: Final = {
     "group.id": GROUP,
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
-    "receive.message.max.bytes": str(2**31 - 1),
     "log_level": "0",
 }
-"""Not for the user to change: offsets are given, and nothing is committed. A response may be as large as the broker's largest record."""
+"""Not for the user to change: offsets are given, and nothing is committed."""
 TUNED: Final = {
     "isolation.level": "read_uncommitted",
     "check.crcs": "true",
@@ -69,17 +69,17 @@ TUNED: Final = {
 }
 
 
-def reading_settings(bootstrap_servers: str, java: Mapping[str, str], *, partitions: int) -> dict[str, str]:
-    """The settings of a consumer that reads so many topic-partitions at a time within `QUEUE_BYTES` of memory and what is on the way.
-
-    `java` are the consumer's properties by their Java names.
-    """
-    share = {
-        "queued.max.messages.kbytes": str(max(QUEUE_BYTES // partitions, LEAST_FETCH_BYTES) >> 10),
-        "queued.min.messages": str(max(QUEUE_RECORDS // partitions, 1)),
-        "fetch.message.max.bytes": str(max(FETCH_BYTES // partitions, LEAST_FETCH_BYTES)),
+def reading_settings(bootstrap_servers: str, java: Mapping[str, str], pace: Pace = LEARNING) -> dict[str, str]:
+    """The settings of a consumer that fetches at this pace. `java` are the consumer's properties by their Java names."""
+    found = {**client_properties(bootstrap_servers, java), **TUNED, **_given(java), **OURS}
+    fetched = min(pace.fetch_bytes, int(found.get(FETCHED, pace.fetch_bytes)))
+    limits = {
+        FETCHED: str(fetched),
+        "queued.min.messages": str(pace.records),
+        "queued.max.messages.kbytes": str(QUEUE_BYTES >> 10),
+        "receive.message.max.bytes": str(max(BATCH_BYTES, int(found["fetch.max.bytes"]) + RESPONSE_HEAD)),
     }
-    return {**client_properties(bootstrap_servers, java), **TUNED, **share, **_given(java, partitions), **OURS}
+    return found | limits
 
 
 def obstacles_to_reading(java: Mapping[str, str], features: frozenset[str]) -> Iterator[str]:
@@ -93,11 +93,10 @@ def obstacles_to_reading(java: Mapping[str, str], features: frozenset[str]) -> I
             yield f"consumer.override.{name} is a setting of Java's client only"
 
 
-def _given(java: Mapping[str, str], partitions: int) -> dict[str, str]:
-    """What the user sets for reading. A fetch of several topic-partitions keeps to the reader's share."""
+def _given(java: Mapping[str, str]) -> dict[str, str]:
+    """What the user sets for reading."""
     found = {name: java[name] for name in SAME if name in java}
     for name, ours in RENAMED.items():
-        if name not in java or (partitions > 1 and name == "max.partition.fetch.bytes"):
-            continue
-        found[ours] = "0" if name in BUFFERS and java[name] == "-1" else java[name]
+        if name in java:
+            found[ours] = "0" if name in BUFFERS and java[name] == "-1" else java[name]
     return found
