@@ -181,7 +181,7 @@ PAGES: Final = (
             Chapter(
                 "Errors and dead letters",
                 (_G.ERRORS,),
-                ("errors.deadletter.max.ratio",),
+                ("errors.stop.scope", "errors.deadletter.max.ratio"),
                 "Null values have a key of their own, [`behavior.on.null.values`](configuration-files.md#null-values-keys-and-headers).",
             ),
         ),
@@ -191,7 +191,11 @@ PAGES: Final = (
         "Running, health, notifications",
         "how a sink runs, what it reports, and who hears of its objects",
         (
-            Chapter("Running", (), ("compatibility.strict", "tasks.run.on", "commit.max.files", "writer.memory.bytes")),
+            Chapter(
+                "Running",
+                (),
+                ("compatibility.strict", "tasks.run.on", "commit.max.files", "task.timeout.ms", "writer.memory.bytes"),
+            ),
             Chapter(
                 "Health and metrics",
                 (),

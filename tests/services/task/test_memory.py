@@ -130,12 +130,12 @@ def test_keeping_open_files_holds_no_more_memory_than_writing_them(
         "writer.memory.bytes": str(32 << 20), "s3.bucket.name": bucket, "store.url": s3.endpoint_url, "s3.region": REGION,
         "aws.access.key.id": ACCESS_KEY, "aws.secret.access.key": SECRET_KEY,
     }  # fmt: skip
-    at_once, kept = (_child(config, ends, directories) for ends in ([100_000], [94_000, 98_000, 100_000]))
+    at_once, kept = (_child(config, ends, directories) for ends in ([50_000], [46_000, 48_000, 50_000]))
     print(kind, at_once, kept)
 
-    assert (kept["files"], kept["records"]) == (at_once["files"], at_once["records"]) == (directories, 100_000)
-    assert kept["states"][0] > 90 << 20
-    assert kept["peak_mb"] < at_once["peak_mb"] + 40
+    assert (kept["files"], kept["records"]) == (at_once["files"], at_once["records"]) == (directories, 50_000)
+    assert kept["states"][0] > 40 << 20
+    assert kept["peak_mb"] < at_once["peak_mb"] + 20
 
 
 def _child(config: dict[str, str], ends: list[int], directories: int) -> dict[str, Any]:

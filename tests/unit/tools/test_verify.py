@@ -18,7 +18,7 @@ from kafka_s3.cli.verify import print_report
 from kafka_s3.commit.again import Rewritten
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress, read_entry
 from kafka_s3.local.memory import MemoryRecord
-from kafka_s3.model.errors import ObjectArchived
+from kafka_s3.model.errors import ObjectArchived, StorageUnavailable
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
@@ -329,6 +329,30 @@ def test_a_commit_that_was_not_published_says_to_start_the_sink() -> None:
     (finding,) = audited(world).findings
     assert finding.kind is FindingKind.MISSING_OBJECT
     assert "start the sink" in finding.text
+    world.start()
+    assert audited(world).findings == ()
+
+
+def test_a_file_of_an_earlier_entry_that_still_waits_to_be_visible_is_completed_by_the_sink() -> None:
+    refuses = True
+
+    def throttled(key: str) -> None:
+        if refuses:
+            raise StorageUnavailable("SlowDown")
+
+    other = TopicPartition("orders", 1)
+    world = World({"flush.size": "3"}, topics=(ORDERS, other))
+    world.start([Fault("complete_upload", throttled, nth=None, matches=lambda key: "partition=0" in key)])
+    for start in (0, 3):
+        for tp in (ORDERS, other):
+            world.add(range(start, start + 3), tp=tp)
+        world.sink.cycle()
+        world.now += HOUR
+    assert world.entries()[-1].waiting
+    report = audited(world)
+    assert set(kinds(report)) == {FindingKind.MISSING_OBJECT}
+    assert all("start the sink" in finding.text for finding in report.findings)
+    refuses = False
     world.start()
     assert audited(world).findings == ()
 

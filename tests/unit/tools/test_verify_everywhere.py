@@ -259,11 +259,14 @@ def test_every_way_to_store_records_is_clean_unless_the_bucket_is_damaged(kind: 
 CLOCKED = """
 import itertools
 from dataclasses import replace
+from kafka_s3.config.option import Option, Type
+from kafka_s3.config.plugins import options
 
+@options(Option("says.so", Type.BOOLEAN, "false", "Whether it says that it counts."))
 class Stamp:
     def __init__(self, settings):
         self.numbers = itertools.count()
-        self.deterministic = settings.get("says.so") != "true"
+        self.deterministic = not settings.flag("says.so")
 
     def apply(self, record):
         return replace(record, value={**record.value, "seen": next(self.numbers)})

@@ -40,6 +40,7 @@ FIRST_PAUSE_S: Final = 0.001
 LONGEST_PAUSE_S: Final = 0.008
 SHORT_LOG_S: Final = 5.0
 """How long a log may be shorter than its range: a new leader learns how far the log is readable only with its followers' next request."""
+AFTER_FAILURE_S: Final = 5.0
 LAST_WORD_S: Final = 2.0
 LOST: Final = frozenset({
     KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
@@ -107,7 +108,7 @@ class RangeReader:
         self, queue: Queue | None, wanted: OffsetRange, limits: Pace, ids: Mapping[str, str]
     ) -> Generator[pa.RecordBatch, None, None]:
         if queue is not None:
-            yield from _Reading(queue, wanted, self.part, self._patience_s, limits, AT_A_TIME).batches()
+            yield from _Reading(queue, wanted, self.part, self._patience_with(queue), limits, AT_A_TIME).batches()
             self._check_topic(queue.consumer, wanted, ids)
 
     def _alone(self, wanted: OffsetRange) -> Generator[pa.RecordBatch, None, None]:
@@ -119,7 +120,8 @@ class RangeReader:
             consumer = self._consumer(limits)
             ids = ids or self._topic_ids(consumer, [wanted])
             with consumer.queues({left.topic_partition: left.start}) as queues:
-                reading = _Reading(queues[left.topic_partition], left, self.part, self._patience_s, limits, 1)
+                queue = queues[left.topic_partition]
+                reading = _Reading(queue, left, self.part, self._patience_with(queue), limits, 1)
                 with closing(reading.batches()) as batches:
                     yield from batches
             left = replace(left, start=reading.position)
@@ -139,6 +141,10 @@ class RangeReader:
         if any(ids.get(name, topic_id) != topic_id for name, topic_id in now.items()):
             consumer.failed = True
             raise lost(f"the topic of {wanted.topic_partition} was created again. None of these records is written.")
+
+    def _patience_with(self, queue: Queue) -> float:
+        """How long nothing may come of one range: where another has failed, this one has had that time already."""
+        return min(self._patience_s, AFTER_FAILURE_S) if queue.consumer.failed else self._patience_s
 
     @property
     def _patience_s(self) -> float:

@@ -179,8 +179,8 @@ class Bucket:
         if self._as_claimed(file):
             return True
         info = self.store.head(file.key)
-        last = version == self.claims.last_version
-        pending = info is None and last and self.store.upload_exists(file.upload.key, file.upload.id)
+        upload = file.upload if version == self.claims.last_version else self.claims.waiting.get(file.key)
+        pending = info is None and upload is not None and self.store.upload_exists(upload.key, upload.id)
         self.findings += check_info(file, info, pending=pending, opaque=self.form.opaque_etags)
         return info is not None
 

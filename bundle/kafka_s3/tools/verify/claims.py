@@ -14,7 +14,7 @@ from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.commit.history import closed_stretches
 from kafka_s3.commit.tables import entries_of
 from kafka_s3.model.errors import LogDamaged
-from kafka_s3.model.files import DataFile, Role, counted
+from kafka_s3.model.files import DataFile, Role, Upload, counted
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
@@ -29,7 +29,9 @@ RESTORE = "Restore it from a bucket version or a backup; until then its offsets 
 
 @dataclass(slots=True)
 class Claims:
-    """Everything the log claims. `epochs` are the entries with which epochs begin, each with its epoch."""
+    """Everything the log claims. `epochs` are the entries with which epochs begin, each with its epoch; `waiting` are uploads of files of
+    earlier entries that the last one still has to complete, by key.
+    """
 
     entries: int = 0
     last_version: int = -1
@@ -42,6 +44,7 @@ class Claims:
     keys: ClaimedKeys = field(default_factory=ClaimedKeys)
     topic_ids: dict[str, str] = field(default_factory=dict)
     epochs: list[tuple[int, int]] = field(default_factory=list)
+    waiting: dict[str, Upload] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
     def selected(self, topic_partition: TopicPartition, selection: SegmentSelection) -> Iterator[Segment]:
@@ -136,6 +139,7 @@ class _Walk:
             return
         claims.entries += 1
         claims.cluster_id = entry.cluster_id or claims.cluster_id
+        claims.waiting = {one.file.key: one.file.upload for one in entry.waiting}
         claims.findings += [
             Finding(FindingKind.LOG, f"commit entry {version}", f"{text} {REPORT_IT}")
             for text in self._wrong(version, entry)
