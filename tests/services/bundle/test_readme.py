@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.cli.dashboard import port_of
+from kafka_s3.kafka.brokers import KafkaBrokers
 from tests.services.bundle.fresh_environment import copied_sources
 from tests.support.kafka import Given, document, produce
 from tests.support.repository import ROOT
@@ -157,6 +158,7 @@ def own_topic(config: Path, *, kafka: str, s3: str) -> None:
     config.write_text(json.dumps(shown))
     bucket = urllib.request.Request(f"{s3}/{shown['config']['s3.bucket.name']}", method="PUT")
     urllib.request.urlopen(bucket, timeout=30).close()
+    KafkaBrokers(kafka).create_topic(shown["config"]["topics"])
     produce(kafka, shown["config"]["topics"], [Given(document(id=number)) for number in range(20)])
 
 
