@@ -126,7 +126,7 @@ class Consumer:
                 code = one
         if code:
             text = f"Kafka at {self.servers} did not describe {', '.join(names)}: {_meaning(code)}."
-            raise unanswered(text) if code in TRANSIENT else SourceError(f"{text} {CHECK}")
+            raise unanswered(f"{text} {self.said()}".rstrip()) if code in TRANSIENT else SourceError(f"{text} {CHECK}")
         return found
 
     def said(self) -> str:
