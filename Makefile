@@ -8,7 +8,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 TESTING := .venv/.ready-to-test
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
-CONFORMANCE_DIR ?= ../shared/conformance
+export CONFORMANCE_DIR ?= ../shared/conformance
 CONFORMANCE_ARGS ?=
 PYTEST_ARGS ?=
 TEST_PROCESSES ?= 4
@@ -100,9 +100,8 @@ endif
 bench: $(TESTING) ## what a record costs on every path, into build/benchmark.json; KAFKA_S3_BENCH_QUICK=1 takes minutes
 	$(BIN)/python -m pytest -m benchmark -s $(BENCHMARKS) $(PYTEST_ARGS)
 
-docs: $(READY) ## write docs/configuration.md anew from the option table
-	$(BIN)/python -m kafka_s3.config.docs > docs/configuration.md.new
-	mv docs/configuration.md.new docs/configuration.md
+docs: $(READY) ## write docs/configuration*.md anew from the option table
+	$(BIN)/python -m kafka_s3.config.docs docs
 
 wheel: ## build the wheel into dist/, and a copy for the dashboard (what the bundle deploys)
 	rm -rf dist build dashboard/wheels

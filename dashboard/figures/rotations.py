@@ -268,6 +268,7 @@ _OTHERS: Final[Mapping[str, tuple[str, str, str]]] = {
     Reason.SCHEMA: ("schema.compatibility.unify", "true", "alternating versions share a file under a schema that holds them all"),
     Reason.MAX_OPEN_FILES: ("partitioner.max.open.files", "more", "more memory; or fewer values in partition.field.name"),
     Reason.FLUSH_NOW: ("--flush", "less often", "the open tail stays in Kafka until a rule closes it"),
+    Reason.LOST_OFFSETS: ("the topic's retention.ms", "longer", "Kafka keeps more; records were lost before the sink had read them"),
 }  # fmt: skip
 
 

@@ -98,11 +98,10 @@ class World:
                 self.now += self.settings.number("retry.backoff.ms")
 
 
-def run_case(case: dict[str, Any]) -> dict[str, Any]:
-    """See the conformance suite's README."""
+def worked_off(case: dict[str, Any]) -> tuple[World | None, dict[str, bytes], dict[str, Any] | None]:
+    """The case's world after its steps (None where the configuration is refused), the objects that were there before, and its failure."""
     from cases import initial_bytes, records  # the judge's own module, on its path
 
-    failure = None
     world = None
     initial = {item["key"]: initial_bytes(item) for item in case.get("initial_objects") or []}
     try:
@@ -112,9 +111,19 @@ def run_case(case: dict[str, Any]) -> dict[str, Any]:
         for step in case.get("steps") or [{"put": "all"}]:
             world.step(step)
     except ConfigError as error:
-        failure = {"kind": "config_error", "message": str(error), "configs": [p.key for p in error.problems]}
+        return (
+            world,
+            initial,
+            {"kind": "config_error", "message": str(error), "configs": [p.key for p in error.problems]},
+        )
     except SinkError as error:
-        failure = {"kind": "task_failure", "message": str(error), "configs": []}
+        return world, initial, {"kind": "task_failure", "message": str(error), "configs": []}
+    return world, initial, None
+
+
+def run_case(case: dict[str, Any]) -> dict[str, Any]:
+    """See the conformance suite's README."""
+    world, initial, failure = worked_off(case)
     if world is None:
         return {
             "objects": initial,

@@ -10,7 +10,7 @@ from kafka_s3.config.validate import resolved, validate
 from kafka_s3.kafka.reader.whole_records import WholeRecords
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
@@ -26,14 +26,14 @@ class OwnProcess:
     settings: Settings
     store: ObjectStore
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
-        return [self._report(wanted) for wanted in assignments]
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
+        return [self._outcome(wanted) for wanted in assignments]
 
-    def _report(self, wanted: Assignment) -> TaskReport:
+    def _outcome(self, wanted: Assignment) -> TaskOutcome:
         servers = self.settings.text("kafka.bootstrap.servers")
         kafka = WholeRecords(servers, properties=consumer_properties(self.settings))
         batches = kafka.batches(wanted.topic_partition, wanted.first_unread, until=wanted.until)
-        return make_pipeline(self.settings).process(wanted, batches, self.store)
+        return make_pipeline(self.settings).outcome(wanted, batches, self.store)
 
 
 def drain_directly(config: Mapping[str, str], *, close: Reason | None = Reason.FLUSH_NOW) -> Settings:

@@ -11,9 +11,18 @@ import fastavro
 import pyarrow.parquet as pq
 
 from kafka_s3.wiring.pipeline import make_pipeline
+from tests.support.configurations import STATE
 from tests.support.memory_world import World, rows
 
 CONFIG: Final = {"flush.size": "100", "tail.read.records": "1"}
+
+
+OPEN: Final = f"{STATE}orders/open/"
+
+
+def states(world: World) -> list[str]:
+    """The keys of the states of open files in the bucket."""
+    return [key for key in world.store.objects if key.startswith(OPEN)]
 
 
 def world_with_open_files(config: Mapping[str, str] = CONFIG) -> World:

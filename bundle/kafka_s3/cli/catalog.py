@@ -10,29 +10,30 @@ import typer
 from rich.console import Console
 
 from kafka_s3.cli.arguments import Output, OutputFormat
-from kafka_s3.config.catalog import CatalogEntry, entry, example_of
+from kafka_s3.config.catalog import CatalogEntry, entry, example_of, plugins
 from kafka_s3.config.catalog import catalog as entries
-from kafka_s3.config.option import Option, OptionStatus
+from kafka_s3.config.option import Option, OptionGroup, OptionStatus
 
 catalog = typer.Typer(no_args_is_help=True, help="The connectors whose configurations are taken, and their keys.")
 
 
 @catalog.command("list")
 def list_(output: Output = OutputFormat.TABLE) -> None:
-    """List the connectors."""
+    """List the connectors, and the plugins that are installed."""
+    found = (*entries(), *plugins())
     if output is OutputFormat.JSON:
-        typer.echo(
-            json.dumps([{"name": one.name, "connector.class": one.connector, "doc": one.doc} for one in entries()])
-        )
+        typer.echo(json.dumps([{"name": one.name, one.key: one.connector, "doc": one.doc} for one in found]))
         return
     out = Console()
-    for one in entries():
+    for one in found:
         out.print(f"{one.name:<16} {one.doc}", markup=False, highlight=False, soft_wrap=True)
 
 
 @catalog.command("describe")
 def describe(
-    name: Annotated[str, typer.Argument(help="S3SinkConnector, S3_SINK or Block-GZIP, or a connector.class.")],
+    name: Annotated[
+        str, typer.Argument(help="S3SinkConnector, S3_SINK or Block-GZIP, a connector.class, or a plugin.")
+    ],
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show every key of a connector, required ones first: type, default, values, meaning, version, example."""
@@ -54,16 +55,16 @@ def document(found: CatalogEntry) -> dict[str, Any]:
         }
         for option, required in found.rows()
     ]  # fmt: skip
-    return {"name": found.name, "connector.class": found.connector, "doc": found.doc, "keys": keys}
+    return {"name": found.name, found.key: found.connector, "doc": found.doc, "keys": keys}
 
 
 def lines(found: CatalogEntry) -> Iterator[str]:
     """The description, one text a line."""
     rows = found.rows()
     yield f"{found.name}: {found.doc}"
-    yield f"connector.class={found.connector}"
+    yield f"{found.key}={found.connector}"
     yield ""
-    yield f"Required: {', '.join(option.key for option, required in rows if required)}"
+    yield f"Required: {', '.join(option.key for option, required in rows if required) or 'none'}"
     for option, required in rows:
         yield ""
         yield from _row(option, required=required)
@@ -74,7 +75,9 @@ def _row(option: Option, *, required: bool) -> Iterator[str]:
     facts = [f"type {option.type}", f"default {_default(option)}"]
     if option.valid.text:
         facts.append(f"values {option.valid.text}")
-    yield f"    {'; '.join(facts)}; since {option.since}"
+    if option.group is not OptionGroup.PLUGIN:  # whose versions are its own
+        facts.append(f"since {option.since}")
+    yield f"    {'; '.join(facts)}"
     yield f"    {option.doc}"
     if option.status is not OptionStatus.ACTED_ON:
         yield f"    {option.status.capitalize()}: {option.note}".rstrip()

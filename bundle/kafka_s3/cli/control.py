@@ -108,9 +108,14 @@ def flush(target: Target, timeout: Timeout = 300) -> None:
     asked = _asked()
     ask_flush(target.store, target.paths, asked)
     say(f"Sink {target.name} was asked to flush; waiting for {process_of(running)}")
-    wait_for_answer(
+    beat = wait_for_answer(
         target, timeout, answered=lambda beat: beat.flushed == asked.id, replaced=lambda now: now.flush != asked.id
     )
+    if beat.standing:
+        raise NotAnswered(
+            f"Sink {target.name} has flushed what it can read, which is not all: {'; '.join(beat.standing)}. Every other record that was "
+            "in Kafka is in an object, a dead letter or skipped."
+        )
     say(f"Sink {target.name} has flushed: every record that was in Kafka is in an object, a dead letter or skipped.")
 
 

@@ -24,8 +24,8 @@ class NotAnswered(SinkError):
 
 def wait_for_answer(
     target: Target, timeout: float, *, answered: Callable[[Heartbeat], bool], replaced: Callable[[Control], bool]
-) -> None:
-    """Waits for a heartbeat that answers. Raises NotAnswered: too late, the process ended, or another command came in between."""
+) -> Heartbeat:
+    """The heartbeat that answers. Raises NotAnswered: too late, the process ended, or another command came in between."""
     began = told = time.monotonic()
     while (beat := target.heartbeat()) is None or not answered(beat):
         now = time.monotonic()
@@ -44,6 +44,7 @@ def wait_for_answer(
             told = now
             say(f"  {now - began:.0f} s: still {beat.phase}, last heartbeat {_since(beat)}, lag {_lag(beat)}")
         time.sleep(LOOK_S)
+    return beat
 
 
 def process_of(beat: Heartbeat) -> str:

@@ -43,6 +43,8 @@ from kafka_s3.tools.dead_letters.text import csv_rows, details, json_lines, time
 
 SHOWN_FILES: Final = 20
 SHOWN_REASONS: Final = 20
+SHOWN_MESSAGE: Final = 200
+"""Characters of an example in the list; `dead-letters show` has all of a message."""
 dead_letters = typer.Typer(
     help="Look at dead letters, replay or resolve them.", no_args_is_help=True, add_completion=False
 )
@@ -229,6 +231,7 @@ def document(groups: Sequence[LetterGroup]) -> dict[str, Any]:
                 "last_ms": group.last_ms,
                 "state": group.state.value,
                 "letters": group.count,
+                "example": group.example,
             }
             for group in groups
         ]
@@ -236,11 +239,12 @@ def document(groups: Sequence[LetterGroup]) -> dict[str, Any]:
 
 
 def table(groups: Sequence[LetterGroup]) -> Table:
-    """Groups of dead letters as a table; class names are never cut."""
+    """Groups of dead letters as a table, each with the first letter's message; class names are never cut, long messages are."""
     found = Table(title="Dead letters", title_justify="left")
     for title in ("stage", "exception class", "topic-partition", "first (UTC)", "last (UTC)", "state"):
         found.add_column(title, overflow="fold")
     found.add_column("letters", justify="right")
+    found.add_column("example", overflow="fold", ratio=1)
     for group in groups:
         texts = (
             group.stage,
@@ -251,7 +255,9 @@ def table(groups: Sequence[LetterGroup]) -> Table:
             group.state,
         )
         style = "yellow" if group.state is LetterState.OPEN else None
-        found.add_row(*(escape(printable(text)) for text in texts), f"{group.count:,}", style=style)
+        message = group.example
+        example = escape(printable(message[:SHOWN_MESSAGE] + (" ..." if len(message) > SHOWN_MESSAGE else "")))
+        found.add_row(*(escape(printable(text)) for text in texts), f"{group.count:,}", example, style=style)
     return found
 
 

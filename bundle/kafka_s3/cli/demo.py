@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
+from kafka_s3.cli.dashboard import app_file
 from kafka_s3.cli.demo_text import REGISTRY_KEY, shown, tell_checked, tell_made, tell_next
 from kafka_s3.cli.display import ProgressObserver, progress_bar
 from kafka_s3.cli.shipped import shipped
@@ -117,6 +118,7 @@ def demo(
     kafka, s3, registry = free_ports(3)
     services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry))
     os.environ.update(services.s3.environment)
+    settings = _checked(services, sinks, dashboard=dashboard)
     with ExitStack() as stack:
         with closing(SharedSession(lambda: spark_session(name="kafka-s3 demo"), sinks=1)) as session:
             if sinks:
@@ -126,11 +128,18 @@ def demo(
             for name, place in services.places.items():
                 out.print(f"  {name} at {place}", highlight=False)
             if sinks:
-                _make(out, services, session, sinks, count=records)
+                _make(out, services, session, settings, count=records)
         tell_next(out, sinks, services.environment, stays=keep or dashboard)
         if dashboard or keep:
             with _dashboard(services, sinks, port) if dashboard and sinks else nullcontext():
                 _wait_for_ctrl_c()
+
+
+def _checked(services: DemoServices, sinks: Mapping[Path, dict[str, str]], *, dashboard: bool) -> dict[Path, Settings]:
+    """The sinks' settings. Raises ConfigError, before anything starts, where one cannot be used or a package is missing."""
+    if dashboard:
+        app_file()
+    return {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
 
 
 @contextmanager
@@ -154,7 +163,7 @@ def _wait_for_ctrl_c() -> None:
 
 
 def _make(
-    out: Console, services: DemoServices, session: SharedSession, sinks: Mapping[Path, dict[str, str]], *, count: int
+    out: Console, services: DemoServices, session: SharedSession, settings: Mapping[Path, Settings], *, count: int
 ) -> None:
     """Sends a few records, on which the sinks get going, then all others: what they then do in a second is what they do every day."""
     from kafka_s3.spark.launch import sink_on_spark  # loads pyspark
@@ -163,7 +172,6 @@ def _make(
         out.print(text, highlight=False)
 
     records, stop = _Records(services, count), Event()
-    settings = {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
     told(f"[bold]2[/] producing the first {records.coming(count // FIRST):,} records to {', '.join(TOPICS)} ...")
     with progress_bar(out) as bar:
         records.send(bar, count // FIRST)
@@ -171,9 +179,9 @@ def _make(
     spark = session.of("demo")
     stop_on_signals(stop)
     with ExitStack() as stack:
-        told(f"[bold]4[/] the sinks of {' and '.join(str(shown(path)) for path in sinks)} get going ...")
+        told(f"[bold]4[/] the sinks of {' and '.join(str(shown(path)) for path in settings)} get going ...")
         told(f"  meanwhile producing the other {records.coming(count):,} records")
-        with progress_bar(out) as bar, ThreadPool(len(sinks)) as pool:
+        with progress_bar(out) as bar, ThreadPool(len(settings)) as pool:
             start = partial(_start, services, stack, bar, lambda one, told: sink_on_spark(one, spark, observer=told))
             running = [start(path, one) for path, one in settings.items()]
             drained = pool.map(lambda sink: sink.drain(stop), running)

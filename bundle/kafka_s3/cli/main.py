@@ -1,6 +1,6 @@
 """What can be typed? The command line: each command in a module of its own, errors without stack traces, exit codes that mean something.
 
-Exit codes: 0 done, 1 the sink stopped or a check failed, 2 the configuration or the call is wrong.
+The exit codes are those of the errors (`model/errors.py`); docs/operations.md has a table of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import typer
 from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
 from kafka_s3.local.errors import LocalServiceError
-from kafka_s3.model.errors import ConfigError, SinkError
+from kafka_s3.model.errors import SinkError
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
@@ -22,7 +22,7 @@ COMMANDS: Final = tuple(
         ("run", "run:run", "Run a sink, or several, until told to stop (SIGTERM or Ctrl-C ends cleanly after the current commit)."),
         ("validate", "validate:validate_command",
          "Report everything that is wrong with a configuration: no broker and no bucket is asked, a schema registry for two seconds."),
-        ("new", "new:new", "Write a checked configuration of the managed connector's kind: asks in a terminal what no flag answers."),
+        ("new", "new:new", "Write a checked configuration of the self-managed connector's kind: asks in a terminal what no flag answers."),
         ("catalog", "catalog:catalog", "The connectors whose configurations are taken, and their keys."),
         ("demo", "demo:demo",
          "Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."),
@@ -44,7 +44,7 @@ COMMANDS: Final = tuple(
         ("doctor", "doctor:doctor",
          "Try everything that a sink will need of Kafka, the registry and the bucket; exit code 1 if anything failed."),
         ("sweep", "sweep:sweep",
-         "Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."),
+         "Abort the unfinished uploads and remove the open files that crashed tasks of a sink left. Safe while the sink runs."),
         ("verify", "verify:verify",
          "Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."),
         ("explain", "explain:explain",
@@ -96,14 +96,12 @@ def main() -> None:
     """The entry point: product errors become one message and an exit code."""
     try:
         app()
-    except ConfigError as error:
-        _fail(error, code=2)
     except SinkError as error:
-        _fail(error, code=1)
+        _fail(error)
     except ModuleNotFoundError as error:
         if (extra := extra_of(error.name or "")) is None:
             raise
-        _fail(LocalServiceError(f"{error.name} is not installed here: pip install 'kafka-s3[{extra}]'"), code=1)
+        _fail(LocalServiceError(f"{error.name} is not installed here: pip install 'kafka-s3[{extra}]'"))
     except Exception as error:
         if not _told_as_json(error):
             raise
@@ -125,12 +123,12 @@ def _told_as_json(error: Exception) -> bool:
     return told_as_json(error)
 
 
-def _fail(error: SinkError, *, code: int) -> NoReturn:
+def _fail(error: SinkError) -> NoReturn:
     if _told_as_json(error):
-        sys.exit(code)
+        sys.exit(error.exit_code)
     typer.secho(type(error).__name__, fg=typer.colors.RED, nl=False, err=True)
     print(f" {error}", file=sys.stderr)
-    sys.exit(code)
+    sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

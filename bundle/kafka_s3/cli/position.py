@@ -26,6 +26,7 @@ from kafka_s3.model.protocols import Brokers
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ObjectStore
+from kafka_s3.tools.kept_files import KeptFiles
 from kafka_s3.tools.positions import (
     Move,
     PartitionPosition,
@@ -57,7 +58,8 @@ def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     """Show frontier, Kafka's offsets, lag and mirrored group offset of every topic-partition."""
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    rows = places(log.load(), brokers, topics=topics_of(settings, brokers), group=group_of(settings))
+    held = KeptFiles(log.store, log.paths).held(log.load())
+    rows = places(log.state, brokers, topics=topics_of(settings, brokers), group=group_of(settings), held=held)
     if output is OutputFormat.JSON:
         print(json.dumps(places_document(settings.name, log, rows.values()), indent=2))
         return

@@ -1,4 +1,4 @@
-"""`kafka-s3 sweep CONFIG|NAME`: what is left of uploads that nobody will complete? Shows and aborts it."""
+"""`kafka-s3 sweep CONFIG|NAME`: what is left of uploads and open files that nobody goes on with? Shows it, and ends it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.clock import now_ms
-from kafka_s3.storage.bucket import S3Bucket
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.tools.sweep import JudgedUpload, UploadState, age_text, duration_ms, summary, sweeper_of
+from kafka_s3.tools.sweep import JudgedUpload, Swept, UploadState, age_text, duration_ms, opened_sweeper
 
 
 @composed(settings=sink_settings)
@@ -31,32 +28,23 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be aborted.")] = False,
     output: Output = OutputFormat.TABLE,
 ) -> None:
-    """Abort the unfinished uploads that crashed tasks of a sink left in its bucket. Safe while the sink runs."""
+    """Abort the unfinished uploads and remove the open files that crashed tasks of a sink left. Safe while the sink runs."""
     age_ms = duration_ms(older_than)
-    options = store_options(settings)
-    bucket, store = S3Bucket(options), S3Store(options)
-    try:
-        sweeper = sweeper_of(settings, bucket, store, clock_ms=now_ms)
-        judged = sweeper.judged(older_than_ms=age_ms)
-        out = console(stderr=output is OutputFormat.JSON)
-        if output is OutputFormat.JSON:
-            print(json.dumps(uploads_document(judged), indent=2))
-        elif judged:
-            print_uploads(out, judged, now_ms=now_ms())
-        aborted = 0 if dry_run else sweeper.abort(judged)
-        states = sweeper.overtaken(older_than_ms=age_ms) if dry_run else sweeper.remove_overtaken(older_than_ms=age_ms)
-    finally:
-        bucket.close()
-        store.close()
-    out.print(summary(judged, aborted), markup=False, highlight=False, soft_wrap=True)
-    if states:
-        done = "would be removed (--dry-run)" if dry_run else "removed"
-        out.print(f"{states} states of open files that nobody goes on with: {done}", soft_wrap=True)
+    with opened_sweeper(settings, clock_ms=now_ms) as sweeper:
+        found = (sweeper.preview if dry_run else sweeper.sweep)(older_than_ms=age_ms)
+    out = console(stderr=output is OutputFormat.JSON)
+    if output is OutputFormat.JSON:
+        print(json.dumps(document(found), indent=2))
+    elif found.uploads:
+        print_uploads(out, found.uploads, now_ms=now_ms())
+    for line in found.lines():
+        out.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def uploads_document(judged: Sequence[JudgedUpload]) -> dict[str, Any]:
-    """The uploads for programs."""
+def document(found: Swept) -> dict[str, Any]:
+    """What was found, for programs."""
     return {
+        "states": found.states,
         "uploads": [
             {
                 "key": one.upload.key,
@@ -64,8 +52,8 @@ def uploads_document(judged: Sequence[JudgedUpload]) -> dict[str, Any]:
                 "started_ms": one.upload.started_ms,
                 "verdict": one.verdict.value,
             }
-            for one in judged
-        ]
+            for one in found.uploads
+        ],
     }
 
 

@@ -138,7 +138,10 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class LetterGroup:
-    """Dead letters that failed for the same reason in the same topic-partition; times are those of their entries, epoch ms."""
+    """Dead letters that failed for the same reason in the same topic-partition; times are those of their entries, epoch ms.
+
+    `example` is the first one's message.
+    """
 
     stage: str
     exception: str
@@ -147,6 +150,7 @@ class LetterGroup:
     count: int
     first_ms: int
     last_ms: int
+    example: str
 
 
 def read_ledger(store: ObjectStore, paths: StatePaths) -> Ledger:
@@ -191,14 +195,17 @@ def letters_of(
 def grouped(found: Iterable[FiledLetter]) -> list[LetterGroup]:
     """Counts by stage, exception class, topic-partition and state; open ones first, then by number."""
     groups: dict[tuple[str, str, TopicPartition, LetterState], list[int]] = {}
+    examples: dict[tuple[str, str, TopicPartition, LetterState], str] = {}
     for filed in found:
         letter = filed.letter
-        count = groups.setdefault(
-            (letter.stage, letter.exception, letter.topic_partition, filed.state), [0, filed.committed_ms, 0]
-        )
+        place = (letter.stage, letter.exception, letter.topic_partition, filed.state)
+        count = groups.setdefault(place, [0, filed.committed_ms, 0])
+        examples.setdefault(place, letter.message)
         count[0] += 1
         count[1], count[2] = min(count[1], filed.committed_ms), max(count[2], filed.committed_ms)
-    rows = [LetterGroup(*place, *count) for place, count in groups.items()]
+    rows = [
+        LetterGroup(*place, number, first, last, examples[place]) for place, (number, first, last) in groups.items()
+    ]
     return sorted(rows, key=lambda row: (row.state is not LetterState.OPEN, -row.count, row.topic_partition, row.stage))
 
 

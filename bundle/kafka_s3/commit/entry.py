@@ -12,7 +12,7 @@ from typing import Any, Final
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
 
 FORMAT: Final = 2
 """The latest form that is read. An entry is written in the oldest form that can say what it says."""
@@ -34,13 +34,18 @@ class Progress:
 
     `frontier` is the next offset to write; `written` one past the last record in an object (None: none yet), which is what the original
     would commit to its group; `recorded` the dead letters at or after the frontier. `leader_epoch` is one that the log had when it reached
-    to the frontier or beyond (None: not known): if it was cut since and has grown again, that tells.
+    to all of this or beyond (None: not known): if it was cut since and has grown again, that tells.
     """
 
     frontier: int
     written: int | None = None
     recorded: OffsetSet = field(default_factory=OffsetSet)
     leader_epoch: int | None = None
+
+    def within(self, end: LogEnd | None) -> Progress:
+        """The same with the leader epoch of a log, with none where that is not known to reach to all of this."""
+        reached = end is not None and max(self.frontier, self.recorded.until) <= end.offset
+        return dataclasses.replace(self, leader_epoch=end.epoch if end is not None and reached else None)
 
 
 @dataclass(frozen=True, slots=True)

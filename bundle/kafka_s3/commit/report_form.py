@@ -52,6 +52,7 @@ def _report(document: dict[str, Any]) -> TaskReport:
             "dead": OffsetSet(tuple((first, last) for first, last in document["dead"]["ranges"])),
             "tail": Tail(**document["tail"]),
             "columns": tuple(document["columns"]),
+            "needs": tuple(document["needs"]),
             "failed_at": tuple(document["failed_at"]) if document["failed_at"] else None,
             "letter": None if letter is None else _letter(letter),
             "state": None if state is None else OpenState(**state),

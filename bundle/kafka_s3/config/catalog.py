@@ -1,16 +1,19 @@
-"""Which connectors are there, and which keys does each take? Out of the option table; what is required is what validation asks for."""
+"""Which connectors and plugins are there, and which keys does each take? Out of the option table; required is what validation asks for."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from kafka_s3.config.classes import MANAGED_CLOUD, SELF_MANAGED
+from kafka_s3.config.classes import MANAGED_CLOUD, SELF_MANAGED, offered
 from kafka_s3.config.dialects.cloud_keys import REPLACED
 from kafka_s3.config.option import Option, OptionGroup, Type
 from kafka_s3.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD, CLOUD_OPTIONS, OPTIONS, TRANSFORM_OPTIONS
-from kafka_s3.config.valid_values import KnownClass, OneOf, OneOfAnyCase, did_you_mean
+from kafka_s3.config.plugins import CLASS_KEYS, plugin
+from kafka_s3.config.transform_classes import TRANSFORM_GROUP
+from kafka_s3.config.valid_values import InvalidValue, KnownClass, OneOf, OneOfAnyCase, did_you_mean
 from kafka_s3.config.validate import validate
 from kafka_s3.model.errors import ConfigError, Problem
 
@@ -24,15 +27,21 @@ SECRET: Final = "${secrets:scope/key}"
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """A connector by the name that users know: `connector` is its `connector.class`, `options` the rows of its keys."""
+    """A connector or a plugin by the name that users know: `key` names it in a configuration with the value `connector`, a class.
+
+    `options` are the rows of its keys.
+    """
 
     name: str
     connector: str
     doc: str
     options: tuple[Option, ...]
+    key: str = "connector.class"
 
     def required(self) -> frozenset[str]:
         """The keys without which validation refuses a configuration of this connector."""
+        if self.key != "connector.class":
+            return frozenset(option.key for option in self.options if option.required)
         found = validate({"connector.class": self.connector}).problems
         return frozenset(problem.key for problem in found if "is required" in problem.rule)
 
@@ -70,9 +79,26 @@ def catalog() -> tuple[CatalogEntry, ...]:
     )
 
 
+def plugins() -> tuple[CatalogEntry, ...]:
+    """Every partitioner, format and transform that an installed package adds. Raises ConfigError where one cannot be loaded."""
+    keys = {group: key for key, group in CLASS_KEYS.items()} | {TRANSFORM_GROUP: "transforms.<name>.type"}
+    found = []
+    for group, key in keys.items():
+        for name in offered(group, tuple(sys.path)):
+            try:
+                one = plugin(group, name)
+            except InvalidValue as wrong:
+                raise ConfigError([Problem(key, name, wrong.rule, wrong.remedy)]) from wrong
+            doc = (one.make.__doc__ or "").strip().partition("\n")[0] or f"A plugin of {one.package}."
+            prefix = "transforms.<name>." if group == TRANSFORM_GROUP else ""
+            options = tuple(replace(option, key=prefix + option.key) for option in one.options)
+            found.append(CatalogEntry(name, name, f"{doc} ({one.package})", options, key))
+    return tuple(found)
+
+
 def entry(name: str) -> CatalogEntry:
-    """The connector of a name, in any case, or of a class. Raises ConfigError with the names that there are."""
-    entries = catalog()
+    """The connector or plugin of a name, in any case, or of a class. Raises ConfigError with the names that there are."""
+    entries = (*catalog(), *plugins())
     found = next((one for one in entries if name.lower() in (one.name.lower(), one.connector.lower())), None)
     if found is None:
         names = [one.name for one in entries]

@@ -1,7 +1,7 @@
 """Which Java class names do configurations carry, and what are they called here?
 
-Names are resolved by value, never by loading: a configuration cannot make the product run foreign code, except for partitioners
-and formats that an installed package registers under the entry point groups `kafka_s3.partitioners` and `kafka_s3.formats`.
+Names are resolved by value, never by loading: a configuration cannot make the product run foreign code, except for plugins, which
+installed packages offer (`config.plugins`).
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ _REGISTRY = (
     "schema.registry.url", "basic.auth.credentials.source", "basic.auth.user.info", "schema.registry.basic.auth.user.info",
     "bearer.auth.credentials.source", "bearer.auth.token", "bearer.auth.logical.cluster", "bearer.auth.identity.pool.id",
     *(f"schema.registry.ssl.{name}" for name in (
-        "truststore.type", "truststore.location", "truststore.certificates", "keystore.type", "keystore.location",
-        "keystore.certificate.chain", "keystore.key", "key.password")),
+        "truststore.type", "truststore.location", "truststore.password", "truststore.certificates", "keystore.type", "keystore.location",
+        "keystore.password", "keystore.certificate.chain", "keystore.key", "key.password")),
     "use.latest.version", "latest.compatibility.strict", "schemas.cache.config", "auto.register.schemas",
     "key.subject.name.strategy", "value.subject.name.strategy", "scrub.invalid.names", "schemas.enable", "reference.subject.name.strategy",
     "use.schema.guid", "key.schema.id.deserializer", "value.schema.id.deserializer",

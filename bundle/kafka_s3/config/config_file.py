@@ -14,10 +14,11 @@ from kafka_s3.model.errors import ConfigError, Problem
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file's settings by key, and what is odd about its form."""
+    """A file's settings by key, what is odd about its form, and which of its values have none that a configuration takes."""
 
     texts: dict[str, str]
     warnings: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 def repeated(pairs: Sequence[tuple[str, Any]], path: Path) -> tuple[Problem, ...]:
@@ -27,6 +28,13 @@ def repeated(pairs: Sequence[tuple[str, Any]], path: Path) -> tuple[Problem, ...
     rule = f"is the last of several in {path.name}, and the one that counts, as in Connect."
     return tuple(
         Problem(key, presentable(key, str(last[key])), rule, "Keep one of them.") for key, n in counts.items() if n > 1
+    )
+
+
+def empty(path: Path) -> ConfigError:
+    """The error of a file without any key."""
+    return fault(
+        path, None, "is empty: it holds no key.", "Write keys and values; kafka-s3 new makes a first configuration."
     )
 
 

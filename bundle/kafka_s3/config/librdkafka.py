@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from kafka_s3.config.jaas import Module, read_login
@@ -36,6 +37,13 @@ CONVERT_KEYS: Final = (
     "Convert it: keytool -importkeystore -srckeystore keystore.jks -destkeystore keystore.p12 -deststoretype PKCS12; then set "
     "ssl.keystore.type=PKCS12 and ssl.keystore.location to that file."
 )
+_STORE_NAMES: Final = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".jceks": "JCEKS"}
+_STORE_MARKS: Final = {
+    "JKS": rb"\xfe\xed\xfe\xed",
+    "JCEKS": rb"\xce\xce\xce\xce",
+    "PKCS12": rb"\x30(\x80|[\x81-\x84].{1,4})\x02\x01\x03",
+}
+"""How the files begin. PKCS12 is a sequence whose first member is the version, 3; a bare certificate is a sequence, too."""
 _PEM: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
 
 
@@ -111,6 +119,16 @@ def _certificate(java: Mapping[str, str]) -> dict[str, str]:
     if "ssl.keystore.key" in java:
         found["ssl.key.pem"] = pem(java["ssl.keystore.key"])
     return found
+
+
+def java_store(location: str) -> str:
+    """The kind of Java's key store that a file is, by its first bytes, else by its name; blank for anything else."""
+    try:
+        with Path(location).open("rb") as file:
+            first = file.read(16)
+    except (OSError, ValueError):
+        return _STORE_NAMES.get(Path(location).suffix.lower(), "")
+    return next((kind for kind, mark in _STORE_MARKS.items() if re.match(mark, first, re.DOTALL)), "")
 
 
 def pem(text: str) -> str:

@@ -40,7 +40,7 @@ class OptionStatus(StrEnum):
 
 
 class OptionGroup(StrEnum):
-    """The chapters of the reference page."""
+    """The chapters of the reference."""
 
     FRAMEWORK = "Connector and topics"
     TRANSFORMS = "Transforms"
@@ -56,6 +56,8 @@ class OptionGroup(StrEnum):
     DELTA = "Delta tables"
     BLOCK_GZIP = "Block-GZIP"
     CLOUD = "Managed cloud spelling"
+    PLUGIN = "Plugins"
+    """Keys that an installed package declares; the reference page has none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class Option:
     type: Type
     default: str | None
     doc: str
-    group: OptionGroup
+    group: OptionGroup = OptionGroup.PLUGIN
     valid: Valid = field(default_factory=Anything)
     since: str = "0.1.0"
     status: OptionStatus = OptionStatus.ACTED_ON

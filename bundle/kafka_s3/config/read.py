@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kafka_s3.config.config_file import ConfigFile, fault, repeated
+from kafka_s3.config.config_file import ConfigFile, empty, fault, repeated
+from kafka_s3.config.options.table import presentable
 from kafka_s3.config.valid_values import did_you_mean
 from kafka_s3.model.errors import ConfigError, Problem
 
@@ -21,13 +22,26 @@ _BROKEN_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
-def read_config(path: Path) -> ConfigFile:
+def read_config(path: Path | str) -> ConfigFile:
     """The settings of a file: `.properties`, YAML, or JSON as a plain map or as `{"name": ..., "config": {...}}`.
 
     Booleans become `true` and `false`, numbers keep their spelling, null counts as absent; the last of several equal keys counts, as
     in Connect, with a warning. Raises ConfigError with the place of every fault, also where there is no such file.
     """
+    found = read_form(Path(path))
+    if found.problems:
+        raise ConfigError(found.problems)
+    return found
+
+
+def read_form(path: Path) -> ConfigFile:
+    """The same, with lists and maps in place of texts among the `problems`, so that they hide no others.
+
+    The texts have a list as its parts with commas between them, and leave a map out.
+    """
     text = read_text(path)
+    if path.suffix in (".json", ".yaml", ".yml") and not text.strip():
+        raise empty(path)
     if path.suffix == ".tf":
         way_out = "Write the pairs of config_sensitive and config_nonsensitive as one JSON object, with values, not references."
         raise fault(path, None, "is Terraform's language, whose values Terraform alone knows.", way_out)
@@ -79,9 +93,10 @@ def _property_pairs(text: str, path: Path) -> Iterator[tuple[str, str]]:
 
 def pairs(overrides: Sequence[str] | None) -> dict[str, str]:
     """`KEY=VALUE` texts as a map. Raises ConfigError where there is no `=`."""
-    wrong = [text for text in overrides or () if "=" not in text]
+    wrong = [text for text in overrides or () if not text.partition("=")[0].strip() or "=" not in text]
     if wrong:
-        raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.") for text in wrong])
+        way_out = "Write the key, = and the value: --set flush.size=1000."
+        raise ConfigError([Problem("--set", text, "is not of the form KEY=VALUE.", way_out) for text in wrong])
     return dict(text.split("=", 1) for text in overrides or ())
 
 
@@ -130,9 +145,7 @@ def _read_json(text: str, path: Path) -> tuple[Any, list[Problem]]:
 def _settings(document: Any, warnings: Sequence[Problem], path: Path) -> ConfigFile:
     problems: list[Problem] = []
     texts = dict(_flat(document, path, problems))
-    if problems:
-        raise ConfigError(problems)
-    return ConfigFile(texts, tuple(warnings))
+    return ConfigFile(texts, tuple(warnings), tuple(problems))
 
 
 def _flat(document: Any, path: Path, problems: list[Problem]) -> Iterator[tuple[str, str]]:
@@ -151,10 +164,19 @@ def _flat(document: Any, path: Path, problems: list[Problem]) -> Iterator[tuple[
         elif isinstance(value, str):
             yield key, value
         elif value is not None:
-            kind = "an object" if isinstance(value, dict) else "an array"
-            problems.append(
-                Problem(key, kind, "must be a text, a number or a boolean.", "Write lists as a,b,c in one text.")
-            )
+            rule, flat = "must be a text, a number or a boolean.", _as_text(value)
+            if flat is None:
+                problems.append(Problem(key, "an object", rule, "Write lists as a,b,c in one text."))
+                continue
+            problems.append(Problem(key, "an array", rule, f'Write "{presentable(key, flat)}" in one text.'))
+            yield key, flat
+
+
+def _as_text(value: Any) -> str | None:
+    """A list of texts as the text that Connect takes, None of anything else."""
+    if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
+        return ",".join(value)
+    return None
 
 
 def _neighbour(path: Path) -> str:

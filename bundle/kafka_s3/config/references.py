@@ -24,6 +24,11 @@ SecretSource = Callable[[str, str], str | None]
 
 PROVIDERS: Final = ("env", "file", "secrets", "secret")
 DIRECTORY: Final = "KAFKA_S3_SECRETS_DIR"
+PLACES: Final = frozenset({
+    "kafka.bootstrap.servers", "bootstrap.servers", "topics", "topics.regex", "name", "s3.bucket.name", "s3.bucket", "s3.region",
+    "topics.dir", "state.prefix",
+})  # fmt: skip
+"""Keys that say where something is, and hold no secret: what they take from the environment is shown."""
 _REFERENCE = re.compile(r"\$\{([A-Za-z][A-Za-z0-9_-]*):([^}]*)\}")
 
 
@@ -65,7 +70,7 @@ def resolve_texts(
     lookups = (environment_source(environment), directory_source(environment), *sources, workspace_source(environment))
     done: dict[str, str] = {}
     problems: list[Problem] = []
-    concealed = frozenset(key for key, text in texts.items() if has_reference(text))
+    concealed = frozenset(key for key, text in texts.items() if _conceals(key, text))
     for key, text in texts.items():
 
         def replacement(match: re.Match[str], key: str = key) -> str:
@@ -77,6 +82,11 @@ def resolve_texts(
 
         done[key] = _REFERENCE.sub(replacement, text)
     return Resolved(done, concealed, tuple(problems))
+
+
+def _conceals(key: str, text: str) -> bool:
+    """Whether a value is never shown: it holds a reference, but for a place that an environment variable names."""
+    return any(provider != "env" or key not in PLACES for provider, _ in _REFERENCE.findall(text))
 
 
 def environment_source(environment: Mapping[str, str]) -> SecretSource:

@@ -8,16 +8,19 @@ from typing import Final
 
 from kafka_s3.config.option import Option, Type, default_of, parse
 from kafka_s3.config.options.transforms import REQUIRED_BLANKS, SETTINGS
+from kafka_s3.config.plugins import plugin
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transform_classes import (
     JAVA_NAMES,
     OTHER_TRANSFORMS,
     PREDICATES,
     ROUTERS,
+    TRANSFORM_GROUP,
     TRANSFORMS,
     registered_transforms,
 )
 from kafka_s3.config.valid_values import InvalidValue, KnownClass, Value, did_you_mean
+from kafka_s3.model.secret import Secret
 
 STEP_KEYS: Final = ("type", "predicate", "negate")
 _KNOWN = KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS)
@@ -36,13 +39,12 @@ class KeyFault:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """A transform or predicate: its kind (`cast`), part (`key`, `value`, `header` or blank) and values; `texts` are those as given."""
+    """A transform or predicate: its kind (`cast`), part (`key`, `value`, `header` or blank) and values."""
 
     alias: str
     kind: str
     part: str
     values: Mapping[str, Value]
-    texts: Mapping[str, str]
     given: frozenset[str]
 
     def text(self, key: str) -> str:
@@ -67,6 +69,11 @@ class Configured:
         """A number, None where there is none."""
         value = self.values.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def secret(self, key: str) -> Secret | None:
+        """A password, None where there is none."""
+        value = self.values.get(key)
+        return value if isinstance(value, Secret) else None
 
     @property
     def java(self) -> str:
@@ -170,24 +177,36 @@ def _one(settings: Settings, prefix: str, alias: str, found: Steps) -> Configure
     kind, _, part = name.partition(".")
     if kind not in SETTINGS:
         kind, part = name, ""
+    try:
+        rows = _rows(kind)
+    except InvalidValue as wrong:
+        found.faults.append(KeyFault(key, wrong.rule, wrong.remedy))
+        return None
     texts = {
         one.removeprefix(prefix)
         for one in settings.given_keys
         if one.startswith(prefix) and one not in settings.pending
     }
     plain = {one: settings.text(prefix + one) for one in texts if one not in STEP_KEYS}
-    made = Configured(alias, kind, part, _values(settings, prefix, kind, plain, found), plain, frozenset(plain))
+    made = Configured(alias, kind, part, _values(settings, prefix, kind, rows, plain, found), frozenset(plain))
     if not any(one.startswith(prefix) for one in settings.pending):
         found.faults.extend(_between(made, prefix))
     return made
 
 
-def _values(settings: Settings, prefix: str, kind: str, texts: Mapping[str, str], found: Steps) -> dict[str, Value]:
+def _rows(kind: str) -> Mapping[str, Option]:
+    """The settings of a class, ours or a plugin's. Raises InvalidValue where the plugin cannot be loaded."""
+    rows = SETTINGS[kind] if kind in SETTINGS else plugin(TRANSFORM_GROUP, kind).options
+    return {row.key: row for row in rows}
+
+
+def _values(
+    settings: Settings, prefix: str, kind: str, rows: Mapping[str, Option], texts: Mapping[str, str], found: Steps
+) -> dict[str, Value]:
     values: dict[str, Value] = {}
-    rows = {row.key: row for row in SETTINGS.get(kind, ())}
     for name, row in rows.items():
         values[name] = _value(settings, prefix, row, kind, texts, found)
-    for name in sorted(set(texts) - set(rows)) if kind in SETTINGS else ():
+    for name in sorted(set(texts) - set(rows)):
         found.faults.append(
             KeyFault(
                 prefix + name, "is not a setting of that class and is ignored.", did_you_mean(name, rows), warning=True

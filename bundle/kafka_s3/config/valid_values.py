@@ -142,10 +142,18 @@ class KnownClass:
             return self.names.get(given) or simple.get(given, given)
         if given in self.others:
             raise InvalidValue("is a class that this sink does not have.", self.others[given])
-        known = list(dict.fromkeys((*self.names, *ours)))
         bare = given.rpartition(".")[2]
-        near = f"Did you mean {bare}?" if bare in simple else did_you_mean(bare, [*simple, *ours])
-        raise InvalidValue(f"is not a known class. Known: {', '.join(known)}.", near)
+        if bare in simple:
+            raise InvalidValue("is not a known class.", f"Did you mean {bare}?")
+        names = [*simple, *(name for name in ours if name not in simple)]
+        raise InvalidValue("is not a known class.", f"{did_you_mean(bare, names)} {_nearest(bare, names)}".strip())
+
+
+def _nearest(given: str, known: Iterable[str]) -> str:
+    """A sentence with the known names that are most like one, five at most."""
+    names = {name.lower(): name for name in reversed([*known])}
+    near = [names[one] for one in difflib.get_close_matches(given.lower(), names, n=5, cutoff=0.0)]
+    return f"The nearest that there are: {', '.join(near)}."
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Final
 
 from kafka_s3.config.classes import CONVERTER_SETTINGS
-from kafka_s3.config.config_file import ConfigFile
+from kafka_s3.config.config_file import ConfigFile, empty
 from kafka_s3.config.derived import with_derived
 from kafka_s3.config.dialects.cloud_keys import translations
 from kafka_s3.config.dialects.others import another_products
 from kafka_s3.config.dialects.spelled import SpelledConfig
 from kafka_s3.config.dialects.spelling import self_managed
 from kafka_s3.config.option import Option, OptionStatus, default_of, parse, unsupported
-from kafka_s3.config.options.forms import check_filled_in
+from kafka_s3.config.options.forms import check_filled_in, check_rendered
 from kafka_s3.config.options.table import OPTIONS, option_of, presentable, similar_key
-from kafka_s3.config.read import read_config
+from kafka_s3.config.plugins import own_options
+from kafka_s3.config.read import read_form
 from kafka_s3.config.references import SecretSource, has_reference, malformed, resolve_texts
 from kafka_s3.config.rules import clients as rules_clients
 from kafka_s3.config.rules import columns as rules_columns
@@ -33,6 +34,7 @@ from kafka_s3.config.rules import partitioners as rules_partitioners
 from kafka_s3.config.rules import records as rules_records
 from kafka_s3.config.rules import timestamps as rules_timestamps
 from kafka_s3.config.rules import transforms as rules_transforms
+from kafka_s3.config.rules.plugins import refused_by_plugins
 from kafka_s3.config.rules.rule import Rule, problem
 from kafka_s3.config.settings import Settings, defaults
 from kafka_s3.config.valid_values import InvalidValue, Value, did_you_mean
@@ -111,15 +113,21 @@ def validate(raw: Mapping[str, str], *, worker: Mapping[str, str] | None = None)
 
 
 def check_file(
-    path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None
+    path: Path | str, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None
 ) -> CheckedConfig:
     """Reads and checks a file. `overrides` win over the file. Raises ConfigError where the file cannot be read as what it is."""
-    given, worker = read_config(path), read_worker(worker_path) if worker_path else ConfigFile({})
-    checked = validate({**given.texts, **(overrides or {})}, worker=worker.texts)
-    return replace(checked, warnings=(*given.warnings, *worker.warnings, *checked.warnings))
+    given, worker = read_form(Path(path)), read_worker(worker_path) if worker_path else ConfigFile({})
+    if not given.texts and not given.problems:
+        raise empty(Path(path))
+    over = overrides or {}
+    checked = validate({**given.texts, **over}, worker=worker.texts)
+    formless = {found.key: found for found in given.problems if found.key not in over}
+    others = [found for found in checked.problems if found.key not in formless]
+    warnings = (*given.warnings, *worker.warnings, *checked.warnings)
+    return replace(checked, problems=(*formless.values(), *others), warnings=warnings)
 
 
-def load(path: Path, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
+def load(path: Path | str, *, worker_path: Path | None = None, overrides: Mapping[str, str] | None = None) -> Settings:
     """The settings of a file. `overrides` win over the file. Raises ConfigError with all problems at once."""
     return check_file(path, worker_path=worker_path, overrides=overrides).usable()
 
@@ -145,9 +153,11 @@ def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: fr
         return CheckedConfig(nothing, _Finish(SpelledConfig(raw), raw, frozenset()).all([other]), ())
     translation = self_managed(raw, worker)
     texts = under(translation.texts, worker)
-    values = _one_by_one(texts, translation, is_resolved=concealed is not None)
+    own, own_problems = own_options(texts)
+    values = _one_by_one(texts, translation, own, is_resolved=concealed is not None)
+    values.problems += own_problems
     settings = Settings(
-        values={**defaults(), **values.settled},
+        values={**defaults(), **{key: default_of(option) for key, option in own.items()}, **values.settled},
         given_keys=frozenset(texts),
         pending=frozenset(values.pending),
         concealed=_with_their_translations(concealed or frozenset()),
@@ -157,6 +167,8 @@ def _checked(raw: Mapping[str, str], worker: Mapping[str, str], *, concealed: fr
     unsettled = frozenset({*values.pending, *values.failed})
     settings, derivation = with_derived(settings, unsettled)
     problems = (*values.problems, *derivation.problems, *_broken(PROBLEMS, settings, unsettled))
+    if not problems and not settings.pending:
+        problems = tuple(refused_by_plugins(settings))
     unknown = (*_unknown_of_worker(worker), *values.unknown, *_unknown_of_converters(settings))
     warnings = (*translation.warnings, *unknown, *values.warnings, *derivation.warnings)
     finish = _Finish(translation, {**worker, **raw}, settings.concealed)
@@ -168,22 +180,37 @@ def _with_their_translations(concealed: frozenset[str]) -> frozenset[str]:
     return concealed.union(*map(translations, concealed))
 
 
-def _one_by_one(texts: Mapping[str, str], translation: SpelledConfig, *, is_resolved: bool) -> _Values:
+def _one_by_one(
+    texts: Mapping[str, str], translation: SpelledConfig, own: Mapping[str, Option], *, is_resolved: bool
+) -> _Values:
     values = _Values(failed=set(translation.failed), problems=list(translation.problems))
     for key, text in texts.items():
+        if not is_resolved and _waits_for_a_tool(key, text, values):
+            continue
         if not is_resolved and has_reference(text):
             values.pending.add(key)
             values.problems += malformed(key, text)
         else:
-            _take(key, text, values)
-    values.problems += _missing(values, texts)
+            _take(key, text, values, own)
+    values.problems += _missing(values, texts, own.values())
     return values
 
 
-def _take(key: str, text: str, values: _Values) -> None:
-    option = option_of(key)
+def _waits_for_a_tool(key: str, text: str, values: _Values) -> bool:
+    try:
+        check_rendered(key, text)
+    except InvalidValue as unfit:
+        values.failed.add(key)
+        values.problems.append(problem(key, unfit.rule, unfit.remedy))
+        return True
+    return False
+
+
+def _take(key: str, text: str, values: _Values, own: Mapping[str, Option]) -> None:
+    option = own.get(key) or option_of(key)
     if option is None:
-        values.unknown.append(problem(key, "is not a known key and is ignored.", similar_key(key)))
+        near = did_you_mean(key, own) or similar_key(key)
+        values.unknown.append(problem(key, "is not a known key and is ignored.", near))
         return
     try:
         check_filled_in(option, text)
@@ -208,8 +235,8 @@ def _is_quiet(option: Option, value: Value) -> bool:
     )
 
 
-def _missing(values: _Values, texts: Mapping[str, str]) -> Iterator[Problem]:
-    for option in OPTIONS:
+def _missing(values: _Values, texts: Mapping[str, str], own: Iterable[Option]) -> Iterator[Problem]:
+    for option in (*OPTIONS, *own):
         if option.required and option.key not in texts and option.key not in values.failed:
             yield problem(option.key, "is required.", option.doc)
 

@@ -152,7 +152,8 @@ def check_line(known: SinkSnapshot, limits: Limits | None = None) -> tuple[str, 
 
 def _lag_sentence(known: SinkSnapshot) -> str:
     lag, heartbeat = known.lag, known.heartbeat
-    if lag.records is not None and heartbeat is not None and heartbeat.phase is Phase.STOPPED:
+    all_looked_at = heartbeat is not None and heartbeat.phase is Phase.STOPPED and not heartbeat.standing
+    if all_looked_at and lag.records is not None:
         return f"Lag when it ended: {lag.records:,} records."
     if lag.told is None:
         return "Lag: unknown."

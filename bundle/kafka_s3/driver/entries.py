@@ -16,18 +16,31 @@ from kafka_s3.model.tasks import TaskReport
 _log = logging.getLogger(__name__)
 
 
-def stop_error(report: TaskReport, *, sink: str) -> RecordError | None:
-    """The error with which a topic-partition stops at a record that its task could not pass over; None where there is none."""
-    if report.failure is None:
-        return None
-    reason = report.failure.removesuffix(".")
+def stop_errors(reports: Sequence[TaskReport], *, sink: str) -> dict[TopicPartition, RecordError]:
+    """The topic-partitions that stop at a record that their tasks could not pass over, and the errors with which they do.
+
+    Each error names the settings for the bad records of all of them.
+    """
+    stopped = [report for report in reports if report.failure is not None]
+    leniency = _leniency(stopped)
+    return {report.topic_partition: _stop_error(report, sink, leniency) for report in stopped}
+
+
+def _stop_error(report: TaskReport, sink: str, leniency: str) -> RecordError:
+    reason = (report.failure or "").removesuffix(".")
     place: dict[str, str | int] = {"topic": report.topic_partition.topic, "partition": report.topic_partition.partition}
     place |= zip(("stage", "offset"), report.failed_at or (), strict=False)
     return RecordError(
         f"Sink {sink} stops at {reason}. Nothing of this batch was committed; the sink stands at {report.topic_partition} offset "
-        f"{report.start}. Correct the data or the configuration. {report.remedy}",
+        f"{report.start}. Correct the data or the configuration. {leniency} {report.remedy}",
         place,
     )
+
+
+def _leniency(reports: Sequence[TaskReport]) -> str:
+    """One command for the bad records of all tasks."""
+    needs = dict.fromkeys(setting for report in reports for setting in report.needs)
+    return f"To go on without such records: kafka-s3 run CONFIG {' '.join(f'--set {setting}' for setting in needs)}."
 
 
 def portions(reports: Sequence[TaskReport], *, max_files: int) -> Iterator[list[TaskReport]]:

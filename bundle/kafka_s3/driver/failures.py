@@ -35,6 +35,8 @@ TAKES_ALONG: Final = (EngineDied, TaskTimedOut, LocalDiskError)
 """What ends the whole task in which it happens."""
 NAMED: Final = 3
 """So many topic-partitions are named where several fail alike."""
+LISTED: Final = 10
+"""So many are listed where a sink ends with them."""
 _log = logging.getLogger(__name__)
 
 
@@ -163,15 +165,18 @@ class PartitionFailures:
         return f"{names} {fails} since {since}: {reason} Tried {times}, next at {at}; the others go on."
 
     def error_of_stops(self, sink: str) -> SinkError | None:
-        """What the sink ends with where topic-partitions have stopped: their error, or one that names all; None where none has."""
+        """What a sink ends with whose topic-partitions have all stopped: their error, or one that names all; None where none has."""
         stopped = self.stopped
         if len({str(one.error) for one in stopped.values()}) < 2:
             return next((one.error for one in stopped.values()), None)
-        return self._several(sink, stopped)
+        return self.some_stopped(sink)
 
-    def _several(self, sink: str, stopped: Mapping[TopicPartition, PartitionFailure]) -> PartitionsStopped:
-        reasons = dict.fromkeys(str(one.error) for one in stopped.values())
-        shown = " ".join(list(reasons)[:NAMED])
-        names = sorted(map(str, stopped))
-        listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
-        return PartitionsStopped(f"Sink {sink}: {len(names)} topic-partitions have stopped ({listed}). {shown}", names)
+    def some_stopped(self, sink: str) -> PartitionsStopped:
+        """What a sink ends with where some have stopped, and the others went on."""
+        reasons = dict.fromkeys(str(one.error) for one in self.stopped.values())
+        names = sorted(map(str, self.stopped))
+        have = "topic-partition has" if len(names) == 1 else "topic-partitions have"
+        listed = ", ".join(names[:LISTED]) + (f" and {len(names) - LISTED} more" if len(names) > LISTED else "")
+        return PartitionsStopped(
+            f"Sink {sink}: {len(names)} {have} stopped ({listed}). {' '.join(list(reasons)[:NAMED])}", names
+        )

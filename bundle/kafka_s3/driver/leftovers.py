@@ -104,7 +104,7 @@ class Leftovers:
         for tp in sorted(suspects):
             kept = states[tp].open_state if tp in states else None
             for info in self.store.list(paths.open_states_of(tp)):
-                if (kept is None or info.key != kept.key) and paths.open_state_epoch(info.key) <= epoch:
+                if (kept is None or info.key != kept.key) and (paths.open_state_epoch(info.key) or 0) <= epoch:
                     yield info.key
 
     def _needed(

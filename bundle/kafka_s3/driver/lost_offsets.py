@@ -1,7 +1,7 @@
 """What does a sink do where Kafka no longer has what it wants, or has other records there?
 
-Retention passed the position, a log was truncated, a topic was deleted and created again: the sink stops, or goes on behind a recorded gap,
-as `behavior.on.lost.offsets` says.
+Retention passed the position, a log was truncated, a topic was deleted and created again: the topic-partition stops, or goes on behind a
+recorded gap, as `behavior.on.lost.offsets` says.
 """
 
 from __future__ import annotations
@@ -15,17 +15,20 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.committer import nothing_more
 from kafka_s3.driver.partition_state import PartitionState, cut_off
-from kafka_s3.model.errors import OffsetsLost, TopicRecreated
+from kafka_s3.model.errors import OffsetsLost, SinkError, TopicRecreated
 from kafka_s3.model.observer import Observer
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
+
+Stop = Callable[[Mapping[TopicPartition, SinkError]], None]
+"""Learns which topic-partitions stop, and why; those that have stopped already stay as they are."""
 
 
 @dataclass(frozen=True)
 class LostOffsets:
     """The moves over what is gone, each an entry of the log. `partition_states` are those of `Topics`, which it changes.
 
-    Each method raises OffsetsLost or TopicRecreated where the sink shall stop instead.
+    Under `fail` nothing moves: `stop` learns which topic-partitions stop, with OffsetsLost or TopicRecreated.
     """
 
     behaviour: Behaviour
@@ -34,63 +37,80 @@ class LostOffsets:
     commit: Callable[[CommitEntry, Callable[[], None]], None]
     observer: Observer
     partition_states: dict[TopicPartition, PartitionState]
+    stop: Stop
 
-    def by_retention(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Kafka begins only behind the frontiers: the records between are gone."""
+    def by_retention(self, starts: Mapping[TopicPartition, int]) -> bool:
+        """Kafka begins only behind the frontiers: the records between are gone. False where the topic-partitions stop."""
         details = "; ".join(
             f"{tp}: wanted {self.partition_states[tp].frontier}, available from {start}"
             for tp, start in sorted(starts.items())
         )
         if self.behaviour.lost == "fail":
-            raise OffsetsLost(
+            error = OffsetsLost(
                 f"Sink {self.behaviour.sink}: records that must be read are no longer in Kafka ({details}). Restore them, or set "
                 "behavior.on.lost.offsets=gap to go on and record the gap."
             )
+            self.stop(dict.fromkeys(starts, error))
+            return False
         self.observer.warned(f"records lost to retention, gap recorded: {details}")
         self._jump(starts, cause="retention")
+        return True
 
-    def above_frontier(self, state: PartitionState, head: int) -> None:
-        """The log ends above the frontier, but before what was seen of it: nothing that was written is gone, so that is believed."""
+    def above_frontier(self, state: PartitionState, same: int, head: int) -> None:
+        """The log is what it was only up to an offset above the frontier: nothing that was written is gone, so that is believed.
+
+        Open files and dead letters of what is gone are dropped: whatever has these offsets now is read.
+        """
         tp, progress = state.topic_partition, self.log.state.progress[state.topic_partition]
+        left, letters = cut_off(state, same), progress.recorded.since(same)
+        files = "" if left.open_state is state.open_state else "open files"
+        dead = f"{len(letters)} recorded dead letters" if letters.ranges else ""
+        dropped = " and ".join(filter(None, (files, dead)))
         self.observer.warned(
-            f"{tp} ends at {head} now, before it was {state.seen}: truncated above the sink's position {state.frontier}."
+            f"{tp} was truncated at {same}, above the sink's position {state.frontier}: it had reached to {state.seen}, and ends at "
+            f"{head} now." + (f" The {dropped} of what is gone are dropped, and it is read again." if dropped else "")
         )
-        if progress.recorded.since(head).ranges:  # these offsets will be other records
-            moved = replace(progress, recorded=progress.recorded.before(head))
+        if dead:
+            moved = replace(progress, recorded=progress.recorded.before(same))
             self.commit(self.log.new_entry(EntryKind.POSITION, progress={tp: moved}), nothing_more)
-        self.partition_states[tp] = cut_off(state, head)
+        self.partition_states[tp] = left
 
     def below_frontier(self, tp: TopicPartition, wanted: int, same: int, head: int) -> None:
         """The log is what it was only up to an offset before the frontier, whether it has grown again since or not."""
-        if self.behaviour.lost == "fail" and same < head:
-            raise OffsetsLost(
-                f"Sink {self.behaviour.sink}: {tp} was truncated at {same}, before {wanted}, which is wanted next, and has grown again to "
-                f"{head}: the records from {same} on are others than those that were written. Set behavior.on.lost.offsets=gap to write "
-                "them, too (objects of the same names are overwritten), or use a new sink name."
-            )
         if self.behaviour.lost == "fail":
-            raise OffsetsLost(
-                f"Sink {self.behaviour.sink}: {tp} ends at {head}, but {wanted} is wanted next: the partition was truncated or its "
-                "topic recreated. Set behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
+            grown = (
+                f"was truncated at {same}, before {wanted}, which is wanted next, and has grown again to {head}: the records from {same} "
+                "on are others than those that were written. Set behavior.on.lost.offsets=gap to write them, too (objects of the same "
+                "names are overwritten), or use a new sink name."
             )
+            short = (
+                f"ends at {head}, but {wanted} is wanted next: the partition was truncated or its topic recreated. Set "
+                "behavior.on.lost.offsets=gap to go on at its end, or use a new sink name."
+            )
+            text = grown if same < head else short
+            self.stop({tp: OffsetsLost(f"Sink {self.behaviour.sink}: {tp} {text}")})
+            return
         self.observer.warned(f"{tp} was truncated at {same}, before {wanted}: the sink goes on at {same}.")
         self._jump({tp: same}, cause="truncated")
 
     def look_for_recreated(self, topics: Iterable[Topic]) -> set[str]:
-        """The names of the topics that are not those that the log knows; the sink stops for them, or begins them anew."""
+        """The names of the topics that are not those that the log knows; their topic-partitions stop, or begin anew."""
         again = [topic for topic in topics if self.log.state.is_recreated(topic.name, topic.id)]
         for topic in again:
             self._recreated(topic)
         return {topic.name for topic in again}
 
     def _recreated(self, topic: Topic) -> None:
+        before = [tp for tp in self.log.state.progress if tp.topic == topic.name]
         if self.behaviour.lost == "fail":
-            raise TopicRecreated(
+            error = TopicRecreated(
                 f"Sink {self.behaviour.sink}: topic {topic.name} was deleted and created again; its offsets and object names begin anew. "
                 "Use a new sink name with another topics.dir, or set behavior.on.lost.offsets=gap to go on from its first record "
                 "(objects of the old topic with the same names are overwritten)."
             )
-        before = [tp for tp in self.log.state.progress if tp.topic == topic.name]
+            own = [TopicPartition(topic.name, partition) for partition in topic.partitions]
+            self.stop(dict.fromkeys([*before, *own], error))
+            return
         still = [tp for tp in before if tp.partition in topic.partitions]
         for gone in set(self.partition_states).intersection(before).difference(still):
             del self.partition_states[gone]
@@ -106,7 +126,10 @@ class LostOffsets:
         gaps = [
             gap for tp, position in positions.items() for gap in _gaps(tp, before[tp], position=position, cause=cause)
         ]
-        progress = {tp: _moved(before[tp], position, cause=cause) for tp, position in positions.items()}
+        progress = {
+            tp: _moved(before[tp], position, cause=cause, state=self.partition_states.get(tp))
+            for tp, position in positions.items()
+        }
         entry = self.log.new_entry(EntryKind.POSITION, progress=progress, gaps=tuple(gaps), topic_ids=topic_ids or {})
         self.commit(entry, partial(self._moved_to, progress, cause))
 
@@ -123,6 +146,7 @@ class LostOffsets:
                 recorded=progress[tp].recorded,
                 deliveries=kept,
                 open_state=None,
+                leader_epoch=progress[tp].leader_epoch,
             )
 
 
@@ -135,8 +159,12 @@ def _gaps(tp: TopicPartition, before: Progress, *, position: int, cause: str) ->
         at = max(at, last + 1)
 
 
-def _moved(before: Progress, position: int, *, cause: str) -> Progress:
-    """The partition_state at another position. What retention left is as it was; elsewhere offsets mean other records now."""
+def _moved(before: Progress, position: int, *, cause: str, state: PartitionState | None) -> Progress:
+    """The progress at another position. What retention left is as it was; elsewhere offsets mean other records now.
+
+    The leader epoch is that of the last look, if the log reached to there then; that of an earlier log says nothing of a new one.
+    """
+    end = None if state is None or cause == "recreated" else LogEnd(state.head, state.leader_epoch)
     if cause == "retention":
-        return replace(before, frontier=position, recorded=before.recorded.since(position))
-    return Progress(position, None if before.written is None else min(before.written, position))
+        return replace(before, frontier=position, recorded=before.recorded.since(position)).within(end)
+    return Progress(position, None if before.written is None else min(before.written, position)).within(end)

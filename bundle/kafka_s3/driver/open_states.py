@@ -1,8 +1,9 @@
 """Which open files go on where the last task stopped? The driver's side of open files that outlive a round.
 
-The commit log does not know of them: state is only ever a saving. The hint that is written here holds for a topic-partition as long as the
-log's frontier, the topic and the configuration are those it was written for; the task looks at the state itself. Whatever does not hold is
-dropped with one line that says why, and the tail is read again from the frontier.
+The commit log does not know of them. The hint that is written here holds for a topic-partition as long as the log's frontier, the topic and
+the configuration are those it was written for, and Kafka's log is still the one that was read (`topics.py` asks the brokers at each look);
+the task looks at the state itself. Whatever does not hold is dropped with one line that says why, and the tail is read again from the
+frontier.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.commit.state import LogState
-from kafka_s3.control.open_files import NotedFiles, note_open_files, noted_open_files
+from kafka_s3.control.open_files import HintUnusable, NotedFiles, note_open_files, noted_open_files
 from kafka_s3.driver.partition_state import PartitionState
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.observer import Observer
@@ -62,7 +63,12 @@ class OpenStates:
             self.keeps = self._may_delete()
             if not self.keeps:
                 return found
-            for noted in noted_open_files(self.store, self.paths):
+            last = self._last_noted()
+            listed = [info.key for info in self.store.list(self.paths.open_states())]
+            log.check_owner(log.state.version)  # else what was read may be a successor's
+            if last is None:
+                note_open_files((), self.store, self.paths)
+            for noted in last or ():
                 tp = noted.topic_partition
                 why = self._mismatch(noted, partitions.get(tp), log.state)
                 if why:
@@ -72,10 +78,18 @@ class OpenStates:
                     found[tp] = _with(partitions[tp], noted)
                     self._noted[tp] = noted.state.key
                     self._there[tp] = [noted.state.key]
-            self._remove_others(ended, log)
+            self._remove_others(listed, ended, log.state.epoch)
         except StorageError as error:
             self.observer.warned(f"Open files of the last driver were not looked at; the sink goes on. {error}")
         return found
+
+    def _last_noted(self) -> list[NotedFiles] | None:
+        """What the last driver noted; None, after one line that says why, where that cannot be used. Raises StorageError."""
+        try:
+            return noted_open_files(self.store, self.paths)
+        except HintUnusable as error:
+            self.observer.warned(str(error))
+            return None
 
     def reported(self, reports: Sequence[TaskReport]) -> None:
         """Learns which states tasks left, from committed reports; `note` has to follow."""
@@ -99,10 +113,10 @@ class OpenStates:
         now = {tp: one.open_state.key for tp, one in partitions.items() if one.open_state is not None}
         if now == self._noted:
             return
-        self._check_owner(log)
         overtaken = [key for tp, keys in self._there.items() for key in keys if key != now.get(tp)]
         self._noted = now
         try:
+            log.check_owner(log.state.version)
             note_open_files(self._to_note(partitions, log.state), self.store, self.paths)
             with ThreadPool(THREADS) as pool:
                 list(pool.each(self._remove, overtaken))
@@ -130,12 +144,6 @@ class OpenStates:
         except StorageError as error:  # `sweep` finds what is left
             self.observer.warned(f"Open files that nobody goes on with were not removed. {error}")
 
-    def _check_owner(self, log: CommitLog) -> None:
-        try:
-            log.check_owner(log.state.version)
-        except StorageError as error:  # the next entry tells
-            self.observer.warned(f"Whether another driver has taken over is not known. {error}")
-
     def _may_delete(self) -> bool:
         """Tries it on an object that is not there. Raises StorageUnavailable."""
         try:
@@ -152,7 +160,15 @@ class OpenStates:
 
     def _to_note(self, partitions: Mapping[TopicPartition, PartitionState], log: LogState) -> list[NotedFiles]:
         return [
-            NotedFiles(tp, log.topic_ids.get(tp.topic, ""), self.fingerprint, one.rotation_ms, one.tail, one.open_state)
+            NotedFiles(
+                tp,
+                log.topic_ids.get(tp.topic, ""),
+                self.fingerprint,
+                one.rotation_ms,
+                one.tail,
+                one.open_state,
+                one.open_epoch,
+            )
             for tp, one in partitions.items()
             if one.open_state is not None
         ]
@@ -172,17 +188,16 @@ class OpenStates:
     def _tell(self, tp: TopicPartition, why: str) -> None:
         self.observer.warned(f"{tp}: open files of an earlier task are not continued, because {why}; read again.")
 
-    def _remove_others(self, ended: Collection[str], log: CommitLog) -> None:
-        """Removes the states that nobody goes on from: those that were noted and have `ended`, and those that never held.
+    def _remove_others(self, listed: Collection[str], ended: Collection[str], epoch: int) -> None:
+        """Removes those of the listed states that nobody goes on from: those that were noted and have `ended`, and those that never held.
 
-        A state of a later epoch is a successor's. Raises Fenced where there is one, and then removes nothing.
+        A state of a later epoch than this driver's is a successor's; what has no epoch in its name is no state of a driver.
         """
         kept = set(self._noted.values())
-        listed = [info.key for info in self.store.list(self.paths.open_states()) if info.key not in kept]
-        others = [key for key in listed if self.paths.open_state_epoch(key) <= log.state.epoch]
+        epochs = {key: self.paths.open_state_epoch(key) for key in listed if key not in kept}
+        others = [key for key, of_epoch in epochs.items() if of_epoch is not None and of_epoch <= epoch]
         if not others:
             return
-        log.check_owner(log.state.version)
         try:
             spared = {upload for key in kept for upload in state_uploads(key, self.store)}
         except ObjectMissing:  # somebody was there; what is left is the sweep's
@@ -203,4 +218,5 @@ def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:
         examined_ms=partition_state.grown_ms,
         tail=noted.tail,
         open_state=noted.state,
+        open_epoch=noted.leader_epoch,
     )

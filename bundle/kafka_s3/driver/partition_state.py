@@ -14,7 +14,7 @@ from typing import Final
 
 from kafka_s3.driver.behaviour import FIRST_LIMIT, Readiness
 from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.tasks import Delivery, OpenState, Tail, TaskReport
 from kafka_s3.task.rotation import RotationRules
 
@@ -31,7 +31,8 @@ class PartitionState:
     the task's limit left records unread; `grown_ms` when the head last moved; `limit` the records of the next task at most, `least_limit`
     what that is at first; `waiting_ms` when the first of the records arrived that no task has looked at (None: there are none).
     `open_state` is where the files of the tail are kept open, `record_bytes` the size of a record as last seen. `leader_epoch` is
-    that of the log when it reached to the head (None: not known).
+    that of the log when it reached to the head and to the dead letters that are `recorded`, `open_epoch` when it reached to the end of the
+    open files (None: not known). The two differ from a start to its first look.
     """
 
     topic_partition: TopicPartition
@@ -50,6 +51,7 @@ class PartitionState:
     open_state: OpenState | None = None
     record_bytes: float = 0.0
     leader_epoch: int | None = None
+    open_epoch: int | None = None
 
     @property
     def head(self) -> int:
@@ -59,7 +61,15 @@ class PartitionState:
     @property
     def seen(self) -> int:
         """The highest offset that is known to have been there, by a look or by what the last driver's tasks read."""
-        return max(self.head, self.first_unread)
+        return max(self.head, self.recorded.until, self.first_unread)
+
+    @property
+    def known(self) -> tuple[LogEnd, ...]:
+        """What proves that the log is still the same: offsets that it reached, each with the leader epoch that it had then."""
+        if self.open_state is None or self.open_epoch == self.leader_epoch:
+            return (LogEnd(self.seen, self.leader_epoch),)
+        log = LogEnd(max(self.head, self.recorded.until), self.leader_epoch)
+        return log, LogEnd(self.first_unread, self.open_epoch)
 
     @property
     def unexamined(self) -> int:
@@ -153,6 +163,7 @@ def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) 
         more=more,
         waiting_ms=now_ms if more else None,
         open_state=report.state,
+        open_epoch=partition_state.leader_epoch,
         record_bytes=report.read_bytes / report.read if report.read else partition_state.record_bytes,
     )
 

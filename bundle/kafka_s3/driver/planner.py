@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
@@ -89,6 +90,13 @@ def assignment(partition_state: PartitionState, *, close: Reason | None = None) 
         close if until == partition_state.head else None,
         state=partition_state.open_state,
     )
+
+
+def closing_held(wanted: Assignment) -> Assignment:
+    """The same without what is unread: its open files are closed with what they hold, because what follows is lost."""
+    held = wanted.first_unread
+    deliveries = tuple(delivery for delivery in wanted.deliveries if delivery.until <= held)
+    return replace(wanted, until=held, deliveries=deliveries or wanted.deliveries[:1], close=Reason.LOST_OFFSETS)
 
 
 def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:

@@ -21,7 +21,7 @@ from kafka_s3.driver.cluster import check_cluster
 from kafka_s3.driver.committer import Committer, nothing_more
 from kafka_s3.driver.dead_letters.limit import stops_above_limit
 from kafka_s3.driver.dead_letters.reporters import REPORTERS
-from kafka_s3.driver.entries import entry_of, portions, stop_error, tell
+from kafka_s3.driver.entries import entry_of, portions, stop_errors, tell
 from kafka_s3.driver.failures import PartitionFailures
 from kafka_s3.driver.follower import Follower
 from kafka_s3.driver.group_offsets import GroupMirror
@@ -104,7 +104,15 @@ class Sink:
         self.committer = Committer(self.log, recovery, followers, self.observer, self._phases, waits)
         self._mirror = GroupMirror(group, self.log, self.observer)
         self.patience = Patience(behaviour, self.observer, self.clock_ms, self.failures.is_final)
-        self.topics = Topics(behaviour, self.brokers, self.log, self.committer.commit, self.observer)
+        self.topics = Topics(
+            behaviour,
+            self.brokers,
+            self.log,
+            self.committer.commit,
+            self.observer,
+            stop=self._note_stops,
+            has_stopped=lambda tp: tp in self.failures.stopped,
+        )
         if self.resume is not None:
             self.topics.resume = self.resume
 
@@ -122,6 +130,8 @@ class Sink:
         if self.open_states is not None:
             self.topics.partition_states = self.open_states.restored(self.partition_states, self.log)
         self._raise_stop()
+        for text in self.failures.problems:
+            self.observer.warned(text)
         self.committer.follow()
         self._mirror.tell()
         self.observer.started(self._start())
@@ -162,9 +172,8 @@ class Sink:
         for one in self.retries.finished():
             if one.outcomes.exception() is None:
                 self._abandon([report for report in one.outcomes.result() if isinstance(report, TaskReport)])
-        error = self.failures.error_of_stops(self.behaviour.sink)
-        if error is not None:
-            raise error
+        if self.failures.stopped:
+            raise self.failures.some_stopped(self.behaviour.sink)
 
     def poll(self) -> None:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
@@ -272,6 +281,10 @@ class Sink:
             for text in texts:
                 self.observer.warned(text)
 
+    def _note_stops(self, errors: Mapping[TopicPartition, SinkError]) -> None:
+        """Notes what stops; what has stopped already stays as it is."""
+        self._note_failures({tp: error for tp, error in errors.items() if tp not in self.failures.stopped})
+
     def _some_go_on(self) -> bool:
         """Whether any topic-partition does not fail."""
         return bool(self.partition_states.keys() - self.topics.silent - self.failures.known.keys())
@@ -287,11 +300,7 @@ class Sink:
     def _stops(self, reports: Sequence[TaskReport]) -> dict[TopicPartition, SinkError]:
         """The topic-partitions that stop at a record, or at too many bad ones."""
         behaviour = self.behaviour
-        stops: dict[TopicPartition, SinkError] = {}
-        for report in reports:
-            error = stop_error(report, sink=behaviour.sink)
-            if error is not None:
-                stops[report.topic_partition] = error
+        stops = dict[TopicPartition, SinkError](stop_errors(reports, sink=behaviour.sink))
         others = [report for report in reports if report.topic_partition not in stops]
         return stops | stops_above_limit(others, sink=behaviour.sink, ratio=behaviour.dead_letter_ratio)
 

@@ -6,19 +6,21 @@ Finds topics and partitions while the sink runs, gives new ones their first posi
 
 from __future__ import annotations
 
+import difflib
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.commit.log import CommitLog
 from kafka_s3.driver.behaviour import Behaviour
 from kafka_s3.driver.committer import nothing_more
-from kafka_s3.driver.lost_offsets import LostOffsets
+from kafka_s3.driver.lost_offsets import LostOffsets, Stop
 from kafka_s3.driver.partition_state import PartitionState, cut_off, delivered
-from kafka_s3.model.errors import OffsetsLost
+from kafka_s3.driver.planner import assignment, closing_held
+from kafka_s3.model.errors import OffsetsLost, TopicMissing
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
@@ -26,6 +28,8 @@ from kafka_s3.model.tasks import Assignment, TaskReport
 
 _log = logging.getLogger(__name__)
 Resume: TypeAlias = Callable[[TopicPartition], int | None]
+LIKE: Final = 0.7
+"""How much of two names must be the same for one to be a misspelling of the other."""
 
 
 def _nowhere(topic_partition: TopicPartition) -> None:
@@ -37,7 +41,8 @@ class Topics:
     """The partition_state of every topic-partition of a sink. `commit` writes an entry to the log and publishes it.
 
     `resume` gives a new topic-partition the offset at which the sink that this one replaces would go on, None where there is none.
-    `silent` are topic-partitions that no broker answers for, `missing` the topics of the configuration that are not in Kafka.
+    `silent` are topic-partitions that no broker answers for. `missing` says of each topic of the configuration that is not in Kafka what is
+    the matter; of a pattern that fits no topic it does so under an empty name.
     """
 
     behaviour: Behaviour
@@ -45,19 +50,23 @@ class Topics:
     log: CommitLog
     commit: Callable[[CommitEntry, Callable[[], None]], None]
     observer: Observer
+    stop: Stop
+    has_stopped: Callable[[TopicPartition], bool]
     resume: Resume = _nowhere
     partition_states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     _refreshed_ms: int | None = None
     _damaged: dict[TopicPartition, int] = field(default_factory=dict)
     silent: frozenset[TopicPartition] = frozenset()
-    missing: tuple[str, ...] = ()
+    missing: dict[str, str] = field(default_factory=dict)
 
     @property
     def _lost(self) -> LostOffsets:
-        return LostOffsets(self.behaviour, self.brokers, self.log, self.commit, self.observer, self.partition_states)
+        return LostOffsets(
+            self.behaviour, self.brokers, self.log, self.commit, self.observer, self.partition_states, self.stop
+        )
 
     def refresh(self, now: int) -> None:
-        """Looks topics and partitions up; new ones get their first position, recreated topics stop the sink, deleted ones rest."""
+        """Looks topics and partitions up; new ones get their first position, recreated topics stop, deleted ones rest."""
         names = self._topic_names()
         self._damaged = {}  # perhaps it is mended
         topics = self.brokers.describe(names)
@@ -97,28 +106,36 @@ class Topics:
         self._note_silent(self.partition_states.keys() - heads.keys())
         short = {tp.topic for tp, head in heads.items() if head < self.partition_states[tp].seen}
         again = self._lost.look_for_recreated(self.brokers.describe(sorted(short)).values())
-        cut = self.brokers.cut_before(self._of_another_epoch(ends, again))
+        cut = self._cut_logs(ends, again)
         for tp, head in heads.items():
             if tp not in self.partition_states:
                 continue
             state, same = self.partition_states[tp], min(head, cut.get(tp, head))
+            if self.has_stopped(tp):  # only how far it is behind is of interest
+                self.partition_states[tp] = delivered(state, now, head, self.behaviour.readiness)
+                continue
             if tp.topic not in again and same < state.frontier:
                 self._lost.below_frontier(tp, state.frontier, same, head)
             elif same < state.seen:
-                self._lost.above_frontier(state, same)
-            known = self.partition_states[tp]
-            if known.leader_epoch != ends[tp].epoch:
-                known = replace(known, leader_epoch=ends[tp].epoch)
-            self.partition_states[tp] = delivered(known, now, head, self.behaviour.readiness)
+                self._lost.above_frontier(state, same, head)
+            looked, epoch = self.partition_states[tp], ends[tp].epoch
+            if (looked.leader_epoch, looked.open_epoch) != (epoch, epoch):
+                looked = replace(looked, leader_epoch=epoch, open_epoch=epoch)
+            self.partition_states[tp] = delivered(looked, now, head, self.behaviour.readiness)
 
-    def _of_another_epoch(self, ends: Mapping[TopicPartition, LogEnd], again: Set[str]) -> dict[TopicPartition, LogEnd]:
-        """What was known of the logs that have another leader epoch now: a new leader may not have all of it."""
-        known = self.partition_states
-        return {
-            tp: LogEnd(known[tp].seen, known[tp].leader_epoch)
-            for tp, end in ends.items()
-            if tp in known and tp.topic not in again and known[tp].leader_epoch not in (None, end.epoch)
-        }
+    def _cut_logs(self, ends: Mapping[TopicPartition, LogEnd], again: Set[str]) -> dict[TopicPartition, int]:
+        """Up to which offset the logs are what was known of them, of those that were cut: a new leader may not have all of it."""
+        known = {tp: self.partition_states[tp].known for tp in ends.keys() & self.partition_states.keys()}
+        cut: dict[TopicPartition, int] = {}
+        for proof in range(max(map(len, known.values()), default=0)):
+            asked = {
+                tp: proofs[proof]
+                for tp, proofs in known.items()
+                if tp.topic not in again and proof < len(proofs) and proofs[proof].epoch not in (None, ends[tp].epoch)
+            }
+            for tp, at in self.brokers.cut_before(asked).items():
+                cut[tp] = min(at, cut.get(tp, at))
+        return cut
 
     def without_damage(self, reports: Sequence[TaskReport]) -> list[TaskReport]:
         """The reports of what could be read. A topic-partition with damage is read up to there, until topics are looked up again."""
@@ -142,22 +159,38 @@ class Topics:
         damage = [
             f"what Kafka holds of {tp} from offset {offset} on is damaged" for tp, offset in self._damaged.items()
         ]
-        return (*self.missing, *damage, *([f"no broker answers for {silent}"] if silent else []))
+        return (*self.missing.values(), *damage, *([f"no broker answers for {silent}"] if silent else []))
+
+    def check_all_found(self) -> None:
+        """Raises TopicMissing where a topic of the list is not in Kafka, and never was while this sink looked for it."""
+        never = [text for name, text in self.missing.items() if name and not self._was_there(name)]
+        if never:
+            text = "; ".join(never)
+            raise TopicMissing(
+                f"{text[:1].upper()}{text[1:]}. Correct the key topics, create the topic, or grant DESCRIBE and READ on it. What was in "
+                "Kafka of the other topics has been read."
+            )
 
     def _note_missing(self, names: Sequence[str], topics: Mapping[str, Topic]) -> None:
         """Warns once of topics that are to be read and never were there; they are looked for at each refresh."""
-        known = {tp.topic for tp in self.partition_states}  # that they are gone, `_forget` says
-        missing = {
-            f"topic {name} is not in Kafka, or may not be described": name in known
-            for name in names
-            if name not in topics
-        }
-        if not names:
-            missing = {f"no topic has a name that topics.regex={self.behaviour.topics_regex} fits": bool(known)}
-        fresh = [text for text, told in missing.items() if not told and text not in self.missing]
-        if fresh:
+        before, at_work = self.missing, {tp.topic for tp in self.partition_states}
+        gone = [name for name in names if name not in topics] if names else [""]
+        self.missing = {name: before.get(name) or self._what_is_missing(name) for name in gone}
+        # that a topic which was read until now is gone, `_forget` says
+        fresh = [text for name, text in self.missing.items() if name not in before and name not in at_work]
+        if fresh and (names or not at_work):
             self.observer.warned(f"{'; '.join(fresh)}. Looked for again every {self.behaviour.refresh_ms / 1000:g} s.")
-        self.missing = tuple(missing)
+
+    def _what_is_missing(self, name: str) -> str:
+        if not name:
+            return f"no topic has a name that topics.regex={self.behaviour.topics_regex} fits"
+        text = f"topic {name} is not in Kafka, or may not be described"
+        like = [] if self._was_there(name) else names_like(name, self.brokers.topic_names())
+        return f"{text}; names like it: {', '.join(like)}" if like else text
+
+    def _was_there(self, topic: str) -> bool:
+        state = self.log.state
+        return bool(state.topic_ids.get(topic)) or any(tp.topic == topic for tp in state.progress)
 
     def _new_ids(self, names: Sequence[str], topics: Mapping[str, Topic]) -> dict[str, str]:
         """The ids of topics that the log does not know; blank for those that are not there yet, where that matters later."""
@@ -188,11 +221,10 @@ class Topics:
 
         Those that no broker answers for get theirs when one does.
         """
-        known = {tp: offset for tp in fresh if (offset := self.resume(tp)) is not None}
-        positions = {tp: Progress(offset) for tp, offset in known.items()}
-        fresh = [tp for tp in fresh if tp not in known]
         if not fresh:
-            return positions
+            return {}
+        known = {tp: offset for tp in fresh if (offset := self.resume(tp)) is not None}
+        fresh = [tp for tp in fresh if tp not in known]
         late = [tp for tp in fresh if self._appeared_later(tp.topic)]
         first = [tp for tp in fresh if tp not in late]
         policy = self.behaviour.reset
@@ -202,7 +234,8 @@ class Topics:
                 "Set consumer.override.auto.offset.reset to earliest or latest."
             )
         offsets = self.brokers.starts(late) | (self.brokers.heads if policy == "latest" else self.brokers.starts)(first)
-        return positions | {tp: Progress(offset) for tp, offset in offsets.items()}
+        ends = self.brokers.ends([*known, *offsets])
+        return {tp: Progress(offset).within(ends.get(tp)) for tp, offset in {**known, **offsets}.items()}
 
     def _appeared_later(self, topic: str) -> bool:
         """Whether a topic-partition without a position came after the sink's first start, also while the sink was down.
@@ -215,7 +248,7 @@ class Topics:
         return self.behaviour.topics_regex is not None and bool(state.topic_ids)
 
     def still_there(self, due: Sequence[Assignment]) -> list[Assignment]:
-        """The assignments whose first record Kafka still has; for the others the sink stops, or records a gap."""
+        """The assignments whose first unread record Kafka still has; the others stop, or go on behind a recorded gap."""
         topics = self.brokers.describe(sorted({a.topic_partition.topic for a in due}))
         # a topic that was created again since the last refresh may have grown past the frontier: its offsets then look well
         again = self._lost.look_for_recreated(topics.values())
@@ -224,11 +257,24 @@ class Topics:
             return []
         starts = self.brokers.starts([a.topic_partition for a in due])
         self._note_silent(self.silent | ({a.topic_partition for a in due} - starts.keys()))
-        due = [a for a in due if a.topic_partition in starts]
-        lost = {a.topic_partition: starts[a.topic_partition] for a in due if starts[a.topic_partition] > a.start}
-        if lost:
-            self._lost.by_retention(lost)
-        return [a for a in due if a.topic_partition not in lost]
+        return self._without_losses([a for a in due if a.topic_partition in starts], starts)
+
+    def _without_losses(self, due: Sequence[Assignment], starts: Mapping[TopicPartition, int]) -> list[Assignment]:
+        """What can be done of the assignments, given where Kafka's logs begin.
+
+        Where open files hold what came before a loss, they are closed first, and the loss is for the next time: whatever becomes of the
+        sink then, they are written.
+        """
+        lost = [a for a in due if a.first_unread < min(a.until, starts[a.topic_partition])]
+        gone = {a.topic_partition: starts[a.topic_partition] for a in lost}
+        there = [a for a in due if a.topic_partition not in gone]
+        held = [closing_held(a) for a in lost if a.state is not None]
+        if held or not lost:
+            return held + there
+        if not self._lost.by_retention(gone):
+            return there
+        states = [(self.partition_states[a.topic_partition], a.close) for a in lost]
+        return there + [assignment(state, close=close) for state, close in states if state.head > state.frontier]
 
     def _forget(self, gone: Sequence[TopicPartition]) -> None:
         """Leaves out what Kafka does not have any more; the log keeps its position, in case it was the brokers that did not know it yet."""
@@ -260,3 +306,9 @@ class Topics:
         """Whether a topic-partition ends before what shall be read of it: it was truncated since it was looked at."""
         heads = self.brokers.heads([a.topic_partition for a in due])
         return any(heads.get(a.topic_partition, a.until) < a.until for a in due)
+
+
+def names_like(name: str, names: Iterable[str]) -> list[str]:
+    """The names, at most three, of which this one may be a misspelling; the nearest first."""
+    by_lower = {one.lower(): one for one in names}
+    return [by_lower[near] for near in difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=LIKE)]

@@ -168,8 +168,9 @@ class ParquetFile:
     def pause(self) -> Paused:
         """The rows that wait, the footers of the row groups that are written, and what the first of them settled."""
         self._end_piece()
+        tables, self._tables = self._tables[::-1], []
         return {
-            "tables": [stream_of(table) for table in self._tables],
+            "tables": [stream_of(tables.pop()) for _ in range(len(tables))],  # each lets go of its memory
             "waiting": self._waiting,
             "few": self._few,
             "share": self._share,

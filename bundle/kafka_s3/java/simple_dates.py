@@ -29,6 +29,11 @@ class SimpleDates:
         now = moment(now_ms)
         self._century = days_of(now.year - 80, now.month, now.day) * DAY_MS + now.ms
 
+    @property
+    def deterministic(self) -> bool:
+        """Whether it reads a text alike whenever that is: which century two digits of a year mean depends on the time."""
+        return not any(token.text in ("y", "Y") and 0 < token.length <= 2 for token in self.tokens)
+
     def format(self, epoch_ms: int) -> str:
         """The text of an instant."""
         at = moment(epoch_ms)

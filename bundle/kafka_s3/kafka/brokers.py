@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -19,9 +19,10 @@ from confluent_kafka import (
     TopicCollection,
 )
 from confluent_kafka import TopicPartition as ClientTopicPartition
-from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from kafka_s3.kafka import epochs, producing
+from kafka_s3.kafka.answering import is_heard_of
 from kafka_s3.kafka.clients import Clients
 from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
@@ -37,6 +38,8 @@ GONE: Final = frozenset({
 """What is said of one topic-partition, and of no other."""
 COORDINATOR_SECONDS: Final = 5.0
 """A request to a group whose coordinator is only being made waits in vain, however long; the next one finds it."""
+QUICK_SECONDS, HEARD_SECONDS = 1.0, 4.0
+"""How long the first request may take before it is asked whether anybody is there, and for how long that is asked: a person waits."""
 AGAIN: Final = Backoff(first_ms=100, longest_ms=2000)
 
 
@@ -47,14 +50,15 @@ def _operations(description: Any) -> frozenset[str]:
 class KafkaBrokers:
     """A cluster's metadata and its small writes. Thread-compatible.
 
-    Every method raises KafkaUnavailable where the brokers do not answer within `default.api.timeout.ms` (30 seconds unless given),
-    SourceError where they refuse.
+    Every method raises KafkaUnavailable where the brokers do not answer within `default.api.timeout.ms` (30 seconds unless given), and
+    where nothing of them is heard at first within 5 seconds; SourceError where they refuse.
     """
 
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str] | None = None) -> None:
         self.clients = Clients(bootstrap_servers, properties or {})
         self._seconds = self.clients.seconds
         self._admin = self.clients.admin()
+        self._answered = False
         self._leaderless: frozenset[TopicPartition] = frozenset()
         self._isolation = (
             IsolationLevel.READ_COMMITTED
@@ -64,13 +68,15 @@ class KafkaBrokers:
 
     def cluster_id(self) -> str:
         """The cluster's id."""
-        description = self._answer(self._admin.describe_cluster(request_timeout=self._seconds), "describe the cluster")
+        description = self._answer(
+            self._reached().describe_cluster(request_timeout=self._seconds), "describe the cluster"
+        )
         return str(description.cluster_id)
 
     def topic_names(self) -> list[str]:
         """All topics but the brokers' internal ones, sorted."""
         try:
-            metadata = self._admin.list_topics(timeout=self._seconds)
+            metadata = self._reached().list_topics(timeout=self._seconds)
         except KafkaException as error:
             raise self._error(error.args[0], "list topics") from error
         return sorted(name for name in metadata.topics if name not in INTERNAL)
@@ -79,7 +85,7 @@ class KafkaBrokers:
         """The topics of these names that exist."""
         if not names:
             return {}
-        futures = self._admin.describe_topics(TopicCollection(list(names)), request_timeout=self._seconds)
+        futures = self._reached().describe_topics(TopicCollection(list(names)), request_timeout=self._seconds)
         found = {}
         for name, future in futures.items():
             try:
@@ -104,7 +110,7 @@ class KafkaBrokers:
         """Which logs were cut before a position that was known once, and up to which offset they are what they were."""
         if not positions:
             return {}
-        consumer = self.clients.consumer(epochs.GROUP)
+        consumer = self.clients.consumer(epochs.GROUP, epochs.SETTINGS)
         try:
             return epochs.cut_logs(consumer, positions, timeout_s=self._seconds)
         finally:
@@ -127,6 +133,7 @@ class KafkaBrokers:
         wanted = [ClientTopicPartition(tp.topic, tp.partition) for tp in partitions]
         if not wanted:
             return {}
+        self._reached()
         consumer = self.clients.consumer(group)
         try:
             found = consumer.committed(wanted, timeout=self._seconds)
@@ -141,7 +148,7 @@ class KafkaBrokers:
 
     def group_members(self, group: str) -> list[str]:
         """The live members of a consumer group, `client id at host`; none where there is no such group."""
-        (future,) = self._admin.describe_consumer_groups([group], request_timeout=self._seconds).values()
+        (future,) = self._reached().describe_consumer_groups([group], request_timeout=self._seconds).values()
         try:
             description = future.result()
         except KafkaException as error:
@@ -153,27 +160,31 @@ class KafkaBrokers:
     def topic_rights(self, name: str) -> frozenset[str]:
         """What this client may do with a topic, by Kafka's names (`READ`, `WRITE`, ...); empty where the brokers do not say."""
         names = TopicCollection([name])
-        futures = self._admin.describe_topics(names, include_authorized_operations=True, request_timeout=self._seconds)
+        futures = self._reached().describe_topics(
+            names, include_authorized_operations=True, request_timeout=self._seconds
+        )
         return _operations(self._answer(futures[name], f"describe topic {name}"))
 
     def group_rights(self, group: str) -> frozenset[str]:
         """What this client may do with a consumer group, whether there is one or not; empty where the brokers do not say."""
-        (future,) = self._admin.describe_consumer_groups(
-            [group], include_authorized_operations=True, request_timeout=self._seconds
-        ).values()
+        (future,) = (
+            self._reached()
+            .describe_consumer_groups([group], include_authorized_operations=True, request_timeout=self._seconds)
+            .values()
+        )
         return _operations(self._answer(future, f"describe group {group}"))
 
     def topic_settings(self, name: str) -> dict[str, str]:
         """The settings in effect for a topic, as `retention.ms` and `cleanup.policy`."""
         request = [ConfigResource(ResourceType.TOPIC, name)]
-        (future,) = self._admin.describe_configs(request, request_timeout=self._seconds).values()
+        (future,) = self._reached().describe_configs(request, request_timeout=self._seconds).values()
         entries = self._answer(future, f"describe the settings of topic {name}")
         return {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
     def check_creation(self, name: str, *, replication: int) -> None:
         """Asks whether a topic of one partition could be created, and creates nothing. Raises SourceError with the brokers' reason."""
         topic = NewTopic(name, num_partitions=1, replication_factor=replication)
-        (future,) = self._admin.create_topics([topic], validate_only=True, request_timeout=self._seconds).values()
+        (future,) = self._reached().create_topics([topic], validate_only=True, request_timeout=self._seconds).values()
         self._answer(future, f"accept the creation of topic {name} with {replication} replicas")
 
     def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -192,7 +203,7 @@ class KafkaBrokers:
     def _commit_group(self, group: str, wanted: list[ClientTopicPartition]) -> None:
         request, doing = [ConsumerGroupTopicPartitions(group, wanted)], f"commit the offsets of group {group}"
         patience = min(self._seconds, COORDINATOR_SECONDS)
-        (future,) = self._admin.alter_consumer_group_offsets(request, request_timeout=patience).values()
+        (future,) = self._reached().alter_consumer_group_offsets(request, request_timeout=patience).values()
         for answer in self._answer(future, doing).topic_partitions:
             if answer.error is not None and answer.error.code() not in GONE:
                 raise self._error(answer.error, doing)
@@ -202,7 +213,7 @@ class KafkaBrokers:
     ) -> None:
         """Creates a topic, and waits until its partitions have leaders; one that exists already is left as it is."""
         topic = NewTopic(name, num_partitions=partitions, replication_factor=replication, config=dict(config or {}))
-        (future,) = self._admin.create_topics([topic], request_timeout=self._seconds).values()
+        (future,) = self._reached().create_topics([topic], request_timeout=self._seconds).values()
         try:
             future.result()
         except KafkaException as error:
@@ -217,7 +228,7 @@ class KafkaBrokers:
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic."""
-        (future,) = self._admin.delete_topics([name], request_timeout=self._seconds).values()
+        (future,) = self._reached().delete_topics([name], request_timeout=self._seconds).values()
         self._answer(future, f"delete topic {name}")
 
     def produce(self, topic: str, messages: Iterable[Message], *, replication: int) -> list[Refusal]:
@@ -225,6 +236,30 @@ class KafkaBrokers:
         if topic not in self.describe([topic]):
             self.create_topic(topic, replication=replication)
         return producing.produce(self.clients, topic, messages)
+
+    def _reached(self) -> AdminClient:
+        """The client, of a cluster that has answered before. Raises KafkaUnavailable as `_wait_for_first` does."""
+        if not self._answered:
+            asked = self._admin.describe_cluster(request_timeout=self._seconds)
+            self._wait_for_first(asked)
+            self._answer(asked, "describe the cluster")
+            self._answered = True
+        return self._admin
+
+    def _wait_for_first(self, asked: Future[Any]) -> None:
+        """Waits for an answer as long as for any, if the cluster is only slow.
+
+        Raises KafkaUnavailable where nothing of it is heard within 5 seconds, or only that the login fails.
+        """
+        until = time.monotonic() + QUICK_SECONDS + HEARD_SECONDS
+        wait([asked], timeout=QUICK_SECONDS)
+        heard = asked.done() or is_heard_of(self.clients, within_s=HEARD_SECONDS)
+        while not asked.done():
+            self._admin.poll(0.1)
+            if time.monotonic() >= until and (self.clients.login_fails or not heard):
+                why = "the login fails" if self.clients.login_fails else self.clients.trouble
+                cause = KafkaError(KafkaError._TIMED_OUT, why)
+                raise self._error(cause, f"answer within {QUICK_SECONDS + HEARD_SECONDS:g} s")
 
     def _offsets(self, specs: Mapping[TopicPartition, OffsetSpec], doing: str) -> dict[TopicPartition, int]:
         return {tp: end.offset for tp, end in self._ends(specs, doing).items()}
@@ -249,7 +284,7 @@ class KafkaBrokers:
         if not specs:
             return {}
         request = {ClientTopicPartition(tp.topic, tp.partition): spec for tp, spec in specs.items()}
-        futures = self._admin.list_offsets(request, isolation_level=self._isolation, request_timeout=self._seconds)
+        futures = self._reached().list_offsets(request, isolation_level=self._isolation, request_timeout=self._seconds)
         found: dict[TopicPartition, LogEnd] = {}
         for tp, future in futures.items():
             try:
@@ -267,7 +302,7 @@ class KafkaBrokers:
     def _without_leader(self, wanted: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
         """Those that the cluster does not have, or that no broker leads."""
         try:
-            topics = self._admin.list_topics(timeout=self._seconds).topics
+            topics = self._reached().list_topics(timeout=self._seconds).topics
         except KafkaException as error:
             raise self._error(error.args[0], "list topics") from error
         led = {

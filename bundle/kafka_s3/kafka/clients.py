@@ -63,16 +63,27 @@ class Clients:
             "log_level": 0, "error_cb": self._heard,
         }  # fmt: skip
         self._complaint = ""
+        self.trouble = "nothing came back"
+        """What the connection last met with."""
+
+    @property
+    def login_fails(self) -> bool:
+        """Whether a login failed since the last error."""
+        return bool(self._complaint)
 
     def admin(self) -> AdminClient:
         """A client for metadata."""
         return self._made(AdminClient, {})
 
-    def consumer(self, group: str) -> Consumer:
-        """A consumer for reading by explicit offsets; it commits nothing."""
+    def counting_admin(self, count: Callable[[str], None]) -> AdminClient:
+        """The same, which hands `count` librdkafka's statistics (JSON) four times a second; they pile up where nobody polls."""
+        return self._made(AdminClient, {"statistics.interval.ms": 250, "stats_cb": count})
+
+    def consumer(self, group: str, over: Mapping[str, str] | None = None) -> Consumer:
+        """A consumer for reading by explicit offsets; it commits nothing. `over` are settings of librdkafka for this one."""
         return self._made(Consumer, {
             "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "error", "enable.partition.eof": True,
-            "isolation.level": self.isolation,
+            "isolation.level": self.isolation, **(over or {}),
         })  # fmt: skip
 
     def producer(self, batch: int = BATCH_MESSAGES) -> Producer:
@@ -111,7 +122,9 @@ class Clients:
         """Keeps why a login failed: the request that waits for it only says that nobody answered. An outage is told when it begins."""
         if error.code() in LOGIN_FAILED:
             self._complaint = f"librdkafka says: {error.str()}."
-        elif error.code() == KafkaError._ALL_BROKERS_DOWN and _outages.due(self.bootstrap_servers):
+        elif error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.trouble = error.str()
+        elif _outages.due(self.bootstrap_servers):
             _log.warning(
                 "no broker answers", extra={"facts": {"servers": self.bootstrap_servers, "reason": error.str()}}
             )

@@ -1,12 +1,12 @@
 """Is a log still the one that was read? Asked by leader epoch (KIP-320): one that was cut and has grown again ends its epochs earlier.
 
-librdkafka asks the brokers (OffsetForLeaderEpoch) before it fetches from an offset that comes with an epoch; no call does that alone.
-So the offsets are assigned, and each answers with a record, the end of its log, or where it was cut.
+librdkafka asks the brokers (OffsetForLeaderEpoch) before it fetches from an offset that comes with an epoch; no call does that alone. Where
+the log was cut before the offset, it fetches from the cut instead, as every consumer with a reset policy does. So the offsets are assigned,
+and the offset of what comes first, a record or the end of the log, is the answer.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -18,15 +18,19 @@ from kafka_s3.kafka.failures import unanswered
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 
 GROUP: Final = "kafka-s3-epochs"
+SETTINGS: Final = {"auto.offset.reset": "earliest", "isolation.level": "read_uncommitted"}
+"""Without a reset policy librdkafka says where a log was cut in the words of an error alone; a record of any transaction shows the cut."""
 POLL_SECONDS: Final = 0.5
-ANSWERS: Final = frozenset({KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET})
-_CUT: Final = re.compile(r"broker end offset is (-?\d+)")
 
 
 def cut_logs(
     consumer: Consumer, positions: Mapping[TopicPartition, LogEnd], *, timeout_s: float
 ) -> dict[TopicPartition, int]:
-    """Those that were cut before a position, and the offset up to which they are what they were. Raises KafkaUnavailable."""
+    """Those that were cut before a position, and the offset up to which they are what they were. Raises KafkaUnavailable.
+
+    The consumer is one of these `SETTINGS`. Offsets without a record at the cut (compacted away since, or of a transaction's marker) count
+    as uncut: nothing new is there.
+    """
     consumer.assign([Place(*tp, end.offset, leader_epoch=end.epoch) for tp, end in positions.items()])
     waiting, found, until = set(positions), dict[TopicPartition, int](), time.monotonic() + timeout_s
     while waiting:
@@ -38,11 +42,11 @@ def cut_logs(
         message = consumer.poll(POLL_SECONDS)
         if message is None:
             continue
-        tp = TopicPartition(message.topic() or "", message.partition() or 0)
-        error = message.error()
-        if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET and (cut := _CUT.search(error.str())):
-            found[tp] = max(int(cut[1]), 0)
-        if tp in waiting and (error is None or error.code() in ANSWERS):
-            waiting.discard(tp)
-            consumer.incremental_unassign([Place(*tp)])
+        tp, error = TopicPartition(message.topic() or "", message.partition() or 0), message.error()
+        if tp not in waiting or (error is not None and error.code() != KafkaError._PARTITION_EOF):
+            continue
+        waiting.discard(tp)
+        consumer.incremental_unassign([Place(*tp)])
+        if (at := message.offset() or 0) < positions[tp].offset:
+            found[tp] = at
     return found

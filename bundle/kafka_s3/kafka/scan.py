@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.clients import REQUEST_SECONDS
+from kafka_s3.kafka.envelopes import envelopes
 from kafka_s3.kafka.failures import CHECK
-from kafka_s3.model.cluster import Record
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
@@ -49,14 +50,20 @@ class KafkaScan:
         """The topics whose `cleanup.policy` names compaction. Where that may not be read: all of them, which is the milder check."""
         return {name for name in names if self._is_compacted(name)}
 
-    def records(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[Record]:
-        """The records with offsets in `[start, until)`, ascending; of open and aborted transactions only if the sink reads those."""
+    def values(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[tuple[int, bytes | None]]:
+        """Offset and value of the records with offsets in `[start, until)`, ascending; of open and aborted transactions only if the sink
+        reads those.
+        """
         consumer = self._brokers.clients.consumer(GROUP)
         try:
             consumer.assign([Place(*topic_partition, start)])
             yield from self._consumed(consumer, topic_partition, start, until=until)
         finally:
             consumer.close()
+
+    def batches(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[pa.RecordBatch]:
+        """The same records whole."""
+        return envelopes(self._brokers.clients, topic_partition, start=start, until=until)
 
     def _is_compacted(self, name: str) -> bool:
         try:
@@ -68,7 +75,7 @@ class KafkaScan:
 
     def _consumed(
         self, consumer: Consumer, topic_partition: TopicPartition, start: int, *, until: int
-    ) -> Iterator[Record]:
+    ) -> Iterator[tuple[int, bytes | None]]:
         position, quiet_since = start, time.monotonic()
         while position < until:
             # returns full, or after this time with what there is: never asked for more than there can be, it mostly returns full

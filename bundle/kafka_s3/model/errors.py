@@ -8,6 +8,7 @@
     ├── SourceError            the operator of Kafka
     │   ├── OffsetsLost        records that must be read are no longer in Kafka
     │   ├── TopicRecreated     a topic was deleted and created again under its name
+    │   ├── TopicMissing       a topic of the configuration is not in Kafka, and never was
     │   ├── EngineDied         a process of Spark died at its work; worth another try
     │   ├── TaskTimedOut       a task took longer than task.timeout.ms; worth another try
     │   ├── UnreadableRecord   a client of Kafka has no form for a record; another attempt meets it again
@@ -39,10 +40,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 class SinkError(Exception):
-    """Root of every error the product raises on purpose; its text is fit for the user and free of secrets."""
+    """Root of every error the product raises on purpose; its text is fit for the user and free of secrets.
+
+    `exit_code` is that of a process which it ends (docs/operations.md, "Exit codes").
+    """
+
+    exit_code: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,8 @@ class Problem:
 
 class ConfigError(SinkError):
     """The configuration cannot be used. `problems` holds all of them, not just the first."""
+
+    exit_code = 2
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -90,6 +99,12 @@ class OffsetsLost(SourceError):
 
 class TopicRecreated(SourceError):
     """A topic was deleted and created again; its offsets mean other records now."""
+
+
+class TopicMissing(SourceError):
+    """A topic of the configuration is not in Kafka, and never was: its name may be wrong."""
+
+    exit_code = 4
 
 
 class EngineDied(SourceError):
@@ -173,6 +188,8 @@ class TaskDefect(SinkError):
 
 class PartitionsStopped(SinkError):
     """Some topic-partitions have stopped and wait for an operator; the others went on. `places` are the topic-partitions' names."""
+
+    exit_code = 3
 
     def __init__(self, text: str, places: Sequence[str] = ()) -> None:
         super().__init__(text)

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     SCHEMA = "schema"
     MAX_OPEN_FILES = "partitioner.max.open.files"
     FLUSH_NOW = "flush.now"
+    LOST_OFFSETS = "behavior.on.lost.offsets"
     DEAD_LETTER = "dead_letter"
 
 

@@ -20,6 +20,11 @@ class OffsetSet:
         """The set of these offsets, in any order."""
         return cls().plus(OffsetSet(tuple((offset, offset) for offset in sorted(offsets))))
 
+    @property
+    def until(self) -> int:
+        """One past the last offset; 0 where there is none."""
+        return self.ranges[-1][1] + 1 if self.ranges else 0
+
     def plus(self, other: OffsetSet) -> OffsetSet:
         """The union."""
         joined: list[tuple[int, int]] = []

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from kafka_s3.model.offsets import TopicPartition
+
+_OPEN_STATE: Final = re.compile(r"([0-9]{10,19})-[0-9]{20}-[^/]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +103,17 @@ class StatePaths:
         """The key of one: the driver's epoch, the first offset not read yet, and a text that no other has."""
         return f"{self.open_states_of(topic_partition)}{epoch:010d}-{offset:020d}-{unique}"
 
+    def is_open_state(self, key: str, topic_partition: TopicPartition) -> bool:
+        """Whether a key is one of this topic-partition's, as `open_state` makes them."""
+        topic, partition = topic_partition
+        folder = f"{self.open_states()}{topic}/{partition}/"
+        return key.startswith(folder) and _OPEN_STATE.fullmatch(key, len(folder)) is not None
+
     @staticmethod
-    def open_state_epoch(key: str) -> int:
-        """The driver's epoch in such a key."""
-        return int(key.rpartition("/")[2].partition("-")[0])
+    def open_state_epoch(key: str) -> int | None:
+        """The driver's epoch in such a key; None where it is another's object."""
+        name = _OPEN_STATE.fullmatch(key.rpartition("/")[2])
+        return int(name[1]) if name is not None else None
 
     def open_files(self) -> str:
         """The key of the object in which the driver notes which of them hold."""

@@ -61,6 +61,13 @@ class TemplateNames(FolderNames):
         fixed = _filled("/".join((*self._folders(), self.directory)), {"topic": topic, "directory": "${directory}"})
         return fixed.partition("${directory}")[0] if "${directory}" in fixed else f"{fixed}/"
 
+    def folder_topic(self, key: str, encoded_partition: str) -> str | None:
+        """The topic that the folder of an object of that directory names; None where folders name none."""
+        forms = {"topic": "(?P<topic>.*)", "directory": re.escape(encoded_partition)}
+        folder = _filled("/".join((*self._folders(), self.directory)), forms, re.escape)
+        found = re.fullmatch(f"{folder}/[^/]*", key, re.DOTALL)
+        return None if found is None else found.groupdict().get("topic")
+
     def read(self, key: str, topic: str) -> tuple[int, int] | None:
         """Partition and offset that the key of one of the topic's objects says, None for a key that no file of it gets."""
         found = re.fullmatch(self._pattern(topic=re.escape(topic)), key, re.ASCII | re.DOTALL)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -36,6 +37,8 @@ LOCAL: Final = {
     "spark.scheduler.mode": "FAIR",
 }
 """The traceback's form is Spark's own choice for the functions of a DataFrame; set for all, they share workers with `_first_worker`."""
+ATTEMPTS: Final = 2
+"""A process that dies takes no other task along: Spark tries the dead one's task again, which then only says so (`attempts`)."""
 JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 DELTA: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -53,6 +56,8 @@ COMPILER: Final = (
 """The JVM's good compiler took nearly half of a start's CPU. A hundred times its usual thresholds leave it what is busy for long: code that
 all records pass through, where Spark reads them.
 """
+FIRST_WORKER: Final = "first worker"
+FIRST_WORKER_S: Final = 60
 OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
 
 
@@ -118,8 +123,10 @@ def _is_given() -> bool:
 
 def end_session(spark: SparkSession) -> None:
     """Stops the session; that of a platform is left to it, for its runs do not outlive or share it as they should after a stop."""
-    if "DATABRICKS_RUNTIME_VERSION" not in os.environ:
-        spark.stop()
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        return
+    _wait_for_first_worker()
+    spark.stop()
 
 
 def local_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
@@ -157,7 +164,11 @@ def _archive() -> str:
 
 def _settings(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> dict[str, str]:
     options = f"{java_options(os.environ)} {more.get(JAVA_OPTIONS, '')}".strip()
-    own = {"spark.master": f"local[{cores}]", "spark.app.name": name, "spark.jars": ",".join(map(str, jars()))}
+    own = {
+        "spark.master": f"local[{cores},{ATTEMPTS}]",
+        "spark.app.name": name,
+        "spark.jars": ",".join(map(str, jars())),
+    }
     return {**LOCAL, **more, **own, JAVA_OPTIONS: options}
 
 
@@ -168,7 +179,7 @@ def _started(settings: Mapping[str, str], jvm: Future[JavaGateway | None] | None
     if SparkContext._gateway is None:  # a process has one JVM, in which one session can follow another
         begun_before = jvm.result() if jvm is not None else None
         SparkContext._ensure_initialized(gateway=begun_before or _launched(settings))
-    beside(partial(_first_worker, SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))), "first worker")
+    beside(partial(_first_worker, SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))), FIRST_WORKER)
     session: SparkSession = SparkSession.builder.config(map=dict(settings)).getOrCreate()
     _leave_the_stop_to_python(session)
     return session
@@ -195,6 +206,13 @@ def _first_worker(context: SparkContext) -> None:
     """Has Spark start its workers' daemon, which imports for two seconds, while it prepares its first query. If that fails, jobs tell."""
     with suppress(Exception):
         context.parallelize(range(1), 1).count()
+
+
+def _wait_for_first_worker() -> None:
+    """Waits for it where nothing was read meanwhile: a stop while it imports is, to Spark, a worker that crashed."""
+    for thread in threading.enumerate():
+        if thread.name == FIRST_WORKER:
+            thread.join(FIRST_WORKER_S)
 
 
 def _leave_the_stop_to_python(session: SparkSession) -> None:

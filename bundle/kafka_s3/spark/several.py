@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-FAILED, WRONG = 1, 2
 
 
 class SharedSession:
@@ -89,10 +88,9 @@ def run_side_by_side(sinks: Sequence[Settings], work: Callable[[Settings], None]
 
 
 def exit_code(failed: Sequence[FailedSink]) -> int:
-    """0 where none has failed, 2 where a new start mends nothing because all failures are configurations, else 1."""
-    if not failed:
-        return 0
-    return WRONG if all(isinstance(one.error, ConfigError) for one in failed) else FAILED
+    """0 where none has failed, the code of their errors where all have the same (docs/operations.md, "Exit codes"), else 1."""
+    codes = {one.error.exit_code if isinstance(one.error, SinkError) else SinkError.exit_code for one in failed}
+    return min(codes, default=0) if len(codes) < 2 else SinkError.exit_code
 
 
 def check_distinct(sinks: Sequence[Settings]) -> None:

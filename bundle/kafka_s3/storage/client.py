@@ -19,6 +19,7 @@ from kafka_s3 import __version__
 from kafka_s3.storage.connections import Connections, Terms
 from kafka_s3.storage.credentials import Provider, session_of
 from kafka_s3.storage.options import Encryption, Proxy, StoreOptions
+from kafka_s3.storage.store import Body, pieces_of
 
 SSE = "x-amz-server-side-encryption"
 
@@ -128,13 +129,16 @@ def customer_key_headers(encryption: Encryption) -> dict[str, str]:
     }
 
 
-def digest_headers(data: bytes) -> dict[str, str]:
+def digest_headers(body: Body) -> dict[str, str]:
     """The Content-MD5 of a body."""
-    return {"Content-MD5": _md5(data)}
+    return {"Content-MD5": _md5(body)}
 
 
-def _md5(data: bytes) -> str:
-    return base64.b64encode(hashlib.md5(data, usedforsecurity=False).digest()).decode()
+def _md5(body: Body) -> str:
+    digest = hashlib.md5(usedforsecurity=False)
+    for piece in pieces_of(body):
+        digest.update(piece)
+    return base64.b64encode(digest.digest()).decode()
 
 
 def secrets_of(options: StoreOptions) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from botocore.awsrequest import HeadersDict
 from botocore.httpsession import mask_proxy_url
 
 from kafka_s3.model.errors import StorageError
+from kafka_s3.storage.store import Body, Streamed
 
 _UNTRUSTED: Final = frozenset(
     {
@@ -62,7 +63,7 @@ class HttpRequest:
     method: str
     url: str
     headers: Mapping[str, str]
-    body: bytes
+    body: Body
     user_agent: str
     signature: Signature | None
     asks_first: bool
@@ -207,7 +208,7 @@ class _Connection:
             curl.setopt(pycurl.POST, 1)
             curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(asked.body))
             # not as POSTFIELDS: libcurl would send them again by itself where a kept connection breaks, a completion twice
-            curl.setopt(pycurl.READFUNCTION, io.BytesIO(asked.body).read)
+            curl.setopt(pycurl.READFUNCTION, _read_of(asked.body))
         curl.setopt(pycurl.CUSTOMREQUEST, asked.method)
         if signature is not None:
             curl.setopt(pycurl.AWS_SIGV4, f"aws:amz:{signature.region}:{signature.service}")
@@ -237,6 +238,33 @@ class _Connection:
         ]
         kind = next((kind for holds, kind in kinds if holds), None)
         return kind(endpoint_url=url, error=text) if kind else boto.HTTPClientError(error=f"{text} ({url})")
+
+
+def _read_of(body: Body) -> Callable[[int], bytes]:
+    """What libcurl asks for the next bytes, at most so many."""
+    if isinstance(body, bytes):
+        return io.BytesIO(body).read
+    return io.BufferedReader(_Pieces(body), 1 << 20).read1
+
+
+class _Pieces(io.RawIOBase):
+    """Content that is read while it is sent."""
+
+    def __init__(self, body: Streamed) -> None:
+        self._pieces = body.pieces()
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes, as many as there is room for; none at the end."""
+        while not self._rest and (piece := next(self._pieces, None)) is not None:
+            self._rest = memoryview(piece)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
 
 
 def _headers(lines: list[bytes]) -> Mapping[str, str]:

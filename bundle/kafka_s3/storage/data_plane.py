@@ -20,6 +20,7 @@ from kafka_s3.storage.connections import HttpRequest, Signature
 from kafka_s3.storage.credentials import Provider
 from kafka_s3.storage.documents import hides_an_error
 from kafka_s3.storage.options import StoreOptions
+from kafka_s3.storage.store import Body, pieces_of
 
 VERBS: Final = {
     "put_object": "PUT",
@@ -66,7 +67,7 @@ class S3Request:
     key: str
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
+    body: Body = b""
     trusts_digest: bool = False
 
 
@@ -203,7 +204,10 @@ def _digest(asked: S3Request, url: str) -> str:
     """What the signature covers of the body."""
     if asked.trusts_digest and "Content-MD5" in asked.headers and url.startswith("https"):
         return UNSIGNED
-    return hashlib.sha256(asked.body).hexdigest()
+    digest = hashlib.sha256()
+    for piece in pieces_of(asked.body):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _is_about_regions(error: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Upload
-from kafka_s3.storage.store import ListedUpload, ObjectInfo, ObjectStore
+from kafka_s3.storage.store import Body, ListedUpload, ObjectInfo, ObjectStore
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class FaultyStore:
         self._lock = threading.Lock()
         self.calls: list[tuple[str, str]] = []
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, key: str, data: Body) -> str:
         """As `store.ObjectStore`."""
         return self._run(Verb.PUT, key, effect=lambda: self._inner.put(key, data))
 

@@ -10,7 +10,7 @@ from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, UploadMissing
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.etag import etag_of, etag_of_bytes
-from kafka_s3.storage.store import ListedUpload, ObjectInfo
+from kafka_s3.storage.store import Body, ListedUpload, ObjectInfo, pieces_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,11 @@ class MemoryStore:
         with self._lock:
             return dict(self._uploads)
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, key: str, data: Body) -> str:
         """Writes or overwrites an object; returns its ETag."""
+        content = b"".join(pieces_of(data))
         with self._lock:
-            return self._store(key, data, etag=etag_of_bytes(data))
+            return self._store(key, content, etag=etag_of_bytes(content))
 
     def put_new(self, key: str, data: bytes) -> str:
         """Writes an object that must not exist yet; returns its ETag. Raises PreconditionFailed where one exists."""

@@ -21,7 +21,7 @@ from kafka_s3.storage.etag import etag_of
 from kafka_s3.storage.options import StoreOptions
 from kafka_s3.storage.retry import Retrier
 from kafka_s3.storage.s3_errors import FAILURES, Conflict, Request, storage_error
-from kafka_s3.storage.store import ListedUpload, ObjectInfo
+from kafka_s3.storage.store import Body, ListedUpload, ObjectInfo
 from kafka_s3.storage.tally import RequestTally
 
 CONFLICT_ATTEMPTS = 3
@@ -65,7 +65,7 @@ class S3Store:
     def __repr__(self) -> str:
         return f"S3Store(s3://{self.options.bucket})"
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, key: str, data: Body) -> str:
         """Writes or overwrites an object; returns its ETag."""
         return _etag(self._ask("put_object", self._state(key, data)).headers)
 
@@ -198,7 +198,7 @@ class S3Store:
             "Two drivers would overwrite each other's commits there: use a service that honours conditional puts (store.url)."
         )
 
-    def _state(self, key: str, data: bytes, condition: Mapping[str, str] | None = None) -> S3Request:
+    def _state(self, key: str, data: Body, condition: Mapping[str, str] | None = None) -> S3Request:
         """A put of state. Its digest is always there: buckets with Object Lock refuse a put without one."""
         return S3Request(key, headers={**self._creation, **digest_headers(data), **(condition or {})}, body=data)
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
+from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.files import Upload
 
 
@@ -31,6 +32,26 @@ class ListedUpload:
     started_ms: int
 
 
+class Streamed(Protocol):
+    """Content that is read while it is sent: of any size, a little of it in memory."""
+
+    def __len__(self) -> int:
+        """How many bytes."""
+        ...
+
+    def pieces(self) -> Iterator[Bytes]:
+        """All of it, from the beginning: again for each try."""
+        ...
+
+
+Body: TypeAlias = bytes | Streamed
+
+
+def pieces_of(body: Body) -> Iterator[Bytes]:
+    """The content piece by piece."""
+    return iter((body,)) if isinstance(body, bytes) else body.pieces()
+
+
 class ObjectStore(Protocol):
     """One bucket. Keys are relative to the bucket. Every method may raise StorageUnavailable (after retries) or StorageError (refused).
 
@@ -38,7 +59,7 @@ class ObjectStore(Protocol):
     the product's own small state objects.
     """
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, key: str, data: Body) -> str:
         """Writes or overwrites an object; returns its ETag."""
         ...
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.failures import Failure
 from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.task.dead_letters.bad_records import Stopped
 from kafka_s3.task.dead_letters.file import DeadLetterFile
 from kafka_s3.task.error_policy import ErrorPolicy
 
 
-def stopped(wanted: Assignment, failure: Failure, letter: DeadLetter, *, policy: ErrorPolicy, read: int) -> TaskReport:
+def stopped(wanted: Assignment, stop: Stopped, *, policy: ErrorPolicy, read: int) -> TaskReport:
     """The report of a task that met a record at which the sink stops, after so many that it has read."""
-    tp, start = wanted.topic_partition, wanted.start
+    tp, start, failure, letter = wanted.topic_partition, wanted.start, stop.failure, stop.letter
     return TaskReport(
         tp,
         start,
@@ -20,7 +19,8 @@ def stopped(wanted: Assignment, failure: Failure, letter: DeadLetter, *, policy:
         read=read,
         failure=str(letter),
         failed_at=(letter.stage, letter.offset),
-        remedy=policy.remedy(failure, tp, start=start),
+        needs=stop.needs,
+        remedy=policy.remedy(failure, tp, start=start, needs=stop.needs),
         letter=letter if policy.reports(failure) else None,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -10,6 +11,7 @@ from kafka_s3.model.offsets import TopicPartition
 
 NULL_FAILS = "Null valued records are not writeable with current behavior.on.null.values 'settings."
 NULL_SKIPPED = "Skipping null value record."
+NULLS_PASS = "behavior.on.null.values=ignore"
 
 
 class ErrorAction(Enum):
@@ -50,22 +52,29 @@ class ErrorPolicy:
             return ErrorAction.SKIP
         return ErrorAction.STOP if self.strict and not self.tolerant else ErrorAction.DEAD_LETTER
 
-    def remedy(self, failure: Failure, topic_partition: TopicPartition, *, start: int) -> str:
-        """How to go on when the sink stops at a record, in commands; `start` is where the topic-partition stands."""
+    def needs(self, failures: Iterable[Failure]) -> tuple[str, ...]:
+        """The settings under which none of these records would stop the sink, each once."""
+        return tuple(dict.fromkeys(setting for failure in failures for setting in self._leniency(failure)))
+
+    def remedy(self, stop: Failure, topic_partition: TopicPartition, *, start: int, needs: Sequence[str]) -> str:
+        """What `needs`, the settings for the records that were met, may leave over; and how to go on without the one at which the sink
+        stops. `start` is where the topic-partition stands.
+        """
         topic, partition = topic_partition
-        words = " ".join(f"--set {setting}" for setting in self._leniency(failure))
-        over = (
-            f", and with it offsets {start} to {failure.offset - 1}, in no object yet" if start < failure.offset else ""
-        )
+        later = self.nulls == "fail" and NULLS_PASS not in needs
+        others = stop.offset - start
+        records = "1 other record that is" if others == 1 else f"{others:,} other records that are"
+        cost = f", which gives up {records} in no object yet, too (offsets {start} to {stop.offset - 1})"
         return (
-            f"To go on without such records: kafka-s3 run CONFIG {words}. To skip this one without a trace: "
-            f"kafka-s3 position set CONFIG {topic} {partition} {failure.offset + 1}{over}."
+            f"{f'Records without a value, if there are any, need --set {NULLS_PASS} as well. ' if later else ''}"
+            f"To skip this one without a trace: kafka-s3 position set CONFIG {topic} {partition} {stop.offset + 1}"
+            f"{cost if others > 0 else ''}."
         )
 
     def _leniency(self, failure: Failure) -> list[str]:
         """The settings under which such a record would not stop the sink."""
         if failure.message == NULL_FAILS:
-            return ["behavior.on.null.values=ignore"]
+            return [NULLS_PASS]
         settings = [] if self.tolerant else ["errors.tolerance=all"]
         if self.strict and failure.stops_original:
             settings.append("compatibility.strict=false")

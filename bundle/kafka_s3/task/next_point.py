@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from kafka_s3.task.rotation import (
     next_rotation_point,
 )
 from kafka_s3.task.schema_changes import SchemaRules
+
+FIRST_WINDOW: Final = 256
+"""So many records are looked at first for new directories; then four times as many each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +86,24 @@ class NextPoint:
 
     def _by_cap(self, part: Interleaved, row: int, end: int) -> Iterator[RotationPoint]:
         """Before the first record that needs one more open file than `partitioner.max.open.files`."""
-        if self.rules.max_open_files <= 0:
-            return
-        seen = {*self.open.files, *self.open.small.names()}
-        for at in range(row, end):
-            name = part.names[part.codes[at]]
-            if name not in seen and len(seen) >= self.rules.max_open_files:
-                yield RotationPoint(at, Reason.MAX_OPEN_FILES, Close.BEFORE)
-                return
-            seen.add(name)
+        if self.rules.max_open_files > 0:
+            room = max(self.rules.max_open_files - self.open.count(), 0)
+            above = islice(openings(part, row, end, self.open), room, room + 1)
+            yield from (RotationPoint(at, Reason.MAX_OPEN_FILES, Close.BEFORE) for at in above)
+
+
+def openings(part: Interleaved, row: int, end: int, open_files: OpenFiles) -> Iterator[int]:
+    """The rows in `[row, end)`, in order, whose records are the first of a directory that has no open file yet.
+
+    The records are looked at in growing windows, so that Python steps through directories, never through records.
+    """
+    new, width = set[int](), FIRST_WINDOW
+    while row < end:
+        until = min(row + width, end)
+        order, firsts = part.sorted_by_directory(row, until)
+        for at in np.sort(order[firsts]).tolist():
+            code = int(part.codes[at])
+            if code not in new and not open_files.has(part.names[code]):
+                new.add(code)
+                yield at
+        row, width = until, width * 4

@@ -3,6 +3,7 @@
 Each target topic has its counts, its base time and its open files. All files of the Kafka partition close together, at the record at which
 the first of them has to: so everything before that record is in closed files, the offset that is committed says so, and nothing is ever
 written twice. (In the original such a record's topic-partition is not the task's, and its task fails or commits offsets of the wrong one.)
+`partitioner.max.open.files` counts the files of all targets.
 
 Targets A and B under `flush.size=2`, offsets 0 A, 1 B, 2 A, 3 B: after 2 topic A has two records, so its file closes, and that of B with
 offset 1; the frontier is 3.
@@ -12,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from heapq import merge
+from itertools import islice
+from typing import Final
 
 import numpy as np
 
@@ -25,10 +29,11 @@ from kafka_s3.task.files.fitted_runs import FittedRuns
 from kafka_s3.task.files.memory_bound import release_largest
 from kafka_s3.task.files.open_files import OpenFiles
 from kafka_s3.task.interleaved import Interleaved
-from kafka_s3.task.rotation import Close, RotationPoint
+from kafka_s3.task.next_point import openings
+from kafka_s3.task.rotation import OFF, Close, RotationPoint
 from kafka_s3.task.writer import TopicPartitionWriter
 
-END = 2**63 - 1
+END: Final = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -51,6 +56,11 @@ class _Lane:
         """The first row that is not written yet when everything before an offset is."""
         return max(self.row, min(point.row, int(np.searchsorted(self.part.offsets, limit))))
 
+    def openings(self, limit: int) -> Iterator[int]:
+        """The offsets before a limit, in order, whose records need a file that is not open yet."""
+        end = int(np.searchsorted(self.part.offsets, limit))
+        return (int(self.part.offsets[row]) for row in openings(self.part, self.row, end, self.writer.open))
+
 
 @dataclass(slots=True)
 class RoutedWriter:
@@ -59,6 +69,13 @@ class RoutedWriter:
     own: TopicPartitionWriter
     names: Callable[[str], ObjectNames]
     others: dict[str, TopicPartitionWriter] = field(default_factory=dict)
+    _max_open_files: int = field(default=OFF, init=False)
+
+    def __post_init__(self) -> None:
+        self._max_open_files = (
+            self.own.rules.max_open_files
+        )  # of all topics together, so that none of them looks at it alone
+        self.own.rules = replace(self.own.rules, max_open_files=OFF)
 
     @property
     def closed(self) -> Closed:
@@ -69,6 +86,11 @@ class RoutedWriter:
     def frontier(self) -> int:
         """One past the last record in a closed file; all records before it are in closed files."""
         return self.own.frontier
+
+    @property
+    def written(self) -> int:
+        """The offset of the last record that was written, to whichever topic."""
+        return max(writer.written for writer in self._writers())
 
     @property
     def next_rotation_ms(self) -> int | None:
@@ -97,7 +119,8 @@ class RoutedWriter:
         rejected: list[Failure] = []
         while lanes := [lane for lane in lanes if lane.row < len(lane.part)]:
             points = [lane.writer.next_point(lane.part, lane.row) for lane in lanes]
-            limit = min(lane.limit(point) for lane, point in zip(lanes, points, strict=True))
+            by_rule = min(lane.limit(point) for lane, point in zip(lanes, points, strict=True))
+            limit = self._cap(lanes, by_rule)
             stops = [lane.stop(point, limit) for lane, point in zip(lanes, points, strict=True)]
             fitted = [lane.writer.fitted(lane.part, lane.row, stop) for lane, stop in zip(lanes, stops, strict=True)]
             if any(one.bad for one in fitted):
@@ -108,9 +131,20 @@ class RoutedWriter:
                 self.close(Reason.SCHEMA)
             else:
                 self._append(lanes, stops, fitted)
-                reached = [(lane, at) for lane, at in zip(lanes, points, strict=True) if lane.limit(at) == limit]
-                self._close_if_due(reached)
+                if limit < by_rule:
+                    self.close(Reason.MAX_OPEN_FILES)
+                else:
+                    self._close_if_due(
+                        [pair for pair in zip(lanes, points, strict=True) if pair[0].limit(pair[1]) == limit]
+                    )
         return rejected
+
+    def _cap(self, lanes: list[_Lane], limit: int) -> int:
+        """The first offset whose record needs one more open file than `partitioner.max.open.files`; the limit, if none before it does."""
+        if self._max_open_files <= 0:
+            return limit
+        room = max(self._max_open_files - self.open_count(), 0)
+        return next(islice(merge(*(lane.openings(limit) for lane in lanes)), room, None), limit)
 
     def _append(self, lanes: list[_Lane], stops: list[int], fitted: list[FittedRuns]) -> None:
         for lane, stop, one in zip(lanes, stops, fitted, strict=True):
@@ -119,17 +153,18 @@ class RoutedWriter:
         self._release_memory()
 
     def _close_if_due(self, reached: list[tuple[_Lane, RotationPoint]]) -> None:
+        """A close after a record comes before one ahead of the next, which another batch may hold."""
+        reached.sort(key=lambda pair: pair[1].side is Close.BEFORE)
         due = [at.reason for lane, at in reached if at.reason is not None and lane.writer.holds(at)]
-        cap = self.own.rules.max_open_files
         if due:
             self.close(due[0])
-        elif 0 < cap < self.open_count():
-            self.close(Reason.MAX_OPEN_FILES)
 
     def close(self, reason: Reason) -> None:
         """Closes every open file of every topic."""
+        before = len(self.closed.files)
         for writer in self._writers():
             writer.close(reason)
+        self.closed.files[before:] = sorted(self.closed.files[before:], key=lambda file: file.first_offset)
         self.own.frontier = max(writer.frontier for writer in self._writers())
 
     def abort(self) -> None:

@@ -40,8 +40,9 @@ from kafka_s3.task.examined import Examined
 from kafka_s3.task.files.memory_bound import held_at_most
 from kafka_s3.task.files.open_files import Output
 from kafka_s3.task.files.open_state import StateUnusable
+from kafka_s3.task.files.spill import spill_folder
 from kafka_s3.task.files.state_keeper import Handover, StateKeeper, StatePlace
-from kafka_s3.task.files.uploads import spill_folder, upload_whole
+from kafka_s3.task.files.uploads import upload_whole
 from kafka_s3.task.interleaved import apart_from_tombstones
 from kafka_s3.task.kafka_batches import converter_input, records_at_once, within_memory
 from kafka_s3.task.partitioning.partitioners import Partitioner
@@ -210,8 +211,7 @@ class _Task:
             return self._report()
         except Stopped as stop:
             self._abort()
-            policy = self._pipeline.policy
-            return stopped(self._assignment, stop.failure, stop.letter, policy=policy, read=self._read)
+            return stopped(self._assignment, stop, policy=self._pipeline.policy, read=self._read)
         except AboveLimit as above:
             self._abort()
             return above_limit(self._assignment, str(above), self._bad.file, read=self._read)
@@ -243,11 +243,9 @@ class _Task:
         """Keeps what is open for the next task; drops it where nobody asks, or where it cannot be kept."""
         try:
             if self._assignment.keep is not None:
-                open_files = self._writer.open_files()
-                written = open_files.last_offset
-                examined, skipped = self._examined.pause(frontier, written), self._bad.pause(frontier, written)
+                examined, skipped = self._examined.pause(frontier), self._bad.pause(frontier)
                 place = StatePlace(self._assignment.keep, frontier, self._until)
-                return self._keeper.keep(Handover(open_files, examined, skipped), self._output, place)
+                return self._keeper.keep(Handover(self._writer.open_files(), examined, skipped), self._output, place)
         except CannotPause as error:
             _log.info("%s: open files are read again: %s.", self._assignment.topic_partition, error)
         self._writer.drop_tail()
@@ -284,15 +282,23 @@ class _Task:
         return records_at_once(self._max_files, read=self._read, closed=closed, opened=opened)
 
     def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
-        """Writes the records of a piece of a batch, all of one delivery; those that cannot be written are collected and handled once.
+        """Takes the records of a piece of a batch, all of one delivery, and counts them."""
+        self._read += len(batch)
+        self._read_bytes += batch.nbytes
+        offsets = batch.column("offset").to_numpy()
+        recorded = self._assignment.recorded.mask(offsets)
+        self._write(batch.filter(pa.array(~recorded)) if recorded.any() else batch, now_ms)
+        frontier, written = self._writer.frontier, self._writer.written
+        self._examined.add(offsets, frontier=frontier, written=written)
+        self._bad.count_skipped(frontier=frontier, written=written)
+
+    def _write(self, batch: pa.RecordBatch, now_ms: int) -> None:
+        """Writes records that are no dead letters yet; those that cannot be written are collected and handled once.
 
         Of offsets 5 6 7 8, say 5 is recorded as a dead letter already, 6 has no value, 7 no time, and 8 a schema that the open file
         refuses: all four are read, 6 to 8 reach the converter, 7 and 8 the preparation, 8 the writer. 6 is handled as the policy for
         null values says, 7 and 8 as the one for failures does.
         """
-        self._read += len(batch)
-        self._read_bytes += batch.nbytes
-        batch = self._not_recorded(batch)
         if not len(batch):
             return
         decoded = self._converter.decode(*converter_input(batch, envelopes=self._converter.needs_envelopes))
@@ -302,13 +308,6 @@ class _Task:
         failures += [failure for part in apart_from_tombstones(parts) for failure in self._writer.write(part)]
         self._bad.take(failures, decoded.nulls, batch)
         self._bad.keep_within(held_at_most(self._pipeline.memory), self._writer.memory)
-
-    def _not_recorded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The records that are no dead letters yet; all are counted."""
-        offsets = batch.column("offset").to_numpy()
-        self._examined.add(offsets, self._writer.frontier)
-        recorded = self._assignment.recorded.mask(offsets)
-        return batch.filter(pa.array(~recorded)) if recorded.any() else batch
 
     def _report(self) -> TaskReport:
         writer, assignment = self._writer, self._assignment

@@ -49,6 +49,11 @@ class TopicPartitionWriter:
     open: OpenFiles = field(default_factory=OpenFiles)
     closed: Closed = field(default_factory=Closed)
 
+    @property
+    def written(self) -> int:
+        """The offset of the last record that was written."""
+        return max(self.open.last_offset, self.frontier - 1)
+
     def resume(self, open_files: OpenFiles) -> None:
         """Goes on with what another task left open."""
         self.open = open_files

@@ -74,11 +74,11 @@ def schema_registry() -> Iterator[EmbeddedRegistry]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two cores, its Kafka source and Delta, in UTC."""
-    from kafka_s3.spark.session import delta_session
+    from kafka_s3.spark.session import delta_session, end_session
 
     session = delta_session(name="kafka-s3 tests", cores="2", warehouse=tmp_path_factory.mktemp("warehouse"))
     yield session
-    session.stop()
+    end_session(session)
 
 
 @pytest.fixture

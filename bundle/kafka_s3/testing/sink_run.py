@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from threading import Event
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kafka_s3.config.references import has_reference
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
@@ -33,12 +34,19 @@ if TYPE_CHECKING:
 
     from kafka_s3.local.kafka import EmbeddedKafka
 
-LOGINS: Final = tuple(f"consumer.override.{kind}." for kind in ("sasl", "security", "ssl"))
-"""What would not fit the broker of a test, which takes everybody."""
+LOGINS: Final = (
+    *(f"consumer.override.{kind}." for kind in ("sasl", "security", "ssl")), "s3.credentials.provider.", "s3.proxy.",
+)  # fmt: skip
+"""What would not fit the broker and the bucket of a test, which take everybody."""
 IN_MEMORY: Final = {
     "kafka.bootstrap.servers": "memory:9092", "delta.table.name": "", "delta.writer": "delta-rs",
 }  # fmt: skip
 """Names and copies of Delta tables are Spark's, which is not there."""
+REPLACED: Final = {
+    "s3.bucket.name": "sink-run", "s3.bucket": "sink-run", "s3.region": REGION, "store.url": "http://localhost", "s3.endpoint": "http://localhost",
+    "kafka.api.key": "key", "kafka.api.secret": "secret",
+}  # fmt: skip
+"""What stands in for references to places and logins that a test has in any case."""
 _numbers = itertools.count(1)
 
 
@@ -106,9 +114,10 @@ def produce(kafka: EmbeddedKafka, records: Records) -> None:
 
 
 def _own(config: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
-    """The configuration with the places and logins of a test."""
+    """The configuration with the places and logins of a test, so that it refers to none of its own."""
     kept = {key: value for key, value in config.items() if not key.startswith(LOGINS)}
-    return {**kept, **places, "aws.access.key.id": ACCESS_KEY, "aws.secret.access.key": SECRET_KEY}
+    stand_ins = {key: text for key, text in REPLACED.items() if has_reference(config.get(key, ""))}
+    return {**kept, **stand_ins, **places, "aws.access.key.id": ACCESS_KEY, "aws.secret.access.key": SECRET_KEY}
 
 
 @contextmanager

@@ -41,6 +41,7 @@ def sink_policy(settings: Settings) -> dict[str, Any]:
             **_statement("List", ("s3:ListBucket",), [bucket]),
             "Condition": {"StringLike": {"s3:prefix": listed}},
         },
+        _statement("Uploads", ("s3:ListBucketMultipartUploads",), [bucket]),  # AWS knows no prefix for it
         _statement("State", (*OBJECTS, *acl), [f"{bucket}/{root}*"]),
         _statement("Data", (*OBJECTS, *acl, *tags), [f"{bucket}/{prefix}*" for prefix in data]),
     ]

@@ -1,7 +1,7 @@
 """What have the jobs of a scheduler in common? Their arguments, the way through the configurations of a folder, and the way to leave.
 
-Done is a plain return, because some platforms take any `SystemExit`, also that of 0, for a failure. Anything else leaves with a code: 1 for
-what was found or failed, 2 for a configuration or a call that is wrong.
+Done is a plain return, because some platforms take any `SystemExit`, also that of 0, for a failure. Anything else leaves with a code, those
+of the command line (docs/operations.md, "Exit codes").
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka_s3.model.threads import ThreadPool
 from kafka_s3.tools.logs import told_as_json
 
 CONFIGURATIONS: Final = frozenset({".json", ".properties"})
-OK, FAILED, WRONG = 0, 1, 2
+OK, FAILED = 0, 1
 LOOKS: Final = 32
 """How many sinks are looked at together: each look waits for a few answers of the bucket."""
 
@@ -97,7 +97,7 @@ def outcome(work: Callable[[], int]) -> int:
     except SinkError as error:
         if not told_as_json(error):
             print(f"{type(error).__name__} {error}", file=sys.stderr, flush=True)
-        return WRONG if isinstance(error, ConfigError) else FAILED
+        return error.exit_code
 
 
 def leave(code: int) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafka_s3.control.open_files import noted_open_files
+from kafka_s3.commit.state import LogState
+from kafka_s3.control.open_files import HintUnusable, noted_open_files
 from kafka_s3.model.errors import ObjectMissing
+from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.task.files.open_state import drop_state, state_uploads
@@ -32,8 +34,21 @@ class KeptFiles:
                     gone = True
         return found
 
+    def held(self, state: LogState) -> dict[TopicPartition, int]:
+        """The first offset that the noted open files do not hold, of those that the log's frontier agrees with. Raises StorageError."""
+        try:
+            noted = noted_open_files(self.store, self.paths)
+        except HintUnusable:
+            return {}
+        frontier = state.frontier
+        return {
+            one.topic_partition: one.state.examined
+            for one in noted
+            if one.state.frontier == frontier.get(one.topic_partition)
+        }
+
     def overtaken(self, *, older_than_ms: int, now_ms: int) -> Iterator[str]:
-        """The keys of states that nobody goes on with. Raises StorageError."""
+        """The keys of states that nobody goes on with. Raises StorageError, HintUnusable: then nobody knows."""
         noted = {one.state.key for one in noted_open_files(self.store, self.paths)}
         for info in self.store.list(self.paths.open_states()):
             if info.key not in noted and now_ms - info.modified_ms >= older_than_ms:

@@ -25,7 +25,7 @@ from kafka_s3.driver.recovery import beyond_recovery, files_text
 from kafka_s3.model.clock import age
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
 from kafka_s3.model.files import DataFile
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
 
 CAUSE: Final = "position"
@@ -38,13 +38,17 @@ class DriverAtWork(CommitError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionPosition:
-    """One topic-partition as log, Kafka and group see it; None where one of them knows nothing of it."""
+    """One topic-partition as log, Kafka and group see it; None where one of them knows nothing of it.
+
+    Open files hold what is before the offset `held`.
+    """
 
     topic_partition: TopicPartition
     progress: Progress | None
     start: int | None
     head: int | None
     group: int | None
+    held: int = 0
 
     @property
     def lag(self) -> int | None:
@@ -60,8 +64,9 @@ class PartitionPosition:
             return "no position yet: the first start gives it one"
         if self.start is None or self.head is None:
             return "not in Kafka"
-        if self.progress.frontier < self.start:
-            return f"{self.start - self.progress.frontier:,} offsets are no longer in Kafka"
+        unread = max(self.progress.frontier, self.held)
+        if unread < self.start:
+            return f"{self.start - unread:,} offsets are no longer in Kafka"
         return "the frontier lies beyond Kafka's head" if self.progress.frontier > self.head else ""
 
 
@@ -93,22 +98,26 @@ class Move:
         if self.again:
             written = self.before.written
             return Progress(self.position, None if written is None else min(written, self.position))
-        # the leader epoch is that of the old place: of a later one it would say that the log was cut
-        return replace(
-            self.before, frontier=self.position, recorded=self.before.recorded.since(self.position), leader_epoch=None
-        )
+        return replace(self.before, frontier=self.position, recorded=self.before.recorded.since(self.position))
 
 
 def places(
-    state: LogState, brokers: Brokers, *, topics: Iterable[str], group: str | None = None
+    state: LogState,
+    brokers: Brokers,
+    *,
+    topics: Iterable[str],
+    group: str | None = None,
+    held: Mapping[TopicPartition, int] | None = None,
 ) -> dict[TopicPartition, PartitionPosition]:
-    """Every topic-partition of the topics and of the log, in order. Raises what the brokers raise."""
+    """Every topic-partition of the topics and of the log, in order. `held` says how far open files reach. Raises what the brokers raise."""
     found = brokers.describe(sorted({*topics, *(tp.topic for tp in state.progress)}))
     alive = topic_partitions(found.values())
     starts, heads = brokers.starts(alive), brokers.heads(alive)
     offsets = brokers.group_offsets(group, alive) if group else {}
     return {
-        tp: PartitionPosition(tp, state.progress.get(tp), starts.get(tp), heads.get(tp), offsets.get(tp))
+        tp: PartitionPosition(
+            tp, state.progress.get(tp), starts.get(tp), heads.get(tp), offsets.get(tp), (held or {}).get(tp, 0)
+        )
         for tp in sorted({*alive, *state.progress})
     }
 
@@ -230,15 +239,32 @@ def write_positions(
     if not moves:
         return None
     given = {tp: p for tp, p in positions.items() if isinstance(p, Progress)}
+    wanted = {m.topic_partition: given.get(m.topic_partition, m.progress) for m in moves}
     entry = log.new_entry(
         EntryKind.POSITION,
-        progress={m.topic_partition: given.get(m.topic_partition, m.progress) for m in moves},
+        progress=_of_todays_logs(wanted, state, brokers),
         gaps=tuple(move.gap for move in moves if move.gap is not None),
         topic_ids={topic.name: topic.id for topic in topics.values() if not state.topic_ids.get(topic.name)},
     )
     entry = replace(entry, driver=entry.driver + BY_HAND)
     committer.commit(entry)
     return entry
+
+
+def _of_todays_logs(
+    wanted: Mapping[TopicPartition, Progress], state: LogState, brokers: Brokers
+) -> dict[TopicPartition, Progress]:
+    """The positions with the leader epochs of the logs as they are now. Dead letters of records that were cut off stay recorded no more."""
+    known = {
+        tp: LogEnd(progress.recorded.until, state.progress[tp].leader_epoch)
+        for tp, progress in wanted.items()
+        if progress.recorded.ranges and state.progress[tp].leader_epoch is not None
+    }
+    cut, ends = brokers.cut_before(known), brokers.ends(wanted)
+    return {
+        tp: replace(one, recorded=one.recorded.before(cut.get(tp, one.recorded.until))).within(ends.get(tp))
+        for tp, one in wanted.items()
+    }
 
 
 def _check_source(state: LogState, cluster: str, topics: Mapping[str, Topic], *, sink: str) -> None:

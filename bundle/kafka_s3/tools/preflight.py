@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from typing import Final
 
 from kafka_s3.config.settings import Settings
-from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.storage.options import ANSWER_S, quick, store_options
+from kafka_s3.storage.options import quick, store_options
 from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.clients import consumer_properties
+from kafka_s3.wiring.clients import brokers_of
 from kafka_s3.wiring.pipeline import state_paths
-
-TIMEOUT: Final = "default.api.timeout.ms"
 
 
 def ask_bucket(settings: Settings, tell: Callable[[str], None]) -> None:
@@ -30,9 +26,7 @@ def ask_bucket(settings: Settings, tell: Callable[[str], None]) -> None:
 
 def ask_kafka(settings: Settings, tell: Callable[[str], None]) -> None:
     """Describes the cluster and the topics. Raises SourceError where the brokers refuse or do not answer."""
-    servers, properties = settings.text("kafka.bootstrap.servers"), consumer_properties(settings)
-    tell(f"asking Kafka at {servers}")
-    longest = min(int(properties.get(TIMEOUT, ANSWER_S * 1000)), ANSWER_S * 1000)
-    brokers = KafkaBrokers(servers, properties={**properties, TIMEOUT: str(longest)})
+    tell(f"asking Kafka at {settings.text('kafka.bootstrap.servers')}")
+    brokers = brokers_of(settings)
     brokers.cluster_id()
     brokers.describe(settings.names("topics"))

@@ -2,15 +2,16 @@
 
 A task that dies leaves its uploads behind: invisible, but paid for. Kept are those of the last commit entry, which may still have to be
 completed (`commit.log`), those of open files that the sink goes on with, and young ones, which a running sink may be about to commit. All
-others cannot become visible any more.
+others cannot become visible any more. States of open files that nobody goes on with are removed, too.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -21,7 +22,9 @@ from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
 from kafka_s3.naming.data_keys import DataKeys
 from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.bucket import UploadsListing
+from kafka_s3.storage.bucket import S3Bucket, UploadsListing
+from kafka_s3.storage.options import store_options
+from kafka_s3.storage.s3 import S3Store
 from kafka_s3.storage.store import ListedUpload, ObjectStore
 from kafka_s3.tools.kept_files import KeptFiles
 from kafka_s3.wiring.pipeline import data_keys_of, state_paths
@@ -48,6 +51,25 @@ class JudgedUpload:
 
 
 @dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep has found: pending uploads, of which it has `aborted` so many, and `states` of open files that nobody goes on with.
+
+    `done` is False where it only looked.
+    """
+
+    uploads: tuple[JudgedUpload, ...]
+    aborted: int
+    states: int
+    done: bool
+
+    def lines(self) -> list[str]:
+        """The totals, for a person."""
+        fate = "removed" if self.done else "would be removed (--dry-run)"
+        states = [f"{self.states} states of open files that nobody goes on with: {fate}"] if self.states else []
+        return [summary(self.uploads, self.aborted), *states]
+
+
+@dataclass(frozen=True, slots=True)
 class Sweeper:
     """Finds and aborts the abandoned uploads of one sink. `topics` are the configured ones; the log adds those that it knows."""
 
@@ -68,13 +90,18 @@ class Sweeper:
         kept = self._kept_files.uploads(younger_than_ms=older_than_ms, now_ms=self.clock_ms())
         return judge(uploads, self.log.last, kept=kept, younger_than_ms=older_than_ms, now_ms=self.clock_ms())
 
-    def overtaken(self, *, older_than_ms: int) -> int:
-        """How many states of open files nobody goes on with. Raises StorageError."""
-        return len(list(self._kept_files.overtaken(older_than_ms=older_than_ms, now_ms=self.clock_ms())))
+    def preview(self, *, older_than_ms: int) -> Swept:
+        """What `sweep` would do. Raises as `judged`, HintUnusable."""
+        judged = tuple(self.judged(older_than_ms=older_than_ms))
+        states = list(self._kept_files.overtaken(older_than_ms=older_than_ms, now_ms=self.clock_ms()))
+        return Swept(judged, 0, len(states), done=False)
 
-    def remove_overtaken(self, *, older_than_ms: int) -> int:
-        """Removes those states, and says how many. Raises StorageError."""
-        return self._kept_files.remove(older_than_ms=older_than_ms, now_ms=self.clock_ms())
+    def sweep(self, *, older_than_ms: int) -> Swept:
+        """Aborts the abandoned uploads, and removes the states that nobody goes on with. Raises as `judged`, HintUnusable."""
+        judged = tuple(self.judged(older_than_ms=older_than_ms))
+        aborted = self.abort(judged)
+        states = self._kept_files.remove(older_than_ms=older_than_ms, now_ms=self.clock_ms())
+        return Swept(judged, aborted, states, done=True)
 
     @property
     def _kept_files(self) -> KeptFiles:
@@ -142,6 +169,14 @@ def sweeper_of(
         topics=settings.names("topics"),
         clock_ms=clock_ms,
     )
+
+
+@contextmanager
+def opened_sweeper(settings: Settings, *, clock_ms: Callable[[], int]) -> Iterator[Sweeper]:
+    """The sweeper of resolved settings, over clients of its own that are closed in the end."""
+    options = store_options(settings)
+    with closing(S3Bucket(options)) as bucket, closing(S3Store(options)) as store:
+        yield sweeper_of(settings, bucket, store, clock_ms=clock_ms)
 
 
 def duration_ms(text: str) -> int:

@@ -63,6 +63,11 @@ class Chain:
     reads: frozenset[Role] = frozenset()
     tables: bool = False
 
+    @property
+    def not_deterministic(self) -> tuple[str, ...]:
+        """The steps that say of themselves that they may make something else of the same record the next time."""
+        return tuple(step.component for step in self.steps if not getattr(step.transform, "deterministic", True))
+
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
         """One record through all steps, None where it is dropped. Raises Refused."""
         found: ConnectRecord | None = record

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Final
 
 from kafka_s3.config.options.transform_values import cast_types, field_path, json_path, pairs
+from kafka_s3.config.plugins import make
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.transform_classes import TRANSFORM_GROUP
 from kafka_s3.config.transforms import Configured, ConfiguredStep, configured_steps
@@ -98,8 +98,7 @@ def _predicate(made: Configured) -> Predicate:
 
 def _transform(made: Configured, *, now_ms: int, strict: bool) -> Transform:
     if made.own:
-        maker = entry_points(group=TRANSFORM_GROUP)[made.kind].load()
-        own: Transform = maker(dict(made.texts))
+        own: Transform = make(TRANSFORM_GROUP, f"transforms.{made.alias}.type", made.kind, made)
         return own
     if made.kind in ON_TIMES:
         return ON_TIMES[made.kind](made, now_ms)

@@ -78,7 +78,9 @@ class RecordPart(StrEnum):
 
 class Transform(Protocol):
     """One step of a chain. Own ones are entry points of the group `kafka_s3.transforms`: callables that take the settings below
-    `transforms.<alias>.` as a mapping of texts and return an object of this protocol.
+    `transforms.<alias>.` as `config.transforms.Configured` and return an object of this protocol. One that may make something else of the
+    same record the next time, for example because it looks at the clock, says so by an attribute `deterministic` that is False: `verify`
+    then does not compare values.
     """
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:

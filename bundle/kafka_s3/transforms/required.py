@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kafka_s3.model.files import Role
 from kafka_s3.records.runs import Run, Sidecar
 from kafka_s3.records.values import Objects, StructColumns, Values
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType
 
 
 def missing_required(run: Run) -> dict[int, str]:
-    """The rows of a run whose value or a sidecar has such a null, with why.
+    """The rows of a run whose value or key has such a null, with why.
 
     Transforms do not check what they make (InsertField with `timestamp.field=n!` and a record without a timestamp), converters do.
+    A header may be null, unless headers are stored.
     """
     found: dict[int, str] = {}
-    for part in (Sidecar(run.values, run.schema), *run.sidecars.values()):
+    keys = (run.sidecars[Role.KEY],) if Role.KEY in run.sidecars else ()
+    for part in (Sidecar(run.values, run.schema), *keys):
         if part.schema is not None:
             found = _missing(part.values, part.schema) | found
     return found

@@ -57,6 +57,11 @@ class TimestampConverter:
     unit: str
     defaults: bool
 
+    @property
+    def deterministic(self) -> bool:
+        """As the pattern is."""
+        return self.dates is None or self.dates.deterministic
+
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the instant in its new form; null stays null. A field that a value without schema lacks becomes null."""
         value, schema = self.part.of(record)

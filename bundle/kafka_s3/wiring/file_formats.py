@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.metadata import entry_points
 
 from kafka_s3.config.classes import FORMAT_GROUP
+from kafka_s3.config.plugins import make
 from kafka_s3.config.settings import Settings
 from kafka_s3.delta.columns import written_columns
 from kafka_s3.formats.avro_container import avro_format
@@ -61,5 +61,5 @@ def _named(name: str, settings: Settings) -> Format:
             )
         case "block_gzip":
             return block_gzip_format(block_gzip_of(settings))
-    made: Format = entry_points(group=FORMAT_GROUP)[name].load()(settings)
+    made: Format = make(FORMAT_GROUP, "format.class", name, settings)
     return made

@@ -6,7 +6,8 @@ import time
 from datetime import UTC
 from typing import Final
 
-from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS, PATTERN_PARTITIONERS
+from kafka_s3.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS, PARTITIONER_GROUP, PATTERN_PARTITIONERS
+from kafka_s3.config.plugins import make
 from kafka_s3.config.rules.rule import rotates_by_time
 from kafka_s3.config.settings import Settings
 from kafka_s3.java.simple_dates import SimpleDates
@@ -16,7 +17,13 @@ from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.task.partitioning.directories import Affix, SchemaDirectory, TombstoneDirectory
 from kafka_s3.task.partitioning.envelope_partitioners import FieldAndTimePartitioner, HeaderPartitioner, KeyPartitioner
 from kafka_s3.task.partitioning.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
-from kafka_s3.task.partitioning.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
+from kafka_s3.task.partitioning.partitioners import (
+    DefaultPartitioner,
+    OwnPartitioner,
+    Partitioner,
+    Registered,
+    TimePartitioner,
+)
 from kafka_s3.task.partitioning.plausible_times import Plausible
 from kafka_s3.task.partitioning.time_units import TimeUnit
 from kafka_s3.task.partitioning.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
@@ -107,7 +114,8 @@ def _chosen_partitioner(settings: Settings) -> Partitioner:
         case name if name in TIME_PARTITIONERS:
             return _time_partitioner(settings, delimiter)
         case name:
-            return custom(name, settings)
+            own: OwnPartitioner = make(PARTITIONER_GROUP, "partitioner.class", name, settings)
+            return Registered(own)
 
 
 def _field_and_time(settings: Settings, delimiter: str, encoding: str) -> Partitioner:

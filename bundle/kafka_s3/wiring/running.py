@@ -84,7 +84,10 @@ def run_until_stopped(sink: Sink, settings: Settings, stop: Event, *, channel: C
 def run_until_drained(
     sink: Sink, settings: Settings, stop: Event, *, close: Reason | None = None, channel: CommandChannel = UNATTENDED
 ) -> None:
-    """Works off what is in Kafka now; `close` is the reason for which the files still open are closed then, None leaves them open."""
+    """Works off what is in Kafka now; `close` is the reason for which the files still open are closed then, None leaves them open.
+
+    Raises TopicMissing, when all else is done, where a topic of the configuration is not in Kafka and never was.
+    """
     first, longest = pauses(settings)
     run_available_now(
         sink,
@@ -95,6 +98,8 @@ def run_until_drained(
         close=close,
         channel=channel,
     )
+    if not stop.is_set():
+        sink.topics.check_all_found()
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """Do the README's commands run as they stand there, from an environment that holds nothing but the wheel and what it needs?
 
-Those between installation and proof, on one's own topic, are in tests/services/docs.
+Most tests share the packages of this environment with one that has the wheel; one installs what the README says into an empty one.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -20,6 +21,7 @@ import pytest
 
 from kafka_s3.cli.dashboard import port_of
 from tests.services.bundle.fresh_environment import copied_sources
+from tests.support.kafka import Given, document, produce
 from tests.support.repository import ROOT
 from tests.support.waiting import eventually
 
@@ -28,18 +30,25 @@ TARGETS = re.findall(r"^(make \w+) +#", README, re.MULTILINE)
 NOISE = (" WARN ", "WARNING", "log4j", "Traceback")
 
 
+def blocks(kind: str) -> list[str]:
+    """The blocks of a kind, in order."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
 def block(kind: str) -> str:
     """The first block of a kind."""
-    return README.partition(f"```{kind}\n")[2].partition("```")[0]
+    return blocks(kind)[0]
+
+
+def terminal(programs: Path) -> dict[str, str]:
+    """The variables of a terminal in which the environment of these programs is active."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PYSPARK_", "MAKE"))}
+    return own | {"PATH": f"{programs}{os.pathsep}{own['PATH']}", "COLUMNS": "200", "PYTHONUNBUFFERED": "1"}
 
 
 def environment(python: Path) -> dict[str, str]:
-    """The variables of a terminal in which the environment is active; without a network for pip, which has all of it already."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "PYSPARK_", "MAKE"))}
-    return own | {
-        "PATH": f"{python.parent}{os.pathsep}{own['PATH']}",
-        "COLUMNS": "200",
-        "PYTHONUNBUFFERED": "1",
+    """The same, without a network for pip, which has all of it already."""
+    return terminal(python.parent) | {
         "PIP_NO_INDEX": "1",
         "PIP_NO_BUILD_ISOLATION": "false",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -106,6 +115,49 @@ def test_the_install_lines_give_the_command(python: Path, tmp_path: Path) -> Non
     for line in lines:
         ran(line, sources, variables)
     assert ran("kafka-s3 --version", sources, variables).startswith("kafka-s3 ")
+
+
+@pytest.mark.nightly  # downloads some 600 MB
+@pytest.mark.timeout(1800)
+def test_an_empty_environment_with_the_readmes_extras_runs_each_of_its_lines(tmp_path: Path) -> None:
+    """The installation, the demo, and the way from one's own topic to its proof, in order; only places and topic are put in."""
+    sources = copied_sources(tmp_path)
+    variables = terminal(sources / ".venv" / "bin")
+    install, *lines = blocks("bash")
+    ran(install, sources, variables)
+    log = tmp_path / "demo.log"
+    with log.open("wb") as output:
+        words = ["kafka-s3", "demo", "--records", "3000", "--keep"]
+        demo = subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT, env=variables, cwd=sources)
+    try:
+        eventually(
+            lambda: "stay up until" in log.read_text() or demo.poll() is not None, seconds=900, what=log.read_text
+        )
+        assert_made(log.read_text())
+        (exported,) = re.findall(r"^ *export (.*)$", log.read_text(), re.MULTILINE)
+        variables |= dict(word.split("=", 1) for word in shlex.split(exported))
+        own_topic(sources / "s3-sink.json", kafka=variables["KAFKA"], s3=variables["S3"])
+        told = [ran(line, sources, variables) for line in lines]
+    finally:
+        demo.terminate()
+        assert demo.wait(60) == 0
+    assert [line.split()[1] for line in "".join(lines).splitlines()] == ["validate", "doctor", "run", "verify"]
+    assert "every record is accounted for exactly once" in told[-1]
+
+
+def own_topic(config: Path, *, kafka: str, s3: str) -> None:
+    """The README's configuration with the places of these services, its bucket, and a topic that is none of the demo's, with records."""
+    shown = json.loads(block("json"))
+    shown["config"] |= {
+        "topics": "purchases",
+        "kafka.bootstrap.servers": kafka,
+        "store.url": s3,
+        "s3.region": "us-east-1",
+    }
+    config.write_text(json.dumps(shown))
+    bucket = urllib.request.Request(f"{s3}/{shown['config']['s3.bucket.name']}", method="PUT")
+    urllib.request.urlopen(bucket, timeout=30).close()
+    produce(kafka, shown["config"]["topics"], [Given(document(id=number)) for number in range(20)])
 
 
 @pytest.mark.nightly

@@ -184,6 +184,24 @@ def test_a_running_sink_is_paused_resumed_flushed_and_missed_when_it_is_killed(s
     assert sink.sizes() == [5, 5, 5, 2]
 
 
+def test_a_flush_says_which_topic_it_could_not_read(sink: Named, tmp_path: Path) -> None:
+    config = json.loads(sink.config.read_text())
+    sink.produce(range(3))
+    two = tmp_path / "two.json"
+    two.write_text(json.dumps({**config, "topics": f"{sink.topic},{sink.topic}x"}))
+    with sink.process("run", str(two)) as process:
+        eventually(
+            lambda: '"lag": 3' in sink.by_name("status", "orders", "--output", "json").stdout, what=process.output
+        )
+        flushed = sink.by_name("flush", "orders")
+        assert flushed.exit_code == 1
+        told = str(flushed.exception)
+        assert f"topic {sink.topic}x is not in Kafka, or may not be described; names like it: {sink.topic}" in told
+        assert "Every other record that was in Kafka" in told
+        assert sink.sizes() == [3]
+        assert not sink.told()["well"]
+
+
 def test_a_sink_that_failed_says_why_and_can_be_deleted(broken: tuple[Named, SinkProcess]) -> None:
     sink, process = broken
     assert process.wait() == 1, process.output()

@@ -90,6 +90,9 @@ def test_letters_that_another_converter_can_read_are_replayed_into_the_bucket(
     listed = operator.runs("list")
     assert "5 dead letters: 5 open" in listed
     assert f"{name}-1" in listed
+    for word in ("Converting", "serialization", "Skipping"):  # a message of each group
+        assert word in listed
+    assert "\x1b[2J" not in listed
     shown = operator.types("show", name, "0", "2")
     assert r"\x1b[2Jplain text" in shown
     assert "\x1b[2J" not in shown

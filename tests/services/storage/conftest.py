@@ -69,6 +69,31 @@ def bucket(moto_url: str) -> str:
 
 
 @dataclass
+class Content:
+    """Content that is read while it is sent; `passes` counts from how many beginnings."""
+
+    parts: list[bytes]
+    fails_at: int = 0
+    passes: int = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def pieces(self) -> Iterator[bytes]:
+        self.passes += 1
+        for part in self.parts:
+            if self.passes == self.fails_at:
+                raise OSError(5, "Input/output error")
+            yield part
+
+
+@pytest.fixture
+def content() -> Callable[..., Content]:
+    """Makes content that is streamed."""
+    return Content
+
+
+@dataclass
 class Seen:
     """One request as it came over the wire."""
 

@@ -283,3 +283,20 @@ def test_parts_are_listed_in_order_at_completion(s3: S3Store, relay) -> None:
         [["1", first], ["2", second]],
         [[first, "1"], [second, "2"]],
     )
+
+
+def test_streamed_content_is_sent_from_its_beginning_at_each_try(s3: S3Store, relay, content) -> None:
+    relay.answer(503, "SlowDown")
+    relay.cut()
+    body = content([b"begin", b"x" * 200_000, b"end"])
+    s3.put("state", body)
+
+    assert s3.get("state") == b"".join(body.parts)
+    assert {seen.body for seen in relay.seen if seen.method == "PUT"} == {b"".join(body.parts)}
+    assert len([seen for seen in relay.seen if seen.method == "PUT"]) == 3
+
+
+def test_streamed_content_that_cannot_be_read_is_not_sent_in_part(s3: S3Store, relay, content, capfd) -> None:
+    with pytest.raises(OSError, match="Input/output error"):
+        s3.put("state", content([b"x" * 200_000], fails_at=3))  # behind both digests, while it is sent
+    assert s3.head("state") is None

@@ -54,6 +54,13 @@ def test_what_was_put_is_read_back(store: ObjectStore) -> None:
     assert etag == hashlib.md5(b"body").hexdigest()
 
 
+@pytest.mark.parametrize("parts", [[b"begin", b"", b"x" * (3 << 20), b"end"], [b""], []])
+def test_what_was_put_as_a_stream_is_read_back(store: ObjectStore, content, parts: list[bytes]) -> None:
+    whole = b"".join(parts)
+    assert store.put("a/b", content(parts)) == hashlib.md5(whole).hexdigest()
+    assert store.get("a/b") == whole
+
+
 def test_put_overwrites(store: ObjectStore) -> None:
     store.put("a", b"old")
     store.put("a", b"new")

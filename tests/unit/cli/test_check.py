@@ -39,6 +39,12 @@ KNOWN = SinkSnapshot("orders", LogState(5, 2, totals=Totals(10, 10, 0, 0, 1, 100
             "orders STOPPED: ended cleanly 0 s ago. Lag when it ended: 0 records.",
             True,
         ),
+        (
+            {"phase": Phase.STOPPED, "lag": {}, "standing": ("topic a is not in Kafka",)},
+            None,
+            "orders DEGRADED: ended cleanly 0 s ago. Topic a is not in Kafka. Lag: unknown.",
+            False,
+        ),
         ({"phase": Phase.PAUSED, "lag": {}}, 0, "orders PAUSED: paused. Its lag is unknown. Lag: unknown.", False),
         ({"phase": Phase.PAUSED}, None, "orders PAUSED: paused. Lag: 100 or more records, 0 s ago.", True),
         (

@@ -105,6 +105,7 @@ def test_groups_count_by_reason_and_place_the_largest_open_ones_first() -> None:
         ("TASK_PUT", ORDERS, 1),
         ("VALUE_CONVERTER", OTHER, 1),
     ]
+    assert "Converting byte[] to Kafka Connect data failed" in groups[0].example
     assert (groups[2].first_ms, groups[2].last_ms) == (START_MS + 60_000, START_MS + 60_000)
 
 

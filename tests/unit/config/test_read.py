@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.config.config_file import ConfigFile
-from kafka_s3.config.read import read_config, read_properties
+from kafka_s3.config.read import pairs, read_config, read_properties
+from kafka_s3.config.validate import check_file
 from kafka_s3.config.worker import read_worker, under
 from kafka_s3.model.errors import ConfigError, Problem
 from tests.support.repository import ROOT
@@ -130,8 +131,8 @@ def test_yaml_without_an_operator_is_read_as_json_is(tmp_path: Path) -> None:
         (STRIMZI + "---\n" + STRIMZI, "holds 2 connectors"),
         ("a: 1\nb: [", "line 2, column 5"),
         ("- a\n- b\n", "must hold a map"),
-        ("name: x\nlist: [a, b]\n", "Write lists as a,b,c"),
-        ("", "holds 0 documents"),
+        ("name: x\nlist: [a, b]\n", 'Write "a,b" in one text'),
+        ("---\n", "holds 0 documents"),
     ],
 )
 def test_yaml_that_is_no_connector_is_refused_by_name(tmp_path: Path, text: str, words: str) -> None:
@@ -264,3 +265,32 @@ def test_a_file_of_terraform_is_refused_by_name(tmp_path: Path) -> None:
         ConfigError, match=r"Terraform's language.*config_sensitive and config_nonsensitive as one JSON object"
     ):
         read_config(file)
+
+
+def test_a_path_may_be_a_text(tmp_path: Path) -> None:
+    path = written(tmp_path, "c.json", '{"topics": "orders"}')
+    assert read_config(str(path)).texts == {"topics": "orders"}
+
+
+def test_a_list_of_topics_hides_no_other_problem(tmp_path: Path) -> None:
+    path = written(tmp_path, "c.json", '{"topics": ["a", "b"], "flush.size": "x", "tasks.max": "0"}')
+    found = {problem.key: problem for problem in check_file(path).problems}
+    assert found["topics"].remedy == 'Write "a,b" in one text.'
+    assert {"topics", "flush.size", "tasks.max", "s3.bucket.name"} <= set(found)
+    assert "topics" not in [problem.key for problem in check_file(path, overrides={"topics": "a"}).problems]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("c.json", ""), ("c.json", "{}"), ("c.properties", "# later\n"), ("c.yaml", "")]
+)
+def test_an_empty_file_is_one_problem(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match="is empty: it holds no key") as error:
+        check_file(written(tmp_path, name, text))
+    assert only_problem(error).remedy
+
+
+@pytest.mark.parametrize("text", ["=", "=x", "flush.size"])
+def test_an_override_needs_a_key(text: str) -> None:
+    with pytest.raises(ConfigError, match="KEY=VALUE") as error:
+        pairs(["topics=a", text])
+    assert only_problem(error).value == text

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_s3.config.masking import masking
 from kafka_s3.config.references import directory_source
 from kafka_s3.config.settings import Settings
 from kafka_s3.config.valid_values import INT_MAX
@@ -251,3 +252,14 @@ def test_load_reports_every_problem_and_lets_overrides_win(tmp_path: Path) -> No
     with pytest.raises(ConfigError) as error:
         load(path, overrides={"flush.size": "x", "s3.part.size": "1"})
     assert len(error.value.problems) == 2
+
+
+def test_a_place_that_the_environment_names_is_shown_and_a_secret_in_a_place_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BROKERS", "broker-1:9092")
+    monkeypatch.setenv("KAFKA_S3_SECRET_AWS_BUCKET", "hidden-bucket")
+    found = resolved(of({"kafka.bootstrap.servers": "${env:BROKERS}", "s3.bucket.name": "${secrets:aws/bucket}"}))
+    shown = found.masked()
+    assert (shown["kafka.bootstrap.servers"], shown["s3.bucket.name"]) == ("broker-1:9092", "****")
+    assert masking(found)("broker-1:9092 and hidden-bucket") == "broker-1:9092 and ****"

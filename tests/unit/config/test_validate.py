@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -235,10 +236,10 @@ def test_tombstones_name_both_keys() -> None:
     assert problem_keys({"behavior.on.null.values": "write"}) == ["behavior.on.null.values", "store.kafka.keys"]
 
 
-def test_an_unknown_transform_is_refused_with_those_that_are_known() -> None:
-    (problem,) = checked({"transforms": "route", "transforms.route.type": "x"}).problems
+def test_an_unknown_transform_is_refused_with_those_that_are_like_it() -> None:
+    (problem,) = checked({"transforms": "route", "transforms.route.type": "com.acme.RegexpRouting"}).problems
     assert problem.key == "transforms.route.type"
-    assert "org.apache.kafka.connect.transforms.RegexRouter" in problem.rule
+    assert "RegexRouter" in problem.remedy
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -302,7 +303,7 @@ def test_a_misspelt_setting_of_a_converter_warns() -> None:
 
 def test_a_misspelt_value_names_the_right_one() -> None:
     (problem,) = checked({"timestamp.extractor": "recordfeld"}).problems
-    assert problem.remedy == "Did you mean RecordField?"
+    assert problem.remedy.startswith("Did you mean RecordField? ")
 
 
 @pytest.mark.parametrize(
@@ -310,14 +311,71 @@ def test_a_misspelt_value_names_the_right_one() -> None:
     [
         ("format.class", "ParquetFormt", "Did you mean ParquetFormat?"),
         ("format.class", "io.confluent.connect.s3.format.json.JsonFormt", "Did you mean JsonFormat?"),
-        ("format.class", "io.confluent.connect.s3.format.orc.OrcFormat", ""),
+        ("format.class", "io.confluent.connect.s3.format.orc.OrcFormat", "The nearest that there are: JsonFormat,"),
         ("connector.class", "io.confluent.conect.s3.S3SinkConector", "Did you mean S3SinkConnector?"),
         ("connector.class", "io.confluent.kafka.connect.s3.S3SinkConnector", "Did you mean S3SinkConnector?"),
     ],
 )
-def test_a_misspelt_class_names_the_right_one_and_another_one_none(key: str, given: str, near: str) -> None:
+def test_a_misspelt_class_names_the_right_one_and_another_one_those_like_it(key: str, given: str, near: str) -> None:
     (problem,) = checked({key: given}).problems
-    assert (problem.rule.partition(".")[0], problem.remedy) == ("is not a known class", near)
+    assert problem.rule == "is not a known class."
+    assert problem.remedy.startswith(near)
+
+
+def test_an_unknown_class_lists_the_nearest_five_and_not_all_that_there_are() -> None:
+    (problem,) = checked({"transforms": "t", "transforms.t.type": "com.acme.InsertFeld$Value"}).problems
+    names = problem.remedy.partition("there are: ")[2].rstrip(".").split(", ")
+    assert names[0] == "InsertField$Value"
+    assert len(names) == 5
+
+
+@pytest.mark.parametrize("key", ["s3.bucket.name", "flush.size", "path.format", "acme.unknown", "transforms.t.regex"])
+def test_a_template_that_was_not_rendered_is_a_problem_of_any_key(key: str) -> None:
+    found = {problem.key: problem for problem in checked({key: "x-{{ bucket }}"}).problems}
+    assert "was not rendered" in found[key].rule
+
+
+def test_a_shells_variable_gets_the_reference_that_is_meant() -> None:
+    (problem,) = checked({"s3.region": "${AWS_REGION}"}).problems
+    assert (problem.key, problem.value) == ("s3.region", "${AWS_REGION}")
+    assert "${env:AWS_REGION}" in problem.remedy
+
+
+def test_groups_of_a_routers_pattern_and_the_placeholders_of_templates_are_no_shells_variables() -> None:
+    router = {
+        "transforms": "r",
+        "transforms.r.type": "RegexRouter",
+        "transforms.r.regex": "(?<NAME>.*)",
+        "transforms.r.replacement": "raw-${NAME}",
+    }
+    assert problem_keys({**router}) == []
+    assert problem_keys({"object.name.template": "${topic}-${partition}-${offset}"}) == []
+
+
+@pytest.mark.parametrize(
+    ("location", "content", "kind"),
+    [
+        ("trust.jks", None, "JKS"),
+        ("trust.p12", None, "PKCS12"),
+        ("trust.store", b"\xfe\xed\xfe\xed\x00\x00\x00\x02", "JKS"),
+        ("trust.pem", b"\x30\x82\x04\x00\x02\x01\x03\x30\x82", "PKCS12"),
+        ("trust.jks", b"-----BEGIN CERTIFICATE-----\n", ""),
+        ("trust.pem", None, ""),
+    ],
+)
+def test_a_registrys_store_is_told_by_its_content_or_its_name(
+    tmp_path: Path, location: str, content: bytes | None, kind: str
+) -> None:
+    path = tmp_path / location
+    if content is not None:
+        path.write_bytes(content)
+    key = "value.converter.schema.registry.ssl.truststore.location"
+    found = checked({**REGISTRY, key: str(path), key.replace("location", "password"): "canary-of-the-store"})
+    assert [(problem.key, problem.rule) for problem in found.problems] == (
+        [(key, f"is a {kind} store, which only Java reads.")] if kind else []
+    )
+    assert found.unknown == ()
+    assert "canary" not in f"{found.problems} {found.warnings}"
 
 
 def test_pst_is_refused_with_the_zone_that_is_meant() -> None:

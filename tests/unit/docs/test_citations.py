@@ -278,3 +278,33 @@ def test_links_and_names_that_lead_nowhere_are_found() -> None:
     ]
     names = "`tests/unit/docs/test_named_tests.py::functions_in` `tests/unit/` `tests/unit/none.py` `tests/conftest.py::none` `none/`"
     assert list(missing_names(names)) == ["tests/unit/none.py", "tests/conftest.py::none", "none/"]
+
+
+def linked(path: str) -> list[str]:
+    """The documents that a document links to, in order."""
+    here = PurePosixPath(path).parent
+    links = [link.partition("#")[0] for link in LINK.findall(tracked()[path]) if "://" not in link]
+    return [os.path.normpath(here / link) for link in links if link.endswith(".md")]
+
+
+def test_every_page_is_in_the_index_and_the_quick_starts_are_first() -> None:
+    index = linked("docs/README.md")
+    assert index[:2] == ["docs/quick-start-avro.md", "docs/quick-start-cloud.md"]
+    pages = {path for path in tracked() if path.startswith("docs/") and path.endswith(".md")}
+    of_the_reference = {path for path in linked("docs/configuration.md") if path.startswith("docs/configuration")}
+    assert pages - set(index) - of_the_reference == {"docs/README.md"}
+    assert "docs/README.md" in linked("README.md")
+
+
+def test_the_first_screen_of_the_readme_says_for_whom_it_is_and_why_it_is_not_the_connector() -> None:
+    first = tracked()["README.md"].partition("```")[0]
+    assert len(first.splitlines()) < 30
+    for word in ("For whom", "Why not the connector?", "cost", "licence", "operation"):
+        assert word in first
+
+
+@pytest.mark.parametrize("phrase", ["is told", "are told", "own words"])
+def test_the_pages_say_who_does_what(phrase: str) -> None:
+    """Passives that leave open who speaks to whom had to be read twice."""
+    pages = [path for path in tracked() if path.startswith("docs/") or path == "README.md"]
+    assert [path for path in pages if re.search(rf"\b{phrase}\b", tracked()[path])] == []

@@ -42,6 +42,14 @@ def test_the_configuration_to_copy_is_the_example_and_needs_nothing_more() -> No
     assert (checked.problems, checked.warnings) == ((), ())
 
 
+def test_bad_records_do_with_the_configuration_to_copy_what_the_text_says() -> None:
+    """`errors.tolerance` is none by default, as in Connect: the text must not promise more than the configuration asks for."""
+    config = json.loads(block("json"))["config"]
+    assert validate(config | {"name": "orders"}).usable().text("errors.tolerance") == "all"
+    assert "never stop the stream" not in README
+    assert README.count("`errors.tolerance=all`") == README.count("stops the sink, as in Connect") == 2
+
+
 def test_the_unit_runs_a_command_that_there_is_and_waits_for_its_commit() -> None:
     unit = configparser.ConfigParser(interpolation=None)
     unit.optionxform = str  # type: ignore[assignment]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kafka_s3.config.read import read_properties
 from kafka_s3.config.validate import validate
 from kafka_s3.config.worker import read_worker
-from tests.support.memory_world import BASE
+from kafka_s3.tools.iam import sink_policy
+from tests.support.memory_world import BASE, settings_of
 from tests.support.repository import ROOT
 
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -40,6 +43,35 @@ def test_the_sink_may_do_what_the_doctor_tries_and_delete_states_of_open_files_a
     assert not actions(sink) & NEVER
     assert not {"s3:DeleteObject"} & {*actions(sink, "topics/*"), *actions(sink, "BUCKET/_kafka_s3/*")}
     assert actions(sink, "_kafka_s3/*/open/*") == {"s3:DeleteObject"}
+
+
+@pytest.mark.parametrize("target", ["prod", "dev"])
+def test_the_policy_of_the_deploy_page_fits_what_a_target_writes(target: str) -> None:
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    (policy,) = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL))
+    bundle = yaml.safe_load((ROOT / "databricks.yml").read_text(encoding="utf-8"))
+    chosen = {
+        key: str(bundle["targets"][target]["variables"].get(key, bundle["variables"][key]["default"]))
+        .replace("${workspace.current_user.short_name}", "jane_doe")
+        for key in ("topics_dir", "state_prefix")
+    }  # fmt: skip
+    config = {
+        "flush.size": "3",
+        "s3.bucket.name": "lake",
+        "topics.dir": chosen["topics_dir"],
+        "state.prefix": chosen["state_prefix"],
+    }
+    for statement in sink_policy(settings_of(config))["Statement"]:
+        for resource in statement["Resource"]:
+            allowed = {
+                action for one in policy["Statement"] for action in one["Action"] if covers(one["Resource"], resource)
+            }
+            assert set(statement["Action"]) <= allowed, resource
+
+
+def covers(given: str | list[str], resource: str) -> bool:
+    """Whether a statement's resources hold one; in IAM, as here, a star also stands for slashes."""
+    return any(fnmatchcase(resource, one) for one in ([given] if isinstance(given, str) else given))
 
 
 def test_the_dashboard_only_reads_and_only_the_state() -> None:

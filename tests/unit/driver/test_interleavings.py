@@ -220,8 +220,7 @@ class Case:
         sweeper = sweeper_of(
             settings_with(0, self.codec), Uploads(self.world.store), process.store, clock_ms=lambda: self.world.now
         )
-        sweeper.abort(sweeper.judged(older_than_ms=DAY_MS))
-        sweeper.remove_overtaken(older_than_ms=DAY_MS)
+        sweeper.sweep(older_than_ms=DAY_MS)
 
     def _driver(self, change: int, *, last: bool = False) -> Process:
         def work(process: Process) -> None:

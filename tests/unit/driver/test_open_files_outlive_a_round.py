@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.files import Reason
+from kafka_s3.task.files import open_state
 from kafka_s3.wiring.pipeline import make_pipeline
 from tests.support.configurations import STATE, TOLERANT
 from tests.support.examples import examples
@@ -82,8 +83,24 @@ def played(
     part_size: int,
     task_records: int = 1_000_000,
     batch_size: int = 10_000,
+    on_disk: bool = False,
 ) -> Any:
-    """The objects, and what the log says of them, after all steps and a flush."""
+    """The objects, and what the log says of them, after all steps and a flush; `on_disk`: what is kept waits on local disk."""
+    with pytest.MonkeyPatch.context() as patch:
+        if on_disk:
+            patch.setattr(open_state, "IN_MEMORY", 0)
+        return _played(config, steps, kept=kept, part_size=part_size, task_records=task_records, batch_size=batch_size)
+
+
+def _played(
+    config: dict[str, str],
+    steps: Sequence[Step],
+    *,
+    kept: bool,
+    part_size: int,
+    task_records: int,
+    batch_size: int,
+) -> Any:
     more = {"tail.read.records": "1"} if kept else {"tail.state.enable": "false", "tail.check.interval.ms": "100000000"}
     world = World({**config, **more}, batch_size=batch_size)
     world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=part_size)
@@ -170,6 +187,7 @@ class Case:
     part_size: int = 60
     task_records: int = 1
     batch_size: int = 1
+    on_disk: bool = False
 
     def config(self) -> dict[str, str]:
         sidecars = SIDECARS if self.sidecars else {"behavior.on.null.values": "ignore"}
@@ -196,6 +214,7 @@ CASES = st.builds(
     part_size=st.sampled_from([40, 300, 5_242_880]),
     task_records=st.sampled_from([1, 3, 1_000_000]),
     batch_size=st.sampled_from([1, 4, 10_000]),
+    on_disk=st.booleans(),
 )
 THREE = ((1, "a"), (2, "a"), (1, "b"))
 
@@ -204,7 +223,7 @@ def assert_as_in_one_go(case: Case) -> None:
     config, steps = case.config(), case.possible()
     together = played(config, steps, kept=False, part_size=case.part_size)
     sizes = {"part_size": case.part_size, "task_records": case.task_records, "batch_size": case.batch_size}
-    assert played(config, steps, kept=True, **sizes) == together
+    assert played(config, steps, kept=True, on_disk=case.on_disk, **sizes) == together
 
 
 @tried(examples(40))

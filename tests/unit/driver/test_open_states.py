@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kafka_s3.control.open_files import HintUnusable, NotedFiles, noted_open_files
 from kafka_s3.driver.sink import Sink
-from kafka_s3.model.errors import Fenced, StorageError
+from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.model.errors import Fenced, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason
+from kafka_s3.model.tasks import OpenState, Tail
+from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.faults import Fault, Moment, raising
+from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.task.files.open_state import MAGIC
-from tests.support.configurations import STATE
+from tests.support.configurations import STATE, TOLERANT
 from tests.support.deaths import Died, strikes
-from tests.support.memory_world import World, settings_of
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 from tests.support.observers import Warnings
-from tests.support.open_files import CONFIG, world_with_open_files
+from tests.support.open_files import CONFIG, OPEN, states, world_with_open_files
 
-OPEN = f"{STATE}orders/open/"
 HINT = f"{STATE}orders/open-files.json"
-
-
-def states(world: World) -> list[str]:
-    return [key for key in world.store.objects if key.startswith(OPEN)]
 
 
 def damaged(world: World) -> None:
@@ -135,24 +139,6 @@ def test_without_the_right_to_delete_nothing_is_kept_and_nothing_is_lost() -> No
     assert list(world.numbers().values()) == [list(range(12))]
 
 
-def test_a_position_that_is_moved_by_retention_leaves_nothing_of_open_files() -> None:
-    world = World({**CONFIG, "behavior.on.lost.offsets": "gap"})
-    world.start()
-    world.add(range(4))
-    world.sink.cycle()
-    (tp,) = world.kafka.records
-    world.kafka.begins[tp] = 3
-    del world.kafka.records[tp][:3]
-    world.add(range(4, 6))
-    world.sink.cycle()
-    world.sink.cycle()
-    world.sink.drain(close=Reason.FLUSH_NOW)
-
-    assert sorted(number for found in world.numbers().values() for number in found) == [3, 4, 5]
-    assert not states(world)
-    assert not world.store.uploads
-
-
 @pytest.mark.parametrize("moment", list(Moment))
 def test_a_driver_that_dies_when_it_notes_open_files_leaves_them_to_the_next(moment: Moment) -> None:
     world = world_with_open_files()
@@ -233,7 +219,8 @@ def test_a_start_that_was_overtaken_leaves_the_state_that_its_successor_keeps() 
     def goes_on(key: str) -> None:
         successor(world, told).cycle()
 
-    world.start([Fault("list", goes_on, matches=lambda key: key == OPEN)])
+    with pytest.raises(Fenced, match="written by another driver"):
+        world.start([Fault("list", goes_on, matches=lambda key: key == OPEN)])
     assert len(states(world)) == 1
     world.sink.cycle()
     world.sink.drain(close=Reason.FLUSH_NOW)
@@ -252,6 +239,133 @@ def test_a_start_that_was_overtaken_is_fenced_before_it_removes_what_never_held(
         world.start([Fault("list", takes_over, matches=lambda key: key == OPEN)])
     assert sorted(states(world)) == [noted, f"{noted}-unused"]
     assert world.store.uploads
+
+
+@pytest.mark.parametrize("asked", ["get", "list"])
+def test_a_driver_that_is_replaced_between_claim_and_restore_ends_as_fenced(asked: str) -> None:
+    """Its successor has recorded a dead letter and keeps open files that count it: taken over, they would not add up with the log."""
+    world, told = world_with_open_files({**TOLERANT, "tail.check.interval.ms": "0"}), Warnings()
+
+    def goes_on(key: str) -> None:
+        world.kafka.add(ORDERS, MemoryRecord(4, START_MS, None, b"{"))
+        world.add(range(5, 8))
+        successor(world, told).cycle()
+
+    with pytest.raises(Fenced, match="written by another driver"):
+        world.start([Fault(asked, goes_on, matches=lambda key: key in (HINT, OPEN))]).cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert (told.texts, list(world.numbers().values())) == ([], [[0, 1, 2, 3, 5, 6, 7]])
+
+
+def test_a_driver_that_does_not_know_whether_it_was_replaced_notes_no_open_files() -> None:
+    world, told = world_with_open_files(), Warnings()
+    world.start(
+        [Fault("head", raising(StorageUnavailable("503")), nth=None, matches=lambda key: "/commits/" in key)], told
+    )
+    before = world.store.get(HINT)
+    world.add(range(4, 9))
+    world.sink.cycle()
+    assert world.store.get(HINT) == before
+
+
+# ------------------------------------------------------------ a hint that no driver has written
+
+
+def changed(**members: object) -> Callable[[World], None]:
+    """The hint with other members of its one topic-partition; `state_key` and the like reach into its parts."""
+
+    def change(world: World) -> None:
+        noted = json.loads(world.store.get(HINT))
+        for name, value in members.items():
+            part, _, inner = name.partition("__")
+            if inner:
+                noted["open"][0][part][inner] = value
+            else:
+                noted["open"][0][part] = value
+        world.store.put(HINT, json.dumps(noted).encode())
+
+    return change
+
+
+def written(content: bytes) -> Callable[[World], None]:
+    return lambda world: world.store.put(HINT, content)
+
+
+ELSEWHERE = "topics/other/partition=0/other+0+0000000000.json"
+BAD_HINTS: dict[str, Callable[[World], None]] = {
+    "no JSON": written(b"\xff{"),
+    "a list": written(b"[]"),
+    "deep nesting": written(b"[" * 200_000),
+    "an older form": written(b'{"format":1,"open":[]}'),
+    "a later form": written(b'{"format":99,"open":[]}'),
+    "no members": written(b'{"format":2,"open":[{}]}'),
+    "a topic-partition of one": changed(topic_partition=["orders"]),
+    "a text for a number": changed(state__frontier="0"),
+    "a number for a text": changed(topic_id=7),
+    "a truth for a number": changed(tail__records=True),
+    "no number": changed(state__examined=1.5),
+    "a time beyond all times": changed(tail__base_ms=10**30),
+    "a range that ends before it begins": changed(state__examined=-1),
+    "a list for a part": changed(tail=[]),
+    "an epoch that is none": changed(leader_epoch="0"),
+    "a key elsewhere": changed(state__key=ELSEWHERE),
+    "the key of a commit entry": changed(state__key=f"{STATE}orders/commits/00000000000000000000.json"),
+    "a key of another sink": changed(state__key=f"{STATE}other/open/orders/0/0000000001-00000000000000000004-a"),
+    "a key of another partition": changed(state__key=f"{OPEN}orders/1/0000000001-00000000000000000004-a"),
+    "a key that climbs": changed(state__key=f"{OPEN}orders/0/../../../commits/00000000000000000000.json"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_HINTS.values(), ids=list(BAD_HINTS))
+def test_a_hint_that_no_driver_has_written_is_dropped_with_one_line_and_harms_nothing(
+    bad: Callable[[World], None],
+) -> None:
+    world, told = world_with_open_files(), Warnings()
+    world.store.put(ELSEWHERE, b"of another")
+    bad(world)
+    world.start(observer=told)
+    world.start(observer=told)
+    world.add(range(4, 9))
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+
+    (text,) = told.texts
+    assert text.startswith(f"{HINT}, the note of open files, cannot be used (")
+    assert len(text) < 400
+    assert world.store.get(ELSEWHERE) == b"of another"
+    world.store.delete(ELSEWHERE)
+    assert list(world.numbers().values()) == [list(range(9))]
+    assert [entry.version for entry in world.entries()] == list(range(len(world.entries())))
+    assert not states(world)
+
+
+PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+
+
+@given(st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_any_value_in_any_place_of_a_hint_is_a_hint_or_a_reason_against_it(value: object) -> None:
+    tp, paths = ORDERS, StatePaths("_kafka_s3", "orders")
+    key = paths.open_state(tp, epoch=1, offset=4, unique="a")
+    hint = asdict(NotedFiles(tp, "id", "f", None, Tail(4, 9, 7, 1), OpenState(key, 9, 1, 0, 4), 0))
+    places = [(hint, name) for name in hint] + [(hint[part], name) for part in ("tail", "state") for name in hint[part]]
+    for part, name in places:
+        before, part[name] = part[name], value
+        store = MemoryStore(lambda: 0)
+        store.put(paths.open_files(), json.dumps({"format": 2, "open": [hint]}).encode())
+        with suppress(HintUnusable):
+            (noted,) = noted_open_files(store, paths)
+            assert paths.is_open_state(noted.state.key, tp)
+        part[name] = before
+
+
+def test_an_object_of_somebody_else_among_the_states_is_left_alone() -> None:
+    world, told = world_with_open_files(), Warnings()
+    world.store.put(f"{OPEN}orders/0/readme.txt", b"hello")
+    world.start(observer=told)
+    world.add(range(4, 9))
+    world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert (told.texts, states(world)) == ([], [f"{OPEN}orders/0/readme.txt"])
 
 
 def successor(world: World, observer: Warnings) -> Sink:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import Event
 
 import pytest
 
 from kafka_s3.commit.entry import Progress
+from kafka_s3.driver.topics import names_like
 from kafka_s3.local.memory import MemoryRecord
-from kafka_s3.model.errors import OffsetsLost, SourceError, TopicRecreated
+from kafka_s3.model.errors import OffsetsLost, SourceError, TopicMissing, TopicRecreated
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
+from kafka_s3.wiring.running import run_until_drained
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of, world_of
 from tests.support.observers import Warnings
@@ -107,7 +110,8 @@ def test_records_lost_to_retention_are_a_gap_where_asked() -> None:
 
 @pytest.mark.parametrize("restarts", [True, False])
 def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(restarts: bool) -> None:
-    world = world_of(2, **{**TOLERANT, "flush.size": "10", "behavior.on.lost.offsets": "gap"})
+    config = {**TOLERANT, "flush.size": "10", "behavior.on.lost.offsets": "gap", "tail.state.enable": "false"}
+    world = world_of(2, **config)
     world.start()
     for offset in range(12):
         world.kafka.add(
@@ -128,10 +132,9 @@ def test_dead_letters_beyond_a_gap_stay_recorded_and_those_within_are_not_lost(r
     if restarts:
         world.start()
     world.sink.cycle()
-    assert world.log().load().progress[ORDERS] == Progress(16, 12, OffsetSet.of([18]), 0)
-    assert world.sink.partition_states[ORDERS].recorded == OffsetSet.of([18])
-    world.sink.cycle()
 
+    moved = [entry.progress[ORDERS] for entry in world.entries() if entry.gaps]
+    assert moved == [Progress(16, 12, OffsetSet.of([18]), 0)]
     assert world.numbers()[key(16)] == [16, 17, *range(19, 27)]
     letters = [file for entry in world.entries() for file in entry.files if file.role is Role.DEAD_LETTER]
     assert [(file.first_offset, file.last_offset, file.records) for file in letters] == [(3, 8, 2), (13, 18, 2)]
@@ -267,6 +270,61 @@ def test_a_topic_that_does_not_exist_is_warned_of_once_and_stands_until_it_does(
     del world.kafka.records[other], world.kafka.begins[other]
     cycle_later(world)
     assert world.sink.topics.standing == (gone,)
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("odrers", ["orders"]),
+        ("ORDERS", ["orders", "orders-eu"]),
+        ("order", ["orders", "orders-eu"]),
+        ("orderseu", ["orders-eu", "orders"]),
+        ("prod.orders", ["orders"]),
+        ("invoices", []),
+    ],
+)
+def test_names_like_a_misspelt_one_are_found_nearest_first(name: str, like: list[str]) -> None:
+    assert names_like(name, ["orders", "payments", "orders-eu"]) == like
+
+
+def test_a_run_to_the_end_fails_for_a_topic_that_never_was_there_when_the_others_are_read() -> None:
+    world = World({"flush.size": "2", "topics": "orders,ordres"})
+    world.add(range(2))
+    with pytest.raises(
+        TopicMissing, match=r"Topic ordres is not in Kafka.*; names like it: orders\. Correct the key"
+    ) as raised:
+        run_until_drained(world.start(), world.settings, Event())
+    assert world.numbers() == {key(0): [0, 1]}
+    assert raised.value.exit_code == 4
+
+
+def test_a_run_that_is_told_to_stop_does_not_fail_for_a_topic_that_never_was_there() -> None:
+    world, stop = World({"flush.size": "2", "topics": "ordres"}), Event()
+    stop.set()
+    run_until_drained(world.start(), world.settings, stop)
+
+
+def test_a_run_to_the_end_waits_for_a_topic_that_was_there_before() -> None:
+    """Also one without a record, and in a later run."""
+    world = World({"flush.size": "2"})
+    run_until_drained(world.start(), world.settings, Event())
+    del world.kafka.records[ORDERS], world.kafka.begins[ORDERS]
+    run_until_drained(world.start(), world.settings, Event())
+    assert world.sink.topics.standing == ("topic orders is not in Kafka, or may not be described",)
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_a_topic_that_is_awaited_under_any_reset_policy_was_not_there(reset: str) -> None:
+    """Under latest the log notes that it was looked for in vain."""
+    world = World({"flush.size": "2", "topics": "ordres", RESET: reset})
+    for _ in range(2):
+        with pytest.raises(TopicMissing):
+            run_until_drained(world.start(), world.settings, Event())
+
+
+def test_a_run_to_the_end_waits_for_a_pattern_that_fits_no_topic_yet() -> None:
+    world = World({"flush.size": "2", "topics.regex": "click.*", "topics": ""})
+    run_until_drained(world.start(), world.settings, Event())
 
 
 def test_a_pattern_that_fits_no_topic_is_told() -> None:

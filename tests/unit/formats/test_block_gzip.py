@@ -337,6 +337,14 @@ def test_the_index_tells_the_offset_of_every_record_whatever_gaps_there_are(
     assert (b"spans" in encoder.index(7)) <= (not gapless)
 
 
+def test_gaps_between_all_records_take_little_of_what_is_kept_for_another_task() -> None:
+    encoder = opened(Lines(), block_size=100_000)
+    encoder.place(np.arange(0, 200_000, 2))
+    encoder.append(texts(*["abc"] * 100_000))
+    state = encoder.pause()
+    assert sum(len(block["spans"]) for block in state["blocks"]) + len(state["spans"]) < 10_000
+
+
 def test_under_strict_records_are_taken_for_gapless_as_in_the_original() -> None:
     encoder = block_gzip_format(BlockGzip(Lines(), 100, true_offsets=False)).open(None)
     assert isinstance(encoder, BlockGzipFile)

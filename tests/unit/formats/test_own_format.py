@@ -48,4 +48,4 @@ def test_a_registered_format_is_named_in_format_class() -> None:
 def test_an_unknown_format_is_refused_with_the_known_names() -> None:
     (problem,) = validate({**BASE, **OWN}).problems
     assert problem.key == "format.class"
-    assert "ParquetFormat" in problem.rule
+    assert "AvroFormat" in problem.remedy

@@ -8,7 +8,7 @@ from threading import Barrier, Event, get_ident
 import pytest
 
 from kafka_s3.config.settings import Settings
-from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, StorageUnavailable
+from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, StorageUnavailable, TopicMissing
 from kafka_s3.model.threads import ThreadPool, beside
 from kafka_s3.spark.several import FailedSink, SharedSession, exit_code, run_side_by_side
 from tests.support.log_lines import said
@@ -51,7 +51,14 @@ def test_a_failure_that_is_none_of_ours_is_told_with_its_trace() -> None:
 
 @pytest.mark.parametrize(
     ("errors", "code"),
-    [([], 0), ([StorageUnavailable("away")], 1), ([WRONG], 2), ([WRONG, StorageUnavailable("away")], 1)],
+    [
+        ([], 0),
+        ([StorageUnavailable("away")], 1),
+        ([WRONG, WRONG], 2),
+        ([WRONG, StorageUnavailable("away")], 1),
+        ([TopicMissing("no topic")], 4),
+        ([TopicMissing("no topic"), WRONG], 1),
+    ],
 )
 def test_the_exit_code_says_whether_another_start_may_mend_something(errors: list[SinkError], code: int) -> None:
     assert exit_code([FailedSink("orders", error) for error in errors]) == code

@@ -7,7 +7,7 @@ import pytest
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.failures import Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
+from kafka_s3.task.error_policy import NULL_FAILS, NULL_SKIPPED, NULLS_PASS, ErrorAction, ErrorPolicy
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 
@@ -77,29 +77,37 @@ def test_only_what_the_original_reports_before_it_stops_is_reported() -> None:
 @pytest.mark.parametrize(
     ("kind", "failed", "words"),
     [
-        (policy(tolerant=False), failure(Stage.VALUE_CONVERTER), "--set errors.tolerance=all."),
-        (policy(nulls="fail"), failure(Stage.TASK_PUT, message=NULL_FAILS), "--set behavior.on.null.values=ignore."),
+        (policy(tolerant=False), failure(Stage.VALUE_CONVERTER), "errors.tolerance=all"),
+        (policy(nulls="fail"), failure(Stage.TASK_PUT, message=NULL_FAILS), "behavior.on.null.values=ignore"),
         (
             policy(tolerant=False, strict=True),
             failure(Stage.TASK_PUT, message=NULL_SKIPPED),
-            "--set errors.tolerance=all.",
+            "errors.tolerance=all",
         ),
-        (policy(strict=True), failure(Stage.TASK_PUT, stops_original=True), "--set compatibility.strict=false."),
-        (policy(strict=True, reporter=False), failure(Stage.TASK_PUT), "--set errors.log.enable=true."),
+        (policy(strict=True), failure(Stage.TASK_PUT, stops_original=True), "compatibility.strict=false"),
+        (policy(strict=True, reporter=False), failure(Stage.TASK_PUT), "errors.log.enable=true"),
     ],
 )
-def test_the_way_out_is_a_command_under_which_such_a_record_does_not_stop_the_sink(
+def test_such_a_record_needs_a_setting_under_which_it_does_not_stop_the_sink(
     kind: ErrorPolicy, failed: Failure, words: str
 ) -> None:
-    assert f"kafka-s3 run CONFIG {words}" in kind.remedy(failed, TopicPartition("orders", 3), start=7)
+    assert kind.needs([failed, failed]) == (words,)
 
 
-def test_the_way_out_names_the_position_behind_the_record_and_what_else_that_gives_up() -> None:
+def test_the_way_out_names_the_position_behind_the_record_and_how_many_others_that_gives_up() -> None:
     strict, orders = policy(tolerant=False), TopicPartition("orders", 3)
-    alone = strict.remedy(failure(Stage.TASK_PUT), orders, start=7)
+    alone = strict.remedy(failure(Stage.TASK_PUT), orders, start=7, needs=())
     assert alone.endswith("kafka-s3 position set CONFIG orders 3 8.")
-    more = strict.remedy(failure(Stage.TASK_PUT), orders, start=4)
-    assert more.endswith("position set CONFIG orders 3 8, and with it offsets 4 to 6, in no object yet.")
+    more = strict.remedy(failure(Stage.TASK_PUT), orders, start=4, needs=())
+    assert more.endswith("orders 3 8, which gives up 3 other records that are in no object yet, too (offsets 4 to 6).")
+
+
+def test_records_without_a_value_that_may_come_are_mentioned_where_they_would_stop_the_sink_next() -> None:
+    words, orders = "Records without a value", TopicPartition("orders", 3)
+    fails = policy(tolerant=False, nulls="fail")
+    assert words in fails.remedy(failure(Stage.TASK_PUT), orders, start=7, needs=("errors.tolerance=all",))
+    assert words not in fails.remedy(failure(Stage.TASK_PUT), orders, start=7, needs=(NULLS_PASS,))
+    assert words not in policy(tolerant=False).remedy(failure(Stage.TASK_PUT), orders, start=7, needs=())
 
 
 @pytest.mark.parametrize("strict", ["true", "false"])

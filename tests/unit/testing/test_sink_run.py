@@ -113,3 +113,10 @@ def test_what_was_made_can_be_saved_as_files(run_sink: RunSink, tmp_path_factory
     folder = tmp_path_factory.mktemp("bucket")
     made = run_sink({**BASE, "flush.size": "1"}, {"orders": [value(1)]}).save(folder)
     assert (made / "topics/orders/partition=0/orders+0+0000000000.json").read_bytes() == b'{"n": 1}\n'
+
+
+def test_a_test_needs_no_variable_that_names_what_the_test_replaces(run_sink: RunSink) -> None:
+    places = ("kafka.bootstrap.servers", "s3.bucket.name", "s3.region", "store.url", "aws.access.key.id", "aws.secret.access.key",
+              "consumer.override.sasl.jaas.config", "s3.proxy.url", "s3.credentials.provider.sts.role.arn")  # fmt: skip
+    config = {**BASE, "flush.size": "1", **{key: "${env:KAFKA_S3_NOT_SET_IN_ANY_TEST}" for key in places}}
+    assert len(run_sink(config, {"orders": [value(0)]}).objects) == 1

@@ -70,6 +70,11 @@ def test_a_missing_topic_is_a_failure_and_one_without_the_right_to_read_too() ->
     assert "does not exist" in of(findings, "topic payments").detail
 
 
+def test_a_misspelt_topic_is_told_with_the_names_that_are_like_it() -> None:
+    findings = diagnosed({**ROTATING, "topics": "ordres"})
+    assert "Names like it: orders." in of(findings, "topic ordres").detail
+
+
 def test_topics_by_pattern_may_come_later() -> None:
     by_pattern = {**{k: v for k, v in ROTATING.items() if k != "topics"}, "topics.regex": "ord.*"}
     assert of(diagnosed(by_pattern), "topic orders").status is CheckStatus.OK

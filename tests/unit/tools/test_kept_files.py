@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_s3.model.files import Reason
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.tools.kept_files import KeptFiles
-from kafka_s3.tools.sweep import UploadState, sweeper_of
+from kafka_s3.tools.sweep import Swept, UploadState, sweeper_of
 from kafka_s3.wiring.pipeline import state_paths
 from tests.support.open_files import world_with_open_files
 from tests.support.pending_uploads import DAY_MS, Listing
@@ -18,7 +18,7 @@ def test_a_sweep_of_any_age_leaves_what_the_sink_goes_on_with() -> None:
     judged = swept.judged(older_than_ms=0)
 
     assert [one.verdict for one in judged] == [UploadState.OPEN]
-    assert (swept.abort(judged), swept.remove_overtaken(older_than_ms=0)) == (0, 0)
+    assert swept.sweep(older_than_ms=0) == Swept(tuple(judged), 0, 0, done=True)
     world.add(range(4, 6))
     world.sink.cycle()
     world.sink.drain(close=Reason.FLUSH_NOW)

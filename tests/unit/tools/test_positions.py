@@ -14,6 +14,7 @@ from kafka_s3.commit.log import CommitLog
 from kafka_s3.control.heartbeat import Heartbeat, Phase
 from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import CommitError, ConfigError, Fenced, SourceError, TopicRecreated
+from kafka_s3.model.files import Reason
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.storage.faults import failure
@@ -74,6 +75,8 @@ def test_a_place_says_what_log_kafka_and_group_know() -> None:
 
 def test_what_stops_a_sink_is_remarked() -> None:
     assert "3 offsets are no longer in Kafka" in PartitionPosition(ORDERS, Progress(2), 5, 9, None).remark
+    assert PartitionPosition(ORDERS, Progress(2), 5, 9, None, held=5).remark == ""
+    assert "1 offsets are no longer in Kafka" in PartitionPosition(ORDERS, Progress(2), 5, 9, None, held=4).remark
     assert "beyond Kafka's head" in PartitionPosition(ORDERS, Progress(12), 5, 9, None).remark
     gone = PartitionPosition(ORDERS, Progress(12), None, None, None)
     assert (gone.remark, gone.lag) == ("not in Kafka", None)
@@ -91,6 +94,23 @@ def test_dead_letters_beyond_the_frontier_are_counted() -> None:
     assert place.progress == Progress(0, None, OffsetSet(((1, 1),)), leader_epoch=0)
 
 
+def test_dead_letters_ahead_of_a_position_stay_recorded_while_kafka_has_their_records() -> None:
+    world = World({**TOLERANT, "flush.size": "10", "tail.check.interval.ms": "0"})
+    world.add(range(3))
+    for offset in (3, 6):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"{broken"))
+    world.start().cycle()
+    world.kafka.cut(ORDERS, at=5)
+    world.add(range(5, 9))
+    entry = write_positions(world.log(), world.kafka, {ORDERS: 1})
+
+    assert entry is not None
+    assert entry.progress == {ORDERS: Progress(1, None, OffsetSet(((3, 3),)), leader_epoch=1)}
+    world.start().cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert list(world.numbers().values()) == [[1, 2, 5, 6, 7, 8]]
+
+
 def test_going_ahead_is_a_gap_and_the_sink_goes_on_there() -> None:
     world = world_at_work()
     world.add(range(7, 12))
@@ -99,7 +119,7 @@ def test_going_ahead_is_a_gap_and_the_sink_goes_on_there() -> None:
     assert entry is not None
     assert entry.kind is EntryKind.POSITION
     assert entry.gaps == (Gap("orders", 0, 6, 9, "position"),)
-    assert entry.progress == {ORDERS: Progress(10, 6)}
+    assert entry.progress == {ORDERS: Progress(10, 6, leader_epoch=0)}
     world.start().cycle()
     assert list(world.numbers().values())[-1] == [10, 11]
     assert world.frontier() == 12
@@ -111,7 +131,7 @@ def test_going_back_is_no_gap_and_writes_the_records_again() -> None:
 
     assert entry is not None
     assert entry.gaps == ()
-    assert entry.progress == {ORDERS: Progress(3, 3)}
+    assert entry.progress == {ORDERS: Progress(3, 3, leader_epoch=0)}
     world.start().cycle()
     assert [key[-6:-5] for key in world.numbers()] == ["0", "2", "4", "3", "5"]
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_s3.control.open_files import HintUnusable
 from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import BlockNames, DateLayout, UploadNames
@@ -27,7 +28,7 @@ from kafka_s3.tools.sweep import (
     summary,
     sweeper_of,
 )
-from kafka_s3.wiring.pipeline import make_pipeline
+from kafka_s3.wiring.pipeline import make_pipeline, state_paths
 from tests.support.memory_world import START_MS, World, settings_of
 from tests.support.pending_uploads import DAY_MS, Listing
 
@@ -265,8 +266,24 @@ def test_a_state_that_was_overtaken_goes_and_its_upload_stays_with_its_successor
     world = world_with_a_state_that_could_not_be_deleted()
     later = sweeper_of(world.settings, Listing(world.store), world.store, clock_ms=lambda: world.now + 2 * DAY_MS)
     assert [one.verdict for one in later.judged(older_than_ms=DAY_MS)] == [UploadState.OPEN]
-    assert later.remove_overtaken(older_than_ms=DAY_MS) == 1
-    assert len(world.store.uploads) == 1
+    before = later.preview(older_than_ms=DAY_MS)
+    done = later.sweep(older_than_ms=DAY_MS)
+    assert [(one.states, one.lines()[1]) for one in (before, done)] == [
+        (1, "1 states of open files that nobody goes on with: would be removed (--dry-run)"),
+        (1, "1 states of open files that nobody goes on with: removed"),
+    ]
+    assert len([key for key in world.store.objects if "/open/" in key]) == len(world.store.uploads) == 1
+    assert later.sweep(older_than_ms=DAY_MS).states == 0
+
+
+def test_a_note_of_open_files_that_cannot_be_read_keeps_the_sweep_from_removing_any() -> None:
+    world = world_with_a_state_that_could_not_be_deleted()
+    world.store.put(state_paths(world.settings).open_files(), b"[]")
+    before = dict(world.store.objects)
+    later = sweeper_of(world.settings, Listing(world.store), world.store, clock_ms=lambda: world.now + 2 * DAY_MS)
+    with pytest.raises(HintUnusable, match="A start of the sink drops it"):
+        later.sweep(older_than_ms=DAY_MS)
+    assert (dict(world.store.objects), len(world.store.uploads)) == (before, 1)
 
 
 def test_a_start_removes_a_state_that_was_overtaken_and_goes_on_with_the_upload() -> None:

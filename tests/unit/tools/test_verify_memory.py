@@ -103,7 +103,7 @@ def test_keys_are_told_apart_by_their_digests(
 
 def test_files_of_one_directory_that_overlap_are_found_wherever_they_are() -> None:
     def found(*several: list[DataFile]) -> list[str]:
-        overlaps = Overlaps()
+        overlaps = Overlaps(lambda file: file.topic)
         return [
             finding.place
             for number, files in enumerate(several)

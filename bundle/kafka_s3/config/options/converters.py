@@ -62,14 +62,26 @@ _REACHED: Final = (
     _row("bearer.auth.identity.pool.id", _TEXT, "", "Identity pool that goes with the token."),
 )  # fmt: skip
 _SSL: Final = "schema.registry.ssl."
+PEM_OF_TRUST: Final = (
+    "Convert it: keytool -list -rfc -keystore truststore.jks > truststore.pem; then name that file, without "
+    "schema.registry.ssl.truststore.type and password."
+)
+PEM_OF_KEYS: Final = (
+    "Convert it: keytool -importkeystore -srckeystore keystore.jks -destkeystore keystore.p12 -deststoretype PKCS12, then "
+    "openssl pkcs12 -in keystore.p12 -out keystore.pem; then name that file, without schema.registry.ssl.keystore.type, and give the "
+    "password of its key as schema.registry.ssl.key.password."
+)
 _TLS: Final = (
     _row(_SSL + "truststore.type", _TEXT, "PEM", "Form of the trusted certificates.", valid=OneOf(("PEM",)),
-         note="Convert a JKS store to PEM: keytool -exportcert -rfc."),
+         note=PEM_OF_TRUST),
     _row(_SSL + "truststore.location", _TEXT, "", "PEM file of the certificates that are trusted."),
+    _row(_SSL + "truststore.password", _SECRET, None, "Password of the store.", status=_IDLE, note="PEM has none."),
     _row(_SSL + "truststore.certificates", _TEXT, "", "Trusted certificates in PEM form."),
     _row(_SSL + "keystore.type", _TEXT, "PEM", "Form of the client's certificate.", valid=OneOf(("PEM",)),
-         note="Convert a JKS store to PEM."),
+         note=PEM_OF_KEYS),
     _row(_SSL + "keystore.location", _TEXT, "", "PEM file of the client's certificate and key."),
+    _row(_SSL + "keystore.password", _SECRET, None, "Password of the store.", status=_IDLE,
+         note="PEM has none; that of the key is schema.registry.ssl.key.password."),
     _row(_SSL + "keystore.certificate.chain", _TEXT, "", "The client's certificate in PEM form."),
     _row(_SSL + "keystore.key", _SECRET, None, "The client's key in PEM form."),
     _row(_SSL + "key.password", _SECRET, None, "Password of the client's key."),

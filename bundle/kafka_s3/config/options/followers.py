@@ -15,7 +15,7 @@ ROWS: Final = (
     Option("done.marker.name", Type.STRING, "", "An object of that name is written into each directory of a time when it is complete, for "
            "example `_SUCCESS`: its time is over, and every topic-partition has committed a later record, or has none that is not "
            "committed. Needs a time partitioner and `timestamp.extractor=Record`. Blank: none.", _GROUP),
-    Option("notification.class", Type.STRING, "", "Who is told of the objects of each commit: `webhook`, `sns`, `sqs`, or the name of "
+    Option("notification.class", Type.STRING, "", "Who gets a message for each commit: `webhook`, `sns`, `sqs`, or the name of "
            "an entry point of the group `kafka_s3.notifications`: a callable taking the settings and returning an object with "
            "`send(message)`. Blank: nobody.", _GROUP),
     Option("notification.target", Type.STRING, "", "The webhook's address, the ARN of SNS's topic, or the URL of SQS's queue.", _GROUP),

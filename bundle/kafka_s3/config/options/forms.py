@@ -21,6 +21,10 @@ _BROKER: Final = re.compile(r"(?:[a-zA-Z][a-zA-Z0-9+_.-]*://)?(?:\[[0-9a-zA-Z:.%
 _REGION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 AWS_REGION: Final = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+")
 _PLACEHOLDER: Final = re.compile(r"<[A-Za-z][\w .-]*>")
+_UNRENDERED: Final = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_VARIABLE: Final = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+_NAMED_GROUPS: Final = "transforms."
+"""Below it `${NAME}` may be a group of a regular expression."""
 _DELIMITERS: Final = ("directory.delim", "file.delim")
 
 
@@ -98,6 +102,17 @@ class Region:
         if _REGION.fullmatch(str(value)):
             return value
         raise InvalidValue("must be the code of a region.", "For example eu-west-1.")
+
+
+def check_rendered(key: str, text: str) -> None:
+    """Raises InvalidValue where a key or its text waits for a tool: `{{ variable }}`, or `${VARIABLE}`, which no shell has replaced."""
+    if _UNRENDERED.search(key) or _UNRENDERED.search(text):
+        meant = "Where braces are meant, put the value into a variable and write ${env:NAME}."
+        raise InvalidValue("holds {{ }}: a template that was not rendered.", f"Render the file first. {meant}")
+    variable = _VARIABLE.search(text)
+    if variable and not key.startswith(_NAMED_GROUPS):
+        rule = f"holds ${{{variable[1]}}}, which is no reference: nothing replaces it."
+        raise InvalidValue(rule, f"An environment variable is written ${{env:{variable[1]}}}.")
 
 
 def check_filled_in(option: Option, text: str) -> None:

@@ -60,12 +60,12 @@ ROWS: Final = (
            "network (serverless compute).", _GROUP, valid=OneOf(("executors", "driver"))),
     Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink says in the bucket how it is; after three intervals "
            "without a word it counts as stale.", _GROUP, valid=Range(100)),
-    Option("health.lag.max.records", _LONG, "0", "A sink whose lag is larger, or unknown, is told as DEGRADED by status, check, list and "
-           "dashboard; 0 is off.", _GROUP, valid=Range(0)),
-    Option("health.delay.max.ms", _LONG, "0", "So old may 95 % of the records of a commit be when it is made; with older ones the sink is "
-           "told as DEGRADED. 0 is off.", _GROUP, valid=Range(0)),
+    Option("health.lag.max.records", _LONG, "0", "Above this lag, or with an unknown one, status, check, list and the dashboard "
+           "call a sink DEGRADED; 0 is off.", _GROUP, valid=Range(0)),
+    Option("health.delay.max.ms", _LONG, "0", "The age that 95 % of a commit's records may have when it is made; with older ones the sink "
+           "is DEGRADED. 0 is off.", _GROUP, valid=Range(0)),
     Option("health.deadletter.max.ratio", _TEXT, "0.05", "Share of the records of the last hour that may become dead letters; with more "
-           "the sink is told as DEGRADED, and goes on. 1 is off.", _GROUP, valid=Ratio()),
+           "the sink is DEGRADED, and goes on. 1 is off.", _GROUP, valid=Ratio()),
     Option("metrics.prometheus.port", _INT, "0", "Port at which the sink's process serves its metrics to Prometheus, on all interfaces; 0 "
            "is off. Needs the extra `metrics`.", _GROUP, valid=Range(0, 65535)),
     Option("metrics.otlp.enable", _FLAG, "false", "Send the same metrics to an OpenTelemetry collector by OTLP over HTTP: address, headers "

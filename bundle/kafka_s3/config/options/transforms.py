@@ -193,6 +193,6 @@ ROWS: Final[tuple[Option, ...]] = (
         for row in rows
     ),
 )
-"""The settings as the reference page shows them."""
+"""The settings as the reference shows them."""
 REQUIRED_BLANKS: Final = frozenset({("regex_router", "replacement")})
 """Settings that must be given and may be blank."""

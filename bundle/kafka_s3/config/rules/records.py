@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from kafka_s3.config.classes import CONFLUENT_CONVERTERS, FIELDLESS, REGISTRY_CONVERTERS
+from kafka_s3.config.librdkafka import java_store
+from kafka_s3.config.options.converters import PEM_OF_KEYS, PEM_OF_TRUST
 from kafka_s3.config.options.registries import registry_rows
 from kafka_s3.config.rules.rule import Rule, problem
 from kafka_s3.config.settings import Settings
@@ -26,6 +28,16 @@ def _used(settings: Settings) -> list[str]:
     """The converters that will be asked."""
     keys = settings.flag("store.kafka.keys") or settings.strict or settings.text("partitioner.class") == "key"
     return ["value.converter", *(["key.converter"] if keys else [])]
+
+
+def _registry_stores_are_pem(settings: Settings) -> Iterator[Problem]:
+    """Told by content or name, as Java does: without a type it takes its own kinds of stores."""
+    for converter in _used(settings):
+        for side, remedy in (("truststore", PEM_OF_TRUST), ("keystore", PEM_OF_KEYS)):
+            key = f"{converter}.schema.registry.ssl.{side}.location"
+            kind = java_store(settings.text(key))
+            if kind:
+                yield problem(key, f"is a {kind} store, which only Java reads.", remedy)
 
 
 def _registry_options_fit(settings: Settings) -> Iterator[Problem]:
@@ -137,11 +149,15 @@ _APICURIO = tuple(
     for row in registry_rows(f"{side}.converter.")
     if ".apicurio." in row.key and not row.family
 )
+_STORES = tuple(
+    f"{side}.converter.schema.registry.ssl.{store}.location" for side in ("value", "key") for store in ("truststore", "keystore")
+)  # fmt: skip
 _TOKENS = ("value.converter.bearer.auth.token", "key.converter.bearer.auth.token")
 
 PROBLEMS: Final = (
     Rule((*_CONVERTERS, *_URLS), _registry_is_given),
     Rule((*_CONVERTERS, *_URLS, *_AUTH, *_TOKENS), _registry_options_fit),
+    Rule((*_CONVERTERS, *_STORES), _registry_stores_are_pem),
     Rule((*_CONVERTERS, *_AUTH), _user_info_is_given),
     Rule((*_CONVERTERS, *_APICURIO), _apicurio_is_reached),
     Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from kafka_s3.config.classes import TIME_PARTITIONERS, VALUE_PARTITIONERS
+from kafka_s3.config.classes import PARTITIONERS, TIME_PARTITIONERS, VALUE_PARTITIONERS
 from kafka_s3.config.settings import Settings
 from kafka_s3.model.errors import Problem
 
@@ -29,6 +29,10 @@ def is_time_partitioner(settings: Settings) -> bool:
 
 
 def rotates_by_time(settings: Settings) -> bool:
-    """Whether `rotate.interval.ms` acts: under partitioners by time; and, of ours, by values where a timestamp extractor is given."""
-    by_value = settings.text("partitioner.class") in VALUE_PARTITIONERS and settings.given("timestamp.extractor")
-    return is_time_partitioner(settings) or (by_value and not settings.strict)
+    """Whether `rotate.interval.ms` acts: under partitioners by time; and, of ours, by values where a timestamp extractor is given.
+
+    Under a plugin's only times count that can be had again, when a file has to be made anew.
+    """
+    name, extractor = settings.text("partitioner.class"), settings.text("timestamp.extractor")
+    by_value = name in VALUE_PARTITIONERS or (name not in PARTITIONERS.values() and extractor != "Wallclock")
+    return is_time_partitioner(settings) or (by_value and settings.given("timestamp.extractor") and not settings.strict)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.formats.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed
-from kafka_s3.formats.block_gzip.index import Block, Span, extend, index_bytes, spans_of
+from kafka_s3.formats.block_gzip.index import Block, Span, extend, index_bytes, packed_spans, unpacked_spans
 from kafka_s3.formats.format import Encoder, Format, FormatError, Paused, SidecarObject
 from kafka_s3.formats.gzip_member import GzipMember
 from kafka_s3.model.files import Role
@@ -141,11 +141,13 @@ class BlockGzipFile:
         """The blocks so far, and the one that is open, which goes on as the same member."""
         self.compact()
         return {
-            "blocks": [asdict(block) for block in self._blocks],
+            "blocks": [
+                {**asdict(replace(block, spans=())), "spans": packed_spans(block.spans)} for block in self._blocks
+            ],
             "begin": self._begin,
             "measured": self._measured,
             "records": self._records,
-            "spans": [list(span) for span in self._spans],
+            "spans": packed_spans(self._spans),
             "taken": self._position(),
             "said": self._said,
             "gzip": self._gzip.pause(),
@@ -153,8 +155,8 @@ class BlockGzipFile:
 
     def resume(self, paused: Paused) -> None:
         """Goes on in the open block of another one."""
-        self._blocks = [Block(**{**block, "spans": spans_of(block["spans"])}) for block in paused["blocks"]]
-        self._spans = list(spans_of(paused["spans"]))
+        self._blocks = [Block(**{**block, "spans": unpacked_spans(block["spans"])}) for block in paused["blocks"]]
+        self._spans = list(unpacked_spans(paused["spans"]))
         self._begin, self._measured, self._records = paused["begin"], paused["measured"], paused["records"]
         self._taken, self._said = paused["taken"], paused["said"]
         self._gzip.resume(paused["gzip"])

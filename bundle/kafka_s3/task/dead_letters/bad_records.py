@@ -22,11 +22,12 @@ AT_ONCE: Final = 1000
 
 
 class Stopped(Exception):
-    """The task met a record at which the sink stops."""
+    """The task met a record at which the sink stops. `needs` are the settings under which all those of its batch would pass."""
 
-    def __init__(self, failure: Failure, letter: DeadLetter) -> None:
+    def __init__(self, failure: Failure, letter: DeadLetter, needs: tuple[str, ...]) -> None:
         self.failure = failure
         self.letter = letter
+        self.needs = needs
 
 
 class BadRecords:
@@ -40,11 +41,11 @@ class BadRecords:
         self._policy = policy
         self._limit = limit
         self._skipped = Examined()
+        self._dropped: list[int] = []
 
     def dropped(self, offsets: Sequence[int]) -> None:
         """Records that are not written, and nobody's fault: of those only the number is told."""
-        if offsets:
-            self._skipped.add(np.array(sorted(offsets), np.int64), 0)
+        self._dropped += offsets
 
     def take(self, failures: Sequence[Failure], nulls: Sequence[int], batch: pa.RecordBatch) -> None:
         """The bad records of a batch: those that a step refused, and those without a value where such are not written.
@@ -55,8 +56,11 @@ class BadRecords:
         refused = [(failure, self._policy.failure(failure)) for failure in failures]
         refused += self._judged_nulls(nulls)
         refused.sort(key=lambda pair: pair[0].offset)
+        stops = [failure for failure, verdict in refused if verdict is ErrorAction.STOP]
+        if stops:
+            raise Stopped(stops[0], self._letter(stops[0], batch), self._policy.needs(stops))
         for first in range(0, len(refused), AT_ONCE):
-            self.file.add([self._letter(*pair, batch) for pair in refused[first : first + AT_ONCE]])
+            self.file.add([self._letter(failure, batch) for failure, _ in refused[first : first + AT_ONCE]])
             self._limit.check(self.file)
 
     def check_all(self, read: int) -> None:
@@ -69,23 +73,25 @@ class BadRecords:
         if held and held + others() > budget:
             self.file.release()
 
+    def count_skipped(self, *, frontier: int, written: int) -> None:
+        """Counts what was skipped of a batch that is written, as `Examined.add` does."""
+        self._skipped.add(np.array(sorted(self._dropped), np.int64), frontier=frontier, written=written)
+        self._dropped = []
+
     def skipped_before(self, frontier: int) -> int:
         """How many of the records below the frontier were skipped."""
         return self._skipped.below(frontier)
 
-    def pause(self, frontier: int, written: int) -> Paused:
+    def pause(self, frontier: int) -> Paused:
         """The skipped records, as `Examined` does; dead letters are committed with each task."""
-        return self._skipped.pause(frontier, written)
+        return self._skipped.pause(frontier)
 
     def resume(self, paused: Paused) -> None:
         """Counts on."""
         self._skipped.resume(paused)
 
-    def _letter(self, failure: Failure, verdict: ErrorAction, batch: pa.RecordBatch) -> DeadLetter:
-        letter = dead_letter(failure, self._topic_partition, _row(batch, failure.offset))
-        if verdict is ErrorAction.STOP:
-            raise Stopped(failure, letter)
-        return letter
+    def _letter(self, failure: Failure, batch: pa.RecordBatch) -> DeadLetter:
+        return dead_letter(failure, self._topic_partition, _row(batch, failure.offset))
 
     def _judged_nulls(self, offsets: Sequence[int]) -> list[tuple[Failure, ErrorAction]]:
         verdict = self._policy.null()

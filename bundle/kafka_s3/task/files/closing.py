@@ -32,7 +32,7 @@ class Closed:
 
 
 def closed(open_files: OpenFiles, topic_partition: TopicPartition, output: Output, *, reason: Reason) -> Closed:
-    """Finishes every open object, the uploads side by side, and tells what there is to commit."""
+    """Finishes every open object, the uploads side by side, and tells what there is to commit, in the order of first records."""
     found = Closed()
     with ThreadPool(output.threads) as pool:
         for files in _in_shares(open_files, topic_partition, output):
@@ -45,9 +45,8 @@ def closed(open_files: OpenFiles, topic_partition: TopicPartition, output: Outpu
                 found.columns |= dict.fromkeys(filter(None, [target.columns()]))
                 beside = target.sidecar_objects(file.first_offset)
                 found.files += [data, *(_beside(data, extra, output) for extra in beside)]
-    if len(open_files.small):
-        found.files.sort(key=lambda file: file.first_offset)
-        open_files.small.drop()
+    found.files.sort(key=lambda file: file.first_offset)  # a file that was small at first is opened late
+    open_files.small.drop()
     return found
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Final, Protocol, cast
 
 import pyarrow as pa
@@ -218,17 +219,32 @@ class Unifying:
 
     def pause(self) -> Paused:
         """The values that are held back, in columns, with their schemas; and the encoder, if there is one. Raises CannotPause."""
-        held = [{"schema": schema_document(schema), "rows": _columns(values, schema)} for values, schema in self._held]
-        inner = None if self._inner is None else _paused(self._inner)
-        return {"held": held, "held_bytes": self._held_bytes, "inner": inner}
+        schemas = {id(schema): schema for _, schema in self._held}
+        number = {key: at for at, key in enumerate(schemas)}
+        return {
+            "schemas": [schema_document(schema) for schema in schemas.values()],
+            "held": [{"schema": number[key], "rows": stream_of(table)} for key, table in self._held_tables()],
+            "held_bytes": self._held_bytes,
+            "inner": None if self._inner is None else _paused(self._inner),
+        }
 
     def resume(self, paused: Paused) -> None:
         """Goes on for the paused encoder, whose schema this one was opened with."""
-        self._held = [(StructColumns(table_of(one["rows"])), stored_schema(one["schema"])) for one in paused["held"]]
+        schemas = [stored_schema(schema) for schema in paused["schemas"]]
+        self._held = [(StructColumns(table_of(one["rows"])), schemas[one["schema"]]) for one in paused["held"]]
         self._held_bytes = paused["held_bytes"]
         if paused["inner"] is not None:
             self._inner = self.open(self.schema)
             _resume(self._inner, paused["inner"])
+
+    def _held_tables(self) -> Iterator[tuple[int, pa.Table]]:
+        """The values that are held back in columns, neighbours of one schema (by its `id`) together."""
+        tables = ((id(schema), _columns(values, schema)) for values, schema in self._held)
+        for (key, columns), group in groupby(tables, key=lambda pair: (pair[0], pair[1].schema)):
+            if len(columns):
+                yield key, pa.concat_tables([table for _, table in group])
+            else:  # tables without columns lose their number of rows when joined
+                yield from group
 
     def _chosen(self) -> Encoder:
         if self._inner is None:
@@ -259,12 +275,12 @@ def _resume(encoder: Encoder, paused: Paused) -> None:
     encoder.resume(paused)
 
 
-def _columns(values: Values, schema: ConnectSchema) -> bytes:
-    """Structs that are held back, as a stream of Arrow."""
+def _columns(values: Values, schema: ConnectSchema) -> pa.Table:
+    """Structs that are held back, in columns. Raises CannotPause."""
     if isinstance(values, StructColumns | AvroBodies) and values.table is not None:
-        return stream_of(values.table)
+        return values.table
     try:
-        return stream_of(arrow_table(values.objects(), schema))
+        return arrow_table(values.objects(), schema)
     except (SchemaError, ValueError, pa.ArrowException) as error:
         raise CannotPause(
             f"values of {schema.label()} that wait for their file's schema have no columns: {error}"

@@ -226,6 +226,10 @@ class OpenFiles:
         """How many directories have a file."""
         return len(self.files) + len(self.small)
 
+    def has(self, name: str) -> bool:
+        """Whether a directory has a file."""
+        return name in self.files or name in self.small
+
     def objects(self) -> list[tuple[OpenFile, OpenObject]]:
         """Every open object with its file but for small ones, in the order in which they are completed."""
         return [(file, target) for file in self.files.values() for target in file.objects.values()]

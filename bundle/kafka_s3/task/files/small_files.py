@@ -34,9 +34,8 @@ from kafka_s3.task.files.lines import (
     LinesByDirectory,
     lines_of,
 )
-from kafka_s3.task.files.open_state import MOST_BYTES
-from kafka_s3.task.files.spill import Spilled, SpillFile, read_back
-from kafka_s3.task.files.uploads import spilled
+from kafka_s3.task.files.open_state import MOST_BYTES, StateBytes, in_memory
+from kafka_s3.task.files.spill import Spilled, SpillFile, read_back, spilled
 
 SMALL_BYTES: Final = 64 << 10
 """A file with less than that is small: gzip would not have seen anything of it yet."""
@@ -92,29 +91,36 @@ class SmallFiles:
 
     @classmethod
     def resumed(cls, paused: Paused) -> SmallFiles:
-        """The files of another task. Raises KeyError, TypeError, ValueError where it is none."""
+        """The files of another task; what waits on local disk stays there. Raises KeyError, TypeError, ValueError where it is none."""
         files, text = cls(), paused["text"]
-        facts = np.frombuffer(paused["facts"], np.int64).reshape(6, len(paused["names"]))
+        facts = np.frombuffer(in_memory(paused["facts"]), np.int64).reshape(6, len(paused["names"]))
         files._numbered(paused["names"])
         files._facts = facts.copy()
-        if text:
-            bounds = np.concatenate([[0], np.cumsum(facts[SIZE])]).astype(np.int32)
-            files._texts.append(_Text(np.arange(len(files)), bounds, text))
-        files._in_memory = files.bytes = len(text)
+        bounds = np.concatenate([[0], np.cumsum(facts[SIZE])]).astype(np.int32)
+        if isinstance(text, Spilled):
+            files.bytes, text = text.size, text.file.part(text.begin, text.end)
+        else:
+            files._in_memory = files.bytes = len(text)
+        files._texts.append(_Text(np.arange(len(files)), bounds, text))
         return files
 
-    def pause(self) -> Paused:
-        """What another task needs to go on. Raises OSError, and CannotPause where it would be too large for a state."""
+    def pause(self, content: StateBytes) -> Paused:
+        """What another task needs to go on. Raises OSError, LocalDiskError, and CannotPause where it would be too large for a state."""
         if self.bytes > MOST_BYTES:
             raise CannotPause(f"open files hold {self.bytes} bytes, more than {MOST_BYTES}")
-        found = [pair for share in self.shares() for pair in share]
-        facts = self._facts[:, [self._numbers[name] for name, _ in found]]
-        text = b"".join(lines.text for _, lines in found)
+        begin, names = content.length, list[str]()
+        for share in self.shares():
+            content.keep([lines.text for _, lines in share])
+            names += [name for name, _ in share]
+        text, facts = content.since(begin), self._facts[:, [self._numbers[name] for name in names]]
         self.drop()
-        return {"names": [name for name, _ in found], "facts": facts.tobytes(), "text": text}
+        return {"names": names, "facts": content.keep([facts.tobytes()]), "text": text}
 
     def __len__(self) -> int:
         return len(self._numbers)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._numbers
 
     def names(self) -> list[str]:
         """The directories."""

@@ -10,7 +10,7 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path
@@ -18,9 +18,13 @@ from threading import Lock
 from typing import BinaryIO, Final, NamedTuple
 
 from kafka_s3.model.deflate import Bytes
+from kafka_s3.model.errors import LocalDiskError
 
 HELD: Final = "kafka-s3-spill-"
 UNHELD: Final = "kafka-s3-new-"
+READ_BYTES: Final = 1 << 20
+"""So much is read back at once where it only passes through memory."""
+REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
 
 
 class SpillFile:
@@ -47,6 +51,11 @@ class SpillFile:
         self._left += 1
         return Spilled(self, begin, self._end)
 
+    def part(self, begin: int, end: int) -> Spilled:
+        """Bytes that are in the file, for one upload more, which drops them by itself."""
+        self._left += 1
+        return Spilled(self, begin, end)
+
     def opened(self) -> BinaryIO:
         """The file, to read from. Raises OSError."""
         assert self._path is not None
@@ -69,6 +78,28 @@ class Spilled(NamedTuple):
     begin: int
     end: int
 
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return self.end - self.begin
+
+
+def spill_folder() -> Path:
+    """A new folder on local disk for parts that wait; swept by the next process should this one be killed. Raises LocalDiskError."""
+    try:
+        return task_folder()
+    except OSError as error:
+        raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {REMEDY}") from error
+
+
+def spilled(into: SpillFile, pieces: Iterable[Bytes], what: str) -> Spilled:
+    """Moves pieces to local disk; `what` they are is said in the error. Raises LocalDiskError."""
+    try:
+        return into.append(pieces)
+    except OSError as error:
+        text = f"{what} cannot be kept on local disk, in {into.folder.parent}: {error.strerror}. {REMEDY}"
+        raise LocalDiskError(text) from error
+
 
 def read_back(pieces: Iterable[Bytes | Spilled]) -> list[Bytes]:
     """Pieces of which some wait on local disk, in memory. Raises OSError."""
@@ -83,6 +114,22 @@ def read_back(pieces: Iterable[Bytes | Spilled]) -> list[Bytes]:
                 piece = files[piece.file].read(piece.end - piece.begin)
             found.append(piece)
         return found
+
+
+def read_through(pieces: Iterable[Bytes | Spilled]) -> Iterator[Bytes]:
+    """Pieces of which some wait on local disk, a little of those at a time. Raises OSError."""
+    with ExitStack() as stack:
+        last: tuple[SpillFile, BinaryIO] | None = None
+        for piece in pieces:
+            if not isinstance(piece, Spilled):
+                yield piece
+                continue
+            if last is None or last[0] is not piece.file:
+                stack.close()
+                last = piece.file, stack.enter_context(piece.file.opened())
+            last[1].seek(piece.begin)
+            for begin in range(piece.begin, piece.end, READ_BYTES):
+                yield last[1].read(min(READ_BYTES, piece.end - begin))
 
 
 def task_folder() -> Path:

@@ -14,7 +14,14 @@ from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.tasks import Assignment, OpenState
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.task.files.open_files import OpenFiles, Output
-from kafka_s3.task.files.open_state import StateUnusable, check_state, check_uploads, state_content, state_document
+from kafka_s3.task.files.open_state import (
+    StateBytes,
+    StateContent,
+    StateUnusable,
+    check_state,
+    check_uploads,
+    opened_state,
+)
 from kafka_s3.task.files.pausing import paused_files, resumed_files
 
 
@@ -45,27 +52,29 @@ class StateKeeper:
     fingerprint: str
 
     def keep(self, kept: Handover, output: Output, place: StatePlace) -> OpenState:
-        """Writes an object of its own. Raises CannotPause, StorageError."""
-        tp = self.assignment.topic_partition
-        files = paused_files(kept.open)
+        """Writes an object of its own. Raises CannotPause, StorageError, LocalDiskError."""
+        tp, held = self.assignment.topic_partition, StateBytes(output.folder)
+        files = paused_files(kept.open, held)
         sent = [upload for upload in kept.open.uploads() if upload.id is not None]
         uploads = [[upload.key, upload.id] for upload in sent]
         begun = [[upload.key, upload.id] for upload in sent if not upload.inherited]
         beside = {"examined_records": kept.examined, "skipped": kept.skipped}
-        content = state_content({**self._facts(place), "uploads": uploads, "begun": begun, "open": files, **beside})
+        content = StateContent(
+            {**self._facts(place), "uploads": uploads, "begun": begun, "open": files, **beside}, held
+        )
         key = self.paths.open_state(tp, epoch=place.epoch, offset=place.examined, unique=uuid.uuid4().hex)
         output.store.put(key, content)
         return OpenState(key, len(content), place.epoch, place.frontier, place.examined)
 
     def resumed(self, state: OpenState, output: Output) -> Handover:
-        """What a state holds, open again. Raises StateUnusable, StorageUnavailable."""
+        """What a state holds, open again. Raises StateUnusable, StorageUnavailable, LocalDiskError."""
         try:
-            document = state_document(output.store.get(state.key))
-            check_state(document, self._facts(StatePlace(state.epoch, self.assignment.start, state.examined)))
-            if state.epoch != self.assignment.keep:  # of an earlier driver: who knows what happened since
-                check_uploads(((key, upload_id) for key, upload_id in document["uploads"]), output.store)
-            open_files = resumed_files(document["open"], output, self.assignment.topic_partition)
-            return Handover(open_files, document["examined_records"], document["skipped"])
+            with opened_state(output.store, state, output.folder) as document:
+                check_state(document, self._facts(StatePlace(state.epoch, self.assignment.start, state.examined)))
+                if state.epoch != self.assignment.keep:  # of an earlier driver: who knows what happened since
+                    check_uploads(((key, upload_id) for key, upload_id in document["uploads"]), output.store)
+                open_files = resumed_files(document["open"], output, self.assignment.topic_partition)
+                return Handover(open_files, document["examined_records"], document["skipped"])
         except ObjectMissing:
             raise StateUnusable("it is gone") from None
         except (KeyError, TypeError, ValueError, pa.ArrowException, CannotPause) as error:

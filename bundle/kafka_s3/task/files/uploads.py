@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
 from kafka_s3.formats.format import Paused
 from kafka_s3.model.deflate import Bytes
-from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.store import ObjectStore
-from kafka_s3.task.files.spill import Spilled, SpillFile, read_back, task_folder
+from kafka_s3.task.files.open_state import StateBytes
+from kafka_s3.task.files.spill import Spilled, SpillFile, read_back, spilled
 
 LARGE_PIECE: Final = 64 << 10
-REMEDY: Final = "Make room there, have TMPDIR name a larger disk, or raise writer.memory.bytes."
-
-
-def spill_folder() -> Path:
-    """A new folder on local disk for parts that wait; swept by the next process should this one be killed. Raises LocalDiskError."""
-    try:
-        return task_folder()
-    except OSError as error:
-        raise LocalDiskError(f"No folder can be made on local disk: {error.strerror}. {REMEDY}") from error
-
-
-def spilled(into: SpillFile, pieces: Iterable[Bytes], what: str) -> Spilled:
-    """Moves pieces to local disk; `what` they are is said in the error. Raises LocalDiskError."""
-    try:
-        return into.append(pieces)
-    except OSError as error:
-        text = f"{what} cannot be kept on local disk, in {into.folder.parent}: {error.strerror}. {REMEDY}"
-        raise LocalDiskError(text) from error
 
 
 class FileUpload:
@@ -56,18 +36,22 @@ class FileUpload:
 
     @classmethod
     def resumed(cls, store: ObjectStore, paused: Paused, *, part_size: int) -> FileUpload:
-        """Goes on with the upload of another task. Raises KeyError, TypeError where it is none."""
+        """Goes on with the upload of another task; what waits on local disk stays there. Raises KeyError, TypeError where it is none."""
         upload = cls(store, paused["key"], part_size=part_size)
         upload._id, upload._etags, upload._sent = paused["id"], list(paused["parts"]), paused["sent"]
-        upload.add(paused["waiting"])
+        waiting = paused["waiting"]
+        if isinstance(waiting, Spilled):
+            upload._spilled.append(waiting.file.part(waiting.begin, waiting.end))
+            upload._spilled_bytes = waiting.size
+        else:
+            upload.add(waiting)
         upload._inherited = paused["id"] is not None
         return upload
 
-    def pause(self) -> Paused:
-        """What another task needs to go on: the parts sent, and the bytes that wait."""
-        return {
-            "key": self.key, "id": self._id, "parts": self._etags, "sent": self._sent, "waiting": self._gathered(),
-        }  # fmt: skip
+    def pause(self, content: StateBytes) -> Paused:
+        """What another task needs to go on: the parts sent, and the bytes that wait, which become part of the state's content."""
+        waiting = content.add([*self._spilled, *self._waiting])
+        return {"key": self.key, "id": self._id, "parts": self._etags, "sent": self._sent, "waiting": waiting}
 
     @property
     def id(self) -> str | None:

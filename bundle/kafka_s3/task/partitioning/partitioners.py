@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
-from typing import Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.failures import Failure
+from kafka_s3.model.failures import Failure, rejection
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.joda.buckets import BucketNames
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import Longs
-
-ENTRY_POINTS: Final = "kafka_s3.partitioners"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +34,25 @@ def distinct(encoded: Encoded) -> Encoded:
     return Encoded(codes[encoded.codes], list(places), encoded.failures)
 
 
-class Partitioner(Protocol):
-    """Gives each record its encoded partition. Own partitioners are registered as entry points of the group `kafka_s3.partitioners`.
+def encoded_each(run: Run, times: Longs, directory: Callable[[Any, int], str]) -> Encoded:
+    """The encoded partitions of a run by a function of a record's value and time (epoch ms), called record by record.
 
-    The entry point names a callable that takes the sink's `Settings` and returns an `OwnPartitioner`.
+    Where it raises ValueError, TypeError or LookupError, the record is a bad one, and the error's text says why.
     """
+    codes = np.full(len(run), -1, np.int32)
+    places: dict[str, int] = {}
+    failures: list[Failure] = []
+    for row, (value, time) in enumerate(zip(run.values.objects(), times.tolist(), strict=True)):
+        try:
+            codes[row] = places.setdefault(directory(value, time), len(places))
+        except (ValueError, TypeError, LookupError) as error:
+            why = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            failures.append(rejection(int(run.offsets[row]), f"The record has no directory: {why}"))
+    return Encoded(codes, list(places), failures)
+
+
+class Partitioner(Protocol):
+    """Gives each record its encoded partition."""
 
     @property
     def uses_time(self) -> bool:
@@ -58,7 +69,7 @@ class Partitioner(Protocol):
 
 
 class OwnPartitioner(Protocol):
-    """What an entry point of the group `kafka_s3.partitioners` makes: a partitioner whose directories any run may have."""
+    """What a plugin makes (`config.plugins`): a partitioner whose directories any run may have."""
 
     @property
     def uses_time(self) -> bool:
@@ -120,13 +131,3 @@ class TimePartitioner:
     def may_hold(self, encoded_partition: str, run: Run) -> bool:
         """Always: the directory does not depend on schema or kind."""
         return True
-
-
-def custom(name: str, settings: object) -> Partitioner:
-    """The partitioner registered under that entry point. Raises ConfigError with the known names."""
-    found = entry_points(group=ENTRY_POINTS)
-    if name not in found.names:
-        known = ", ".join(["default", "field", "time", "daily", "hourly", *sorted(found.names)])
-        raise ConfigError([Problem("partitioner.class", name, "is not known.", f"The known ones are {known}.")])
-    own: OwnPartitioner = found[name].load()(settings)
-    return Registered(own)

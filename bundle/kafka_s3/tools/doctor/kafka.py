@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 from kafka_s3.config.settings import Settings
+from kafka_s3.driver.topics import names_like
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.protocols import Topic
 from kafka_s3.tools.doctor.finding import Area, CheckResult
@@ -93,11 +94,7 @@ def wanted_topics(settings: Settings, brokers: KafkaView) -> list[str]:
 def _topic(settings: Settings, brokers: KafkaView, name: str, *, topic: Topic | None) -> Iterator[CheckResult]:
     tried = f"topic {name}"
     if topic is None:
-        yield AREA.failed(
-            tried,
-            "does not exist, or this client may not see it.",
-            f"Create it, correct topics, or grant DESCRIBE on topic {name}.",
-        )
+        yield _missing(brokers, name)
         return
     try:
         rights = brokers.topic_rights(name)
@@ -111,6 +108,19 @@ def _topic(settings: Settings, brokers: KafkaView, name: str, *, topic: Topic | 
     else:
         yield AREA.ok(tried, f"{len(topic.partitions)} partitions")
     yield _retention(settings, brokers, name)
+
+
+def _missing(brokers: KafkaView, name: str) -> CheckResult:
+    try:
+        like = names_like(name, brokers.topic_names())
+    except SourceError:
+        like = []
+    alike = f" Names like it: {', '.join(like)}." if like else ""
+    return AREA.failed(
+        f"topic {name}",
+        f"does not exist, or this client may not see it.{alike}",
+        f"Create it, correct topics, or grant DESCRIBE on topic {name}.",
+    )
 
 
 def _retention(settings: Settings, brokers: KafkaView, name: str) -> CheckResult:

@@ -10,7 +10,7 @@ from typing import Final
 from kafka_s3.commit.dead_letters import FiledLetter, LetterFile, LetterSelection, LetterState, letters
 from kafka_s3.commit.history import read_history
 from kafka_s3.config.settings import Settings
-from kafka_s3.control.open_files import noted_open_files
+from kafka_s3.control.open_files import HintUnusable, NotedFiles, noted_open_files
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, Role, counted
 from kafka_s3.model.offsets import TopicPartition
@@ -136,13 +136,13 @@ class OffsetInquiry:
         )
         if place is not None and offset >= place[1]:
             return Answer("", Fate.NOT_IN_KAFKA, f"{stands} Kafka ends at {place[1]}: nothing has this offset yet.")
-        if place is not None and offset < place[0]:
+        noted = self._noted(tp)
+        read = noted is not None and offset < noted.state.examined
+        if place is not None and offset < place[0] and not read:
             way = "behavior.on.lost.offsets says what the sink does there"
             return Answer(
                 "", Fate.LOST, f"{stands} Kafka begins at {place[0]} now: retention removed the record first; {way}."
             )
-        noted = next((one for one in noted_open_files(self.store, self.paths) if one.topic_partition == tp), None)
-        read = noted is not None and offset < noted.state.examined
         state = (
             f"It was read and is in an open file, with {noted.tail.records} records"
             if noted and read
@@ -151,6 +151,13 @@ class OffsetInquiry:
         closes = f"Files are closed by {open_rules(self.settings)}"
         text = f"{stands} {state}. {closes}.{self._expected(accounts, place)}"
         return Answer("", Fate.OPEN if read else Fate.NOT_READ, text)
+
+    def _noted(self, tp: TopicPartition) -> NotedFiles | None:
+        """The open files of a topic-partition that the driver noted last."""
+        try:
+            return next((one for one in noted_open_files(self.store, self.paths) if one.topic_partition == tp), None)
+        except HintUnusable:
+            return None
 
     def _expected(self, accounts: Accounts, place: tuple[int, int] | None) -> str:
         """What the pipeline will make of a record that is not committed."""

@@ -23,6 +23,7 @@ _OTHERS: Final[Mapping[Reason, str]] = {
     Reason.PARTITION_CHANGE: "partition.change: with rotate.interval.ms, a record of another directory closes the files before it",
     Reason.SCHEMA: "schema: the next record's schema could not go into the open file",
     Reason.FLUSH_NOW: "flush.now: what was open was closed by hand (kafka-s3 flush, or --flush)",
+    Reason.LOST_OFFSETS: "behavior.on.lost.offsets: what follows was no longer in Kafka; the file holds what was read before",
     Reason.DEAD_LETTER: "dead_letter: each task closes its own file of dead letters",
 }
 _SETTING: Final[Mapping[Reason, str]] = {Reason.ROTATE_INTERVAL: "block.gzip.file.interval.ms"}

@@ -8,7 +8,7 @@ from typing import Final
 
 from kafka_s3.model.files import Upload
 from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.storage.store import Body, ObjectInfo
 
 READING: Final = frozenset({"get", "head"})
 FREE: Final = frozenset({"delete", "abort"})
@@ -32,7 +32,7 @@ class CountingStore(MemoryStore):
         """Requests at the price of reading."""
         return sum(self.requests[kind] for kind in READING)
 
-    def put(self, key: str, data: bytes) -> str:
+    def put(self, key: str, data: Body) -> str:
         """As `store.ObjectStore`."""
         self.requests["put"] += 1
         return super().put(key, data)

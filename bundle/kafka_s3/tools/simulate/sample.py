@@ -68,6 +68,10 @@ def sampled_load(
             [Problem("topics", None, "names no topic to sample.", "Give --set topics=... with topics.regex.")]
         )
     found = kafka.describe(list(topics))
+    if gone := [name for name in topics if name not in found]:
+        rule = f"names topics that are not in Kafka, or may not be described: {', '.join(gone)}."
+        remedy = "Correct it, create them, or leave them out: --set topics=..."
+        raise ConfigError([Problem("topics", ",".join(topics), rule, remedy)])
     places = [TopicPartition(name, number) for name, topic in sorted(found.items()) for number in topic.partitions]
     starts, heads = kafka.starts(places), kafka.heads(places)
     filled = [tp for tp in places if tp in starts and heads.get(tp, 0) > starts[tp]]

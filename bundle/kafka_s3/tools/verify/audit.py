@@ -8,21 +8,24 @@ By example: docs/worked-examples.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_s3.model.cluster import Cluster
+from kafka_s3.control.settings_notes import read_notes
+from kafka_s3.model.errors import LogDamaged, RegistryError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.verify.bounds import Bounds, bounds_of
 from kafka_s3.tools.verify.bucket import Bucket, Tell, silent
 from kafka_s3.tools.verify.claims import read_claims
-from kafka_s3.tools.verify.findings import PartitionTally, Report
+from kafka_s3.tools.verify.cluster import Cluster
+from kafka_s3.tools.verify.findings import Finding, FindingKind, PartitionTally, Report
 from kafka_s3.tools.verify.form import Form
 from kafka_s3.tools.verify.layout import ObjectLayout
 from kafka_s3.tools.verify.partition import PartitionAudit, TextsDiffer
 from kafka_s3.tools.verify.segments import SegmentSelection
+from kafka_s3.tools.verify.shaping import first_version, same_since
 
 
 @dataclass
@@ -43,21 +46,44 @@ class Audit:
         claims = read_claims(self.store, self.paths)
         bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.tell)
         bucket.findings += claims.findings
+        self._look_at_settings(bucket)
         bucket.choose(self.sample)
-        bucket.ask({tp.topic for tp in bucket.spans})
+        bucket.ask()
         bounds = self._bounds([tp for tp, span in bucket.spans.items() if span.count], bucket)
         tallies = [self._tally(tp, bucket, bounds.get(tp)) for tp in bucket.spans]
+        if bounds:
+            bucket.notes += on_values(bucket.form, bucket.findings)
         return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
 
-    def _tally(self, tp: TopicPartition, bucket: Bucket, bounds: Bounds | None) -> PartitionTally:
-        """By the values' texts while these are the same in Kafka and objects; from the first difference on by value."""
-        standing = bucket.standing()
+    def _look_at_settings(self, bucket: Bucket) -> None:
+        """Since which entry values are made under the settings of now."""
+        if self.kafka is None or self.form.expected is None:
+            return
         try:
-            return PartitionAudit(tp, bucket, self.kafka).tally(bounds)
-        except TextsDiffer as differ:
-            bucket.form = differ.by_value
+            epoch, names = same_since(read_notes(self.store, self.paths), self.form.shaping)
+        except LogDamaged as error:
+            bucket.notes.append(f"Values are compared as the settings say now. {error}")
+            return
+        if names:
+            first = first_version(bucket.claims.epochs, epoch, last=bucket.claims.last_version)
+            bucket.compared_from = first
+            bucket.notes.append(
+                f"What commit entries before {first} wrote was counted, not compared: other settings held ({', '.join(names)})."
+            )
+
+    def _tally(self, tp: TopicPartition, bucket: Bucket, bounds: Bounds | None) -> PartitionTally:
+        """By the values' texts while these are the same in Kafka and objects; from the first difference on by value, and by counts alone
+        from where a schema registry is needed that does not answer.
+        """
+        standing = bucket.standing()
+        while True:
+            try:
+                return PartitionAudit(tp, bucket, self.kafka).tally(bounds)
+            except TextsDiffer as differ:
+                bucket.form = differ.by_value
+            except RegistryError as error:
+                bucket.form = bucket.form.without_values(f"the schema registry has not helped. {error}")
             bucket.back_to(standing, tp)
-            return PartitionAudit(tp, bucket, self.kafka).tally(bounds)
 
     def _bounds(self, partitions: Sequence[TopicPartition], bucket: Bucket) -> Mapping[TopicPartition, Bounds]:
         """Kafka's bounds of the topic-partitions that have something to verify."""
@@ -66,3 +92,14 @@ class Audit:
         bounds, notes = bounds_of(self.kafka, partitions, claims=bucket.claims, sink=self.paths.sink)
         bucket.notes += notes
         return bounds
+
+
+def on_values(form: Form, findings: Sequence[Finding]) -> Iterator[str]:
+    """What is to be known of the comparison of values: why there was none, and what may have misled it."""
+    if form.counted:
+        yield f"Values were counted, not compared: {form.counted}"
+    if form.own_steps and any(one.kind in (FindingKind.WRONG_CONTENT, FindingKind.NOT_ACCOUNTED) for one in findings):
+        yield (
+            f"Values were compared as {', '.join(form.own_steps)} makes them now. Where a transform of your own may make something else of "
+            "the same record the next time, give it the attribute deterministic = False: then values are counted."
+        )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafka_s3.driver.cluster import check_cluster
-from kafka_s3.model.cluster import Cluster
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
 from kafka_s3.tools.verify.claims import Claims
+from kafka_s3.tools.verify.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True)

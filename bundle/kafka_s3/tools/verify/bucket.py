@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
@@ -16,10 +16,11 @@ from kafka_s3.naming.state_paths import StatePaths
 from kafka_s3.storage.store import ObjectStore
 from kafka_s3.tools.verify.check import AGAIN, check_info, check_letters, check_reading, expected_etag
 from kafka_s3.tools.verify.claims import Claims, claimed_twice, read_claims
+from kafka_s3.tools.verify.digests import Digest
 from kafka_s3.tools.verify.findings import Finding, FindingKind
-from kafka_s3.tools.verify.form import Digest, Form
+from kafka_s3.tools.verify.form import Form
 from kafka_s3.tools.verify.layout import DeadLetters, ObjectLayout
-from kafka_s3.tools.verify.objects import ObjectCount, Unreadable, read_letter_file, read_object
+from kafka_s3.tools.verify.objects import Letter, ObjectCount, Unreadable, read_letter_file, read_object
 from kafka_s3.tools.verify.segments import Overlaps, Segment, SegmentSelection, Span
 
 THREADS: Final = 8
@@ -34,11 +35,25 @@ def silent(what: str, done: int, total: int) -> None:
     """Tells nobody."""
 
 
+class _Unclaimed(NamedTuple):
+    """An object in the folder of a topic that no entry claims; `sources` are the topics of Kafka whose records go to that folder.
+
+    Other sinks may route there, too: in the folder of a topic that is none of these, only names of this sink's own count.
+    """
+
+    key: str
+    folder: str
+    sources: set[str]
+    layout: ObjectLayout
+
+
 @dataclass
 class Bucket:
     """The bucket as a sink's claims are checked against it. `findings` and `notes` grow with what is checked.
 
-    `dead` are the values of dead letters that were read, by offset, `unread` the dead letter files that could not be.
+    `dead` are the dead letters that were read, by offset, `unread` the dead letter files that could not be; `folders` are the topics
+    of Kafka whose records lie in the folder of a topic: its own, and those whose records a transform has sent there. Values of entries
+    before `compared_from` were made under other settings.
     """
 
     store: ObjectStore
@@ -50,9 +65,11 @@ class Bucket:
     tell: Tell = silent
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    dead: dict[TopicPartition, dict[int, bytes | None]] = field(default_factory=dict)
+    dead: dict[TopicPartition, dict[int, Letter]] = field(default_factory=dict)
     unread: dict[TopicPartition, list[DataFile]] = field(default_factory=dict)
     spans: dict[TopicPartition, Span] = field(default_factory=dict)
+    folders: dict[str, set[str]] = field(default_factory=dict)
+    compared_from: int = 0
     _chosen: frozenset[str] | None = None
     _wanted: int = 0
     _done: int = 0
@@ -83,7 +100,7 @@ class Bucket:
         self._chosen, self._wanted = frozenset(key for number, key in enumerate(keys) if number in numbers), sample
 
     def _look_over(self, tp: TopicPartition) -> Span:
-        overlaps, span = Overlaps(), Span(tp)
+        overlaps, span = Overlaps(self.layout.target), Span(tp)
         for segment in self.claims.segments.of(tp):
             self.findings += overlaps.within(segment)
             span.letter_files += sum(file.role is Role.DEAD_LETTER for file in segment.files)
@@ -91,25 +108,20 @@ class Bucket:
                 span.add(segment, sum(file.role not in NOT_READ for file in segment.files))
             else:
                 span.older += segment.read_again
+        for target in overlaps.targets or {tp.topic}:
+            self.folders.setdefault(target, set()).add(tp.topic)
         return span
 
-    def ask(self, topics: set[str]) -> None:
-        """Notes all objects below the topics' prefixes; those that no entry claims are orphans."""
-        unclaimed: list[tuple[str, str, ObjectLayout]] = []
-        layouts: tuple[ObjectLayout, ...] = (self.layout, DeadLetters(self.paths))
-        for layout in layouts:
-            for prefix, mine in _by_prefix(layout, topics).items():
-                infos = self.store.list(prefix)
-                while some := list(islice(infos, LISTED)):
-                    for info in self.claims.keys.listed(some):
-                        owner = next((topic for topic in mine if not layout.foreign(info.key, topic)), None)
-                        unclaimed += [(info.key, owner, layout)] if owner is not None else []
+    def ask(self) -> None:
+        """Notes all objects in the topics' folders; those that no entry claims are orphans."""
+        own = {topic: {topic} for topics in self.folders.values() for topic in topics}
+        unclaimed = [*self._unclaimed(self.layout, self.folders), *self._unclaimed(DeadLetters(self.paths), own)]
         later = read_claims(self.store, self.paths, after=self.claims.last_version) if unclaimed else Claims()
         earlier = 0
-        for key, topic, layout in unclaimed:
-            if key in later.keys or key.startswith(self.paths.root) != isinstance(layout, DeadLetters):
+        for one in unclaimed:
+            if one.key in later.keys or one.key.startswith(self.paths.root) != isinstance(one.layout, DeadLetters):
                 continue
-            finding = self._orphan(key, topic, layout)
+            finding = self._orphan(one)
             if finding is None:
                 earlier += 1
             else:
@@ -119,19 +131,38 @@ class Bucket:
                 f"{earlier} objects of other topic-partitions or offsets than those verified were not looked at."
             )
 
-    def _orphan(self, key: str, topic: str, layout: ObjectLayout) -> Finding | None:
+    def _unclaimed(self, layout: ObjectLayout, folders: Mapping[str, set[str]]) -> Iterator[_Unclaimed]:
+        """What no entry claims in the folders of these topics."""
+        for prefix, mine in _by_prefix(layout, folders).items():
+            infos = self.store.list(prefix)
+            while some := list(islice(infos, LISTED)):
+                for info in self.claims.keys.listed(some):
+                    owner = next((topic for topic in mine if not layout.foreign(info.key, topic)), None)
+                    if owner is not None:
+                        yield _Unclaimed(info.key, owner, folders[owner], layout)
+
+    def _orphan(self, one: _Unclaimed) -> Finding | None:
         """The finding on an unclaimed object; None where it lies outside of what is verified, or before the log's first position."""
-        named, selection = layout.named(key, topic), self.selection
+        names = (one.folder, *sorted(one.sources))
+        named = next((found for name in names if (found := one.layout.named(one.key, name))), None)
+        if named is None and one.folder not in one.sources:
+            return None
         if named is not None:
-            begin = self.claims.begins.get(named.topic_partition)
-            before = begin is not None and named.offset < begin
-            if before or not selection.has(named.topic_partition) or not selection.touches(named.offset, named.offset):
+            topics = one.sources if named.topic_partition.topic == one.folder else {named.topic_partition.topic}
+            places = (TopicPartition(topic, named.topic_partition.partition) for topic in topics)
+            if not any(self._verifies(place, named.offset) for place in places):
                 return None
         text = (
             "No commit entry claims it, so its records may be in the bucket twice. If no other program writes here (a second sink with the "
             "same topics.dir, a copy by hand), remove it."
         )
-        return Finding(FindingKind.ORPHAN, key, text)
+        return Finding(FindingKind.ORPHAN, one.key, text)
+
+    def _verifies(self, tp: TopicPartition, offset: int) -> bool:
+        """Whether an offset lies in what is verified, and not before the log's first position."""
+        begin = self.claims.begins.get(tp)
+        before = begin is not None and offset < begin
+        return not before and self.selection.has(tp) and self.selection.touches(offset, offset)
 
     def _as_claimed(self, file: DataFile) -> bool:
         """Whether the listing shows the object as the log claims it."""
@@ -181,7 +212,7 @@ class Bucket:
         self.findings += check_letters(file, letters)
         known = self.dead.setdefault(tp, {})
         resets = self.claims.read_again(tp, segment.version)
-        fresh = {r.offset: r.value for r in letters if not any(reset.covers(r.offset) for reset in resets)}
+        fresh = {r.offset: r for r in letters if not any(reset.covers(r.offset) for reset in resets)}
         if known.keys() & fresh.keys():
             text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {AGAIN}"
             self.findings.append(Finding(FindingKind.TWICE, file.key, text))
@@ -221,7 +252,7 @@ class Bucket:
             return Finding(FindingKind.MISSING_OBJECT, file.key, f"It was removed during the check. {AGAIN}")
 
 
-def _by_prefix(layout: ObjectLayout, topics: set[str]) -> dict[str, list[str]]:
+def _by_prefix(layout: ObjectLayout, topics: Iterable[str]) -> dict[str, list[str]]:
     """The topics by the prefix that is listed for them."""
     found: dict[str, list[str]] = {}
     for topic in sorted(topics):

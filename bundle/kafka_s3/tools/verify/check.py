@@ -6,26 +6,18 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.storage.etag import etag_of
 from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.tools.verify.digests import Digest
+from kafka_s3.tools.verify.expected import Row
 from kafka_s3.tools.verify.findings import Finding, FindingKind
-from kafka_s3.tools.verify.form import Digest
 from kafka_s3.tools.verify.objects import Letter, ObjectCount
 from kafka_s3.tools.verify.segments import REPORT_IT, Segment
 
 AGAIN = "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."
 SHOWN = 5
-
-
-class Row(NamedTuple):
-    """A record in Kafka: its offset, and the digests that its value leaves in an object; None where they cannot be told."""
-
-    offset: int
-    digests: tuple[Digest, ...] | None = None
-    null: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ RESTORE = "Restore it from a bucket version or a backup; until then its offsets 
 
 @dataclass(slots=True)
 class Claims:
-    """Everything the log claims."""
+    """Everything the log claims. `epochs` are the entries with which epochs begin, each with its epoch."""
 
     entries: int = 0
     last_version: int = -1
@@ -41,6 +41,7 @@ class Claims:
     resets: list[Reset] = field(default_factory=list)
     keys: ClaimedKeys = field(default_factory=ClaimedKeys)
     topic_ids: dict[str, str] = field(default_factory=dict)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     def selected(self, topic_partition: TopicPartition, selection: SegmentSelection) -> Iterator[Segment]:
@@ -139,6 +140,8 @@ class _Walk:
             Finding(FindingKind.LOG, f"commit entry {version}", f"{text} {REPORT_IT}")
             for text in self._wrong(version, entry)
         ]
+        if entry.epoch > self._epoch:
+            claims.epochs.append((version, entry.epoch))
         self._epoch = entry.epoch
         self._topics(entry)
         files: dict[TopicPartition, list[DataFile]] = {}

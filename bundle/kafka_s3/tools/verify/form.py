@@ -2,70 +2,43 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.transforms import configured_steps
 from kafka_s3.formats.block_gzip.framing import delimiter_bytes
-
-Digest = bytes
-Digests = Callable[[bytes], list[Digest] | None]
-"""The digests that a Kafka value leaves in an object, None where it cannot be told."""
-
-EXACT_INTEGERS: Final = 1 << 63
-REMEMBERED: Final = 1 << 17
-"""Of so many JSON texts the digests are kept: 20 MB."""
-_DECODER: Final = json.JSONDecoder(
-    parse_float=lambda text: _number(float(text)),
-    parse_int=lambda text: _number(int(text)),
-    parse_constant=lambda text: {"const": text},
+from kafka_s3.schemas.compatibility import Compatibility
+from kafka_s3.tools.verify.digests import JsonDigests, JsonTexts
+from kafka_s3.tools.verify.expected import (
+    ByBytes,
+    ByChain,
+    RunDigests,
+    framed,
+    json_lines,
+    json_text,
+    raw_bytes,
+    texts,
+    value_digests,
 )
-_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+from kafka_s3.tools.verify.shaping import shaping_settings
+from kafka_s3.transforms.classes import chain_of
 
-
-class JsonDigests:
-    """Digests of JSON documents by value, from their texts. Thread-safe.
-
-    A text that was seen lately is not parsed again: the lines of most objects are the very bytes that are in Kafka.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[Digest, Digest] = {}
-
-    def of(self, text: bytes, encoding: str = "utf-8") -> Digest:
-        """Raises ValueError and RecursionError for what is no JSON document."""
-        if encoding != "utf-8":
-            return json_digest(parsed(text.decode(encoding, "surrogatepass")))
-        own = digest(text)
-        found = self._seen.get(own)
-        if found is None:
-            found = json_digest(parsed(text.decode(encoding, "surrogatepass")))
-            if len(self._seen) >= REMEMBERED:
-                self._seen.clear()
-            self._seen[own] = found
-        return found
-
-
-class JsonTexts:
-    """Digests of JSON documents by their texts alone, a tenth of the work: enough where objects hold the very texts that are in Kafka."""
-
-    def of(self, text: bytes) -> Digest:
-        """The digest of the text as it is."""
-        return digest(text)
+COMPARED: Final = ("json", "bytearray", "block_gzip")
+"""The formats whose values are compared."""
+WITHOUT_SCHEMA: Final = ("string", "bytes", "short", "integer", "long", "float", "double", "boolean")
+"""Converters whose values have no fields that could be added or left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """`separator` ends byte values, `delimiter` those of Block-GZIP unless they are `prefixed` by their length; `keys` lie before them.
 
-    `empty_for_null`: a null value is an empty one. `of_kafka` is None where values cannot be compared cheaply; then records are counted.
-    With `by_value` JSON is compared by its texts, and by that form where texts differ. `opaque_etags`: under the encryption in use no rule
-    gives an object's ETag.
+    `expected` says what Kafka's records leave in objects; where values cannot be compared it is None, `counted` says why, and records are
+    counted. `own_steps` are transforms of the user's own, `shaping` the settings that say what a record leaves. With `by_value` JSON is
+    compared by its texts, and by that form where texts differ. `opaque_etags`: under the encryption in use no rule gives an object's ETag.
     """
 
     format: str = "json"
@@ -74,10 +47,17 @@ class Form:
     prefixed: bool = False
     keys: bool = False
     empty_for_null: bool = False
-    of_kafka: Digests | None = None
+    expected: ByBytes | ByChain | None = None
+    counted: str = ""
+    own_steps: tuple[str, ...] = ()
+    shaping: Mapping[str, str] = field(default_factory=dict)
     opaque_etags: bool = False
     json: JsonDigests | JsonTexts = field(default_factory=JsonDigests, compare=False)
     by_value: Form | None = None
+
+    def without_values(self, reason: str) -> Form:
+        """The same form, under which records are counted."""
+        return replace(self, expected=None, counted=reason, by_value=None)
 
 
 def form_of(settings: Settings) -> Form:
@@ -87,16 +67,12 @@ def form_of(settings: Settings) -> Form:
         separator=settings.text("format.bytearray.separator").encode(),
         opaque_etags=settings.text("s3.ssea.name").lower().startswith("aws:kms")
         or settings.secret("s3.sse.customer.key") is not None,
+        shaping=shaping_settings(settings),
     )
-    if settings.text("format.class") == "block_gzip" and settings.text("block.gzip.dialect") != "original":
+    if form.format == "block_gzip" and settings.text("block.gzip.dialect") != "original":
         form = _successor(settings, form)
-    if settings.flag("record.metadata.enable") or form.keys:
-        return form
-    digests = JsonDigests()
-    form = replace(form, of_kafka=_comparison(settings, form, digests), json=digests)
-    if form.format == "json" and settings.text("value.converter") == "json" and form.of_kafka is not None:
-        return replace(form, of_kafka=_json_text, json=JsonTexts(), by_value=form)
-    return form
+    reason = _why_counted(settings, form)
+    return form.without_values(reason) if reason else _compared(settings, form)
 
 
 def _successor(settings: Settings, form: Form) -> Form:
@@ -108,67 +84,58 @@ def _successor(settings: Settings, form: Form) -> Form:
     return replace(form, delimiter=delimiter, prefixed=prefixed, keys=keys, empty_for_null=True)
 
 
-def json_digest(document: Any) -> Digest:
-    """The digest of a parsed document; members in any order, numbers by value."""
-    return digest(_ENCODER.encode(document).encode())
+def _why_counted(settings: Settings, form: Form) -> str:
+    """Why values cannot be compared; blank where they can."""
+    if form.format not in COMPARED:
+        return f"the values of {form.format} objects are not read one by one."
+    if form.keys:
+        return "keys lie between the values."
+    if not form.separator and form.format == "bytearray":
+        return "format.bytearray.separator is empty, so that nothing says where a value ends."
+    if not form.delimiter and form.empty_for_null and not form.prefixed:
+        return "block.gzip.value.delimiter is empty, so that nothing says where a value ends."
+    if _projects(settings):
+        return "schema.compatibility fits values to the schema of the file that is open."
+    chain = chain_of(settings, now_ms=0, tables=False)
+    changing = () if chain is None else chain.not_deterministic
+    if changing:
+        return f"the outcome of {', '.join(changing)} is no function of the record alone."
+    return ""
 
 
-def parsed(text: str) -> Any:
-    """The JSON document at the beginning of a text, numbers by value. Raises ValueError."""
-    return _DECODER.raw_decode(text.lstrip(" \t\r\n"))[0]
+def _projects(settings: Settings) -> bool:
+    """Whether values with fields get or lose some with the schema of an open file."""
+    changed = Compatibility.named(settings.text("schema.compatibility")) is not Compatibility.NONE
+    by_schema = not _schemaless(settings) and settings.text("value.converter") not in WITHOUT_SCHEMA
+    return by_schema and (changed or settings.flag("schema.compatibility.unify"))
 
 
-def digest(content: bytes) -> Digest:
-    """16 bytes that stand for a content."""
-    return hashlib.blake2b(content, digest_size=16).digest()
+def _schemaless(settings: Settings) -> bool:
+    return settings.text("value.converter") == "json" and not settings.flag("value.converter.schemas.enable")
 
 
-NULL: Final = json_digest(None)
-"""The digest of `null`, which leaves nothing in an object."""
+def _compared(settings: Settings, form: Form) -> Form:
+    digests, empty = JsonDigests(), form.empty_for_null
+    changed = settings.names("transforms") or settings.flag("record.metadata.enable")
+    converter = settings.text("value.converter")
+    of_bytes = framed(form.delimiter, prefixed=form.prefixed) if empty else None
+    if of_bytes is None and (converter != "json" or _schemaless(settings)):
+        of_bytes = value_digests(form.format, converter, separator=form.separator, digests=digests)
+    if changed or of_bytes is None:
+        expected = ByChain(settings, _run_digests(settings, form, digests), empty_for_null=empty)
+        own = (one.transform.kind for one in configured_steps(settings).steps if one.transform.own)
+        return replace(form, expected=expected, json=digests, own_steps=tuple(own))
+    form = replace(form, expected=ByBytes(of_bytes, empty_for_null=empty), json=digests)
+    if form.format == "json" and converter == "json":
+        by_text = ByBytes(json_text, empty_for_null=False)
+        return replace(form, expected=by_text, json=JsonTexts(), by_value=form)
+    return form
 
 
-def digest_whole(content: bytes) -> list[Digest]:
-    """The digest of a value that is one piece."""
-    return [digest(content)]
-
-
-def pieces(content: bytes, separator: bytes) -> list[Digest]:
-    """Digests of what lies between separators. A value that holds one gives several pieces, in Kafka as in the object."""
-    return [digest(piece) for piece in content.split(separator)] if separator else [digest(content)]
-
-
-def _comparison(settings: Settings, form: Form, digests: JsonDigests) -> Digests | None:
-    if form.empty_for_null:
-        return digest_whole if form.prefixed else partial(pieces, separator=form.delimiter) if form.delimiter else None
-    match settings.text("format.class"), settings.text("value.converter"):
-        case "json", "json" if not settings.flag("value.converter.schemas.enable"):
-            return partial(_json, digests)
-        case "json", "string":
-            return lambda value: [json_digest(value.decode(errors="replace"))]
-        case "json", "bytes":
-            return lambda value: [json_digest(base64.b64encode(value).decode())]
-        case "bytearray", "bytes" if form.separator:
-            return partial(pieces, separator=form.separator)
-        case "block_gzip", "string" | "bytes":
-            return lambda value: pieces(value.decode(errors="replace").encode().removesuffix(b"\n"), b"\n")
-    return None
-
-
-def _json(digests: JsonDigests, value: bytes) -> list[Digest] | None:
-    try:
-        found = digests.of(value, json.detect_encoding(value))
-        return [] if found == NULL else [found]
-    except (ValueError, RecursionError):
-        return [] if not value.strip() else None
-
-
-def _json_text(value: bytes) -> list[Digest]:
-    """As `_json`, by the text: what leaves nothing in an object is the same."""
-    return [] if value.strip() in (b"", b"null") else [digest(value)]
-
-
-def _number(value: float) -> float:
-    """One form for numbers of one value: whole numbers are integers while these are exact."""
-    if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < EXACT_INTEGERS else value
-    return value if abs(value) < EXACT_INTEGERS else float(value)
+def _run_digests(settings: Settings, form: Form, digests: JsonDigests) -> RunDigests:
+    if form.format == "json":
+        return partial(json_lines, digests, settings.text("json.decimal.format").upper())
+    if form.format == "block_gzip" and not form.empty_for_null:
+        return texts
+    separator = form.delimiter if form.empty_for_null else form.separator
+    return partial(raw_bytes, framed(separator, prefixed=form.prefixed))

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from kafka_s3.config.settings import Settings
+from kafka_s3.config.transforms import routes
+from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.block_gzip import INDEX_EXTENSION, normal_prefix, parse_data_key
 from kafka_s3.naming.state_paths import StatePaths
@@ -36,6 +38,10 @@ class ObjectLayout(Protocol):
         """Whether a key below the prefix is none of the topic's business."""
         ...
 
+    def target(self, file: DataFile) -> str | None:
+        """The topic in whose folder an object lies: its own, or that to which a transform has sent its records. None: nothing says it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectLayout:
@@ -61,6 +67,13 @@ class ConnectLayout:
         parts = key.removeprefix(self.prefix(topic)).split("/")
         return any(part.startswith(("_", ".")) and "=" not in part for part in parts)
 
+    def target(self, file: DataFile) -> str:
+        """What stands between `topics.dir` and the directory of the partitioner."""
+        start = len(self.prefix("")) - len(self.directory_delim)
+        delim = self.directory_delim
+        end = file.key.find(f"{delim}{file.encoded_partition}{delim}", start)
+        return file.key[start:end] if end > start else file.topic
+
 
 @dataclass(frozen=True, slots=True)
 class Tabled:
@@ -80,12 +93,17 @@ class Tabled:
         """Parquet files with another name than a sink's are the table's."""
         return self.inner.foreign(key, topic) or (key.endswith(".parquet") and self.named(key, topic) is None)
 
+    def target(self, file: DataFile) -> str:
+        """Its own: tables and routers do not go together."""
+        return file.topic
+
 
 @dataclass(frozen=True, slots=True)
 class Templated:
-    """Keys by templates, where topics may share a folder."""
+    """Keys by templates, where topics may share a folder; `routed` where a transform may change topics."""
 
     names: TemplateNames
+    routed: bool
 
     def prefix(self, topic: str) -> str:
         """What the topic's keys begin with."""
@@ -99,6 +117,10 @@ class Templated:
     def foreign(self, key: str, topic: str) -> bool:
         """Whatever cannot be read as one of the topic's."""
         return self.named(key, topic) is None
+
+    def target(self, file: DataFile) -> str | None:
+        """What stands in place of `${topic}`."""
+        return self.names.folder_topic(file.key, file.encoded_partition) if self.routed else file.topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +144,10 @@ class Blocks:
         found = self.named(key, topic)
         return found is None or found.topic_partition.topic != topic
 
+    def target(self, file: DataFile) -> str:
+        """Its own: blocks and routers do not go together."""
+        return file.topic
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
@@ -142,6 +168,10 @@ class DeadLetters:
         """Nothing else belongs there."""
         return False
 
+    def target(self, file: DataFile) -> str:
+        """Its own."""
+        return file.topic
+
 
 def object_layout(settings: Settings) -> ObjectLayout:
     """The layout of a sink's data objects."""
@@ -149,6 +179,6 @@ def object_layout(settings: Settings) -> ObjectLayout:
         return Blocks(settings.text("block.gzip.prefix"))
     templates = template_names(settings)
     if templates is not None:
-        return Templated(templates)
+        return Templated(templates, routes(settings))
     found = ConnectLayout(settings.text("topics.dir"), settings.text("directory.delim"), settings.text("file.delim"))
     return Tabled(found) if settings.flag("delta.enable") else found

@@ -11,16 +11,17 @@ import io
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.model.deflate import GZIP_MAGIC
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.tools.verify.form import Digest, Form, JsonDigests, JsonTexts, digest, parsed, pieces
+from kafka_s3.tools.verify.digests import Digest, JsonDigests, JsonTexts, digest, parsed, pieces
+from kafka_s3.tools.verify.form import Form
 
 AVRO_MAGIC: Final = b"Obj\x01"
 DAMAGE: Final = (
@@ -55,25 +56,28 @@ def read_object(file: DataFile, content: bytes, form: Form) -> ObjectCount:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A line of a dead letter file: where the record came from, and its value."""
+    """A line of a dead letter file: a record and where it came from; `headers` as batches of Kafka's records have them."""
 
     topic: str
     partition: int
     offset: int
+    timestamp: int | None
+    key: bytes | None
     value: bytes | None
+    headers: tuple[Mapping[str, str | bytes | None], ...] = ()
 
 
 def read_letter_file(content: bytes) -> list[Letter]:
     """Every line of a dead letter file. Raises Unreadable."""
     try:
         lines = [json.loads(line) for line in gzip.decompress(content).split(b"\n") if line]
-        return [Letter(line["topic"], line["partition"], line["offset"], _decoded(line["value"])) for line in lines]
+        return [_letter(line) for line in lines]
     except DAMAGE as error:
         raise Unreadable(f"{type(error).__name__}: {error}") from error
 
 
 def _read(file: DataFile, content: bytes, form: Form) -> ObjectCount:
-    compared = form.of_kafka is not None and file.role is Role.VALUE and file.format == form.format
+    compared = form.expected is not None and file.role is Role.VALUE and file.format == form.format
     if file.role is Role.INDEX:
         return ObjectCount(sum(block["num_records"] for block in json.loads(content)["chunks"]))
     match file.format:
@@ -88,6 +92,12 @@ def _read(file: DataFile, content: bytes, form: Form) -> ObjectCount:
         case "block_gzip":
             return _block_gzip(gzip.decompress(content), form, compared)
     return ObjectCount(None)
+
+
+def _letter(line: Mapping[str, Any]) -> Letter:
+    headers = tuple({"key": name, "value": _decoded(value)} for name, value in line["headers"])
+    place = line["topic"], line["partition"], line["offset"], line["timestamp"]
+    return Letter(*place, _decoded(line["key"]), _decoded(line["value"]), headers)
 
 
 def _decoded(text: str | None) -> bytes | None:

@@ -10,16 +10,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from kafka_s3.model.cluster import Cluster
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.tools.verify.bounds import Bounds
 from kafka_s3.tools.verify.bucket import Bucket
 from kafka_s3.tools.verify.check import AGAIN, SegmentRecords, check_content, check_count, check_room
-from kafka_s3.tools.verify.evidence import row_of, with_evidence
+from kafka_s3.tools.verify.cluster import Cluster
+from kafka_s3.tools.verify.digests import Digest
+from kafka_s3.tools.verify.evidence import rows_of_letters, with_evidence
 from kafka_s3.tools.verify.findings import Finding, FindingKind, PartitionTally
-from kafka_s3.tools.verify.form import Digest, Form
+from kafka_s3.tools.verify.form import Form
 from kafka_s3.tools.verify.segments import Segment, gaps_within
 
 
@@ -146,12 +147,13 @@ class PartitionAudit:
             findings += check_room(segment, len(dead))
             return 0
         findings += check_count(segment, evidence, dead=len(dead))
-        if self._form.of_kafka is None:
+        if not self._is_compared(segment):
             return 0
         found = list(check_content(segment, evidence, dead=dead, contents=contents))
         self._check_texts(found)
         findings += found
-        return sum(file.records for file in segment.data if file.key in contents)
+        read = sum(file.records for file in segment.data if file.key in contents)
+        return max(read - sum(row.digests is None for row in evidence.rows if row.offset not in dead), 0)
 
     def _check_texts(self, differ: object) -> None:
         if differ and self._form.by_value is not None:
@@ -171,14 +173,14 @@ class PartitionAudit:
     def _compare_letters(
         self, segment: Segment, offsets: Sequence[int], contents: Mapping[str, Counter[Digest]]
     ) -> None:
-        values = self._bucket.dead.get(self._tp, {})
-        rows = [row_of(offset, values[offset], form=self._form) for offset in offsets if offset in values]
+        letters = self._bucket.dead.get(self._tp, {})
+        rows = rows_of_letters([letters[offset] for offset in offsets if offset in letters], self._tp, form=self._form)
         if len(rows) < len(offsets) and segment.sure:
             text = f"It resolves {len(offsets)} dead letters, of which {len(offsets) - len(rows)} are in no dead letter file. {AGAIN}"
             self._found(FindingKind.LOG, segment.place, text)
-        elif self._form.of_kafka is not None:
-            letters = SegmentRecords(rows, whole=True)
-            self._bucket.findings += check_content(segment, letters, dead=frozenset(), contents=contents)
+        elif self._is_compared(segment):
+            resolved = SegmentRecords(rows, whole=True)
+            self._bucket.findings += check_content(segment, resolved, dead=frozenset(), contents=contents)
 
     def _check_once(self, segment: Segment, offsets: Sequence[int]) -> None:
         """Whether no replay before has resolved a dead letter of these offsets."""
@@ -189,6 +191,10 @@ class PartitionAudit:
         self._resolved.update(offsets)
 
     # ------------------------------------------------------------ both
+
+    def _is_compared(self, segment: Segment) -> bool:
+        """Whether values can be compared: their form allows it, and the settings were those of now."""
+        return self._form.expected is not None and segment.version >= self._bucket.compared_from
 
     def _letters_unread(self, segment: Segment) -> bool:
         """Whether a dead letter file could not be read: which records are dead letters is not known, and the file is the finding."""

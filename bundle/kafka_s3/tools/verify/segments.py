@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -165,18 +165,24 @@ class Span:
 class Overlaps:
     """Finds files of one directory whose offsets overlap: directories of one commit interleave, but no directory does with itself.
 
-    Segments come in the order of their offsets, so of each directory the file that reaches furthest is enough.
+    Segments come in the order of their offsets, so of each directory the file that reaches furthest is enough. `target` gives the topic
+    in whose folder a file lies, None where files of several may lie in one; `targets` are those that were met.
     """
 
-    def __init__(self) -> None:
-        self._furthest: dict[tuple[bool, str], tuple[int, int, str]] = {}
+    def __init__(self, target: Callable[[DataFile], str | None]) -> None:
+        self._target = target
+        self.targets: set[str] = set()
+        self._furthest: dict[tuple[bool, str, str], tuple[int, int, str]] = {}
 
     def within(self, segment: Segment) -> Iterator[Finding]:
         """What the next segment of a topic-partition adds."""
+        named = ((file, self._target(file)) for file in segment.data)
+        data = [(file, target) for file, target in named if target is not None]
+        self.targets.update(target for _, target in data)
         if not segment.is_current:  # replayed records lie between those of other files
             return
-        for file in sorted(segment.data, key=lambda file: (file.first_offset, file.last_offset)):
-            place = file.role is Role.KEY, file.encoded_partition
+        for file, target in sorted(data, key=lambda one: (one[0].first_offset, one[0].last_offset)):
+            place = file.role is Role.KEY, file.encoded_partition, target
             first, last, key = self._furthest.get(place, (0, -1, ""))
             if first <= file.last_offset and file.first_offset <= last and file.key != key:
                 text = f"Its offsets from {file.first_offset} on are also in {key} (up to {last}). {REPORT_IT}"

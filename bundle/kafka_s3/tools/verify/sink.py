@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kafka_s3.config.settings import Settings
 from kafka_s3.kafka.scan import KafkaScan
-from kafka_s3.model.cluster import Cluster
 from kafka_s3.storage.options import store_options
 from kafka_s3.storage.s3 import S3Store
 from kafka_s3.tools.verify.audit import Audit
+from kafka_s3.tools.verify.cluster import Cluster
 from kafka_s3.tools.verify.form import form_of
 from kafka_s3.tools.verify.layout import object_layout
 from kafka_s3.tools.verify.segments import SegmentSelection

@@ -13,8 +13,8 @@ import pytest
 
 from kafka_s3.storage.memory import MemoryStore
 from kafka_s3.task.files import spill
-from kafka_s3.task.files.spill import SpillFile
-from kafka_s3.task.files.uploads import FileUpload, spill_folder
+from kafka_s3.task.files.spill import SpillFile, spill_folder
+from kafka_s3.task.files.uploads import FileUpload
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_a_forked_child_has_a_folder_of_its_own(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_a_killed_process_left_is_swept_by_the_next_one_and_what_a_living_one_holds_is_not(tmp_path: Path) -> None:
     dies = "import os, signal, sys; sys.stdin.read(); os.kill(os.getpid(), signal.SIGKILL)"
-    spills = "from kafka_s3.task.files.uploads import spill_folder; (spill_folder() / 'part').write_bytes(b'a record'); print(flush=True); "
+    spills = "from kafka_s3.task.files.spill import spill_folder; (spill_folder() / 'part').write_bytes(b'a record'); print(flush=True); "
     process = subprocess.Popen(
         [sys.executable, "-c", spills + dies], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "TMPDIR": str(tmp_path)}
     )  # fmt: skip

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.config.docs import configuration_page
+from kafka_s3.config.docs import PAGES, pages
 from kafka_s3.config.option import Option, OptionStatus, default_of, parse, unsupported
-from kafka_s3.config.options.table import CLOUD_OPTIONS, OPTIONS, option_of
+from kafka_s3.config.options.table import CLOUD_OPTIONS, OPTIONS, TRANSFORM_OPTIONS, option_of
 from kafka_s3.config.validate import check_file
 from tests.support.repository import ROOT
 
@@ -25,9 +25,33 @@ def test_every_example_is_valid_with_the_worker_file(path: Path) -> None:
     assert {warning.key for warning in checked.warnings} <= {"schema.generator.class"}
 
 
-def test_the_reference_page_is_made_from_the_table() -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    assert page == configuration_page(), "run: PYTHONPATH=bundle python -m kafka_s3.config.docs > docs/configuration.md"
+@pytest.mark.parametrize("name", pages())
+def test_each_page_of_the_reference_is_made_from_the_table(name: str) -> None:
+    page = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    assert page == pages()[name], "run: PYTHONPATH=bundle python -m kafka_s3.config.docs docs"
+    assert {path.name for path in (ROOT / "docs").glob("configuration*.md")} == set(pages())
+
+
+def test_each_key_has_one_place_in_the_reference() -> None:
+    placed = [(option.key, option.doc) for page in PAGES for chapter in page.chapters for option in chapter.options()]
+    every = [
+        option
+        for option in (*OPTIONS, *TRANSFORM_OPTIONS, *CLOUD_OPTIONS)
+        if not option.key.startswith("key.converter.")
+    ]
+    assert sorted(placed) == sorted((option.key, option.doc) for option in every)
+
+
+def test_key_converters_take_what_value_converters_take() -> None:
+    """So that the reference need not say it twice."""
+    rows = {option.key: option for option in OPTIONS}
+    for key, option in rows.items():
+        if key.startswith("key.converter.") and not key.endswith("converter.type"):
+            other = rows[f"value{key.removeprefix('key')}"]
+            assert (other.type, other.default, other.status, other.note, other.doc) == (
+                option.type, option.default, option.status, option.note, option.doc
+            )  # fmt: skip
+            assert other.valid.text == option.valid.text
 
 
 def test_every_key_has_one_row() -> None:

@@ -15,15 +15,17 @@ from hypothesis import strategies as st
 from kafka_s3.formats.json_lines import json_format
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Role
+from kafka_s3.model.tasks import OpenState
 from kafka_s3.records.runs import Run
 from kafka_s3.records.values import NO_TIMESTAMP, JsonText
 from kafka_s3.storage import MemoryStore
-from kafka_s3.task.files import small_files
+from kafka_s3.task.files import open_state, small_files
 from kafka_s3.task.files.file_encoders import OneSchema
 from kafka_s3.task.files.lines import DirectoryLines, LinesByDirectory, lines_by_directory
 from kafka_s3.task.files.open_files import OpenFile, OpenObject
-from kafka_s3.task.files.open_state import state_content, state_document
+from kafka_s3.task.files.open_state import StateBytes, StateContent, opened_state
 from kafka_s3.task.files.small_files import SmallFiles
+from kafka_s3.task.files.spill import read_through
 from kafka_s3.task.files.uploads import FileUpload
 from kafka_s3.task.interleaved import Partitioned, interleaved
 
@@ -70,20 +72,25 @@ def lines_of(first: int, records: list[tuple[str, int, int]]) -> LinesByDirector
 def test_each_directory_has_its_lines_in_the_order_in_which_they_came(
     tmp_path_factory: pytest.TempPathFactory, steps: list, share_files: int, share_bytes: int, joined_bytes: int
 ) -> None:
-    files, expected, offset = SmallFiles(), dict[str, Expected](), 0
+    files, expected, offset, store = SmallFiles(), dict[str, Expected](), 0, MemoryStore()
     folder = tmp_path_factory.getbasetemp()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(small_files, "SHARE_FILES", share_files)
         patch.setattr(small_files, "SHARE_BYTES", share_bytes)
         patch.setattr(small_files, "JOINED_BYTES", joined_bytes)
+        patch.setattr(open_state, "IN_MEMORY", joined_bytes)
+        patch.setattr(open_state, "FETCHED_BYTES", 50)
         for step in steps:
             if step == "release":
                 files.release(folder)
                 assert files.memory() == 0
             elif step == "pause":
-                document = state_document(state_content({"small": files.pause()}))
+                content = StateBytes(folder)
+                size = len(made := StateContent({"small": files.pause(content)}, content))
                 assert len(files) == 0
-                files = SmallFiles.resumed(document["small"])
+                store.put("state", made)
+                with opened_state(store, OpenState("state", size, 1, 0, 0), folder) as document:
+                    files = SmallFiles.resumed(document["small"])
             elif isinstance(step, str):
                 left = dict(files.take([step, "d=unknown"]))
                 assert [*left] == ([step] if step in expected else [])
@@ -138,7 +145,7 @@ def test_a_full_disk_says_what_could_not_be_kept_and_the_way_out(tmp_path: Path)
 
 
 @pytest.mark.parametrize("level", [None, -1])
-def test_a_file_does_not_hold_what_the_other_files_got_of_a_text(level: int | None) -> None:
+def test_a_file_does_not_hold_what_the_other_files_got_of_a_text(tmp_path: Path, level: int | None) -> None:
     text, form = bytearray(b'{"n":1}\n{"n":2}\n'), json_format(gzip_level=level, decimals="BASE64")
     upload = FileUpload(MemoryStore(), "key", part_size=5 << 20)
     target = OpenObject(Role.VALUE, form, OneSchema(form.open(None), None), upload)
@@ -147,7 +154,9 @@ def test_a_file_does_not_hold_what_the_other_files_got_of_a_text(level: int | No
     text.clear()  # an error as long as anybody looks at it
     target.finish()
 
-    content = upload.pause()["waiting"]
+    waiting = StateBytes(tmp_path)
+    upload.pause(waiting)
+    content = b"".join(read_through(waiting.pieces))
     assert (content if level is None else gzip.decompress(content)) == b'{"n":1}\n'
     assert (file.records, file.last_offset, file.min_timestamp) == (1, 3, None)
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.task.files.spill import SpillFile
-from kafka_s3.task.files.uploads import FileUpload, spill_folder
+from kafka_s3.task.files.spill import SpillFile, spill_folder
+from kafka_s3.task.files.uploads import FileUpload
 from tests.support.examples import examples
 
 STEPS = st.lists(st.binary(max_size=40) | st.none(), max_size=20)  # bytes to add, or None to spill

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.naming.joda import Pattern, zone
 from kafka_s3.naming.joda.buckets import BucketNames
@@ -19,7 +18,7 @@ from kafka_s3.records.values import JsonText, Objects, Plain
 from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.task.partitioning.directories import InsideOnly
 from kafka_s3.task.partitioning.field_partitioner import FieldPartitioner, Schemaless
-from kafka_s3.task.partitioning.partitioners import DefaultPartitioner, Partitioner, TimePartitioner, custom
+from kafka_s3.task.partitioning.partitioners import DefaultPartitioner, Partitioner, TimePartitioner
 from tests.support.runs import run_of
 
 ORDERS = TopicPartition("orders", 3)
@@ -146,11 +145,6 @@ def test_time_gives_the_bucket() -> None:
 
     found = directories(partitioner, run_of(Objects([0] * 4), None), [0, hour - 1, hour, 0])
     assert found == ["year=1970/hour=00", "year=1970/hour=00", "year=1970/hour=01", "year=1970/hour=00"]
-
-
-def test_an_unknown_partitioner_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match=r"partitioner\.class \('nonsense'\).*default, field, time, daily, hourly"):
-        custom("nonsense", None)
 
 
 def test_null_is_a_directory_also_in_a_field_whose_type_is_not_taken() -> None:

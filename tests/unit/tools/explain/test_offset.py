@@ -124,6 +124,8 @@ def test_records_that_are_open_not_read_not_there_and_lost() -> None:
     assert "flush.size=10" in answer.text
     assert asked(world, 4).outcome is Fate.NOT_IN_KAFKA
     world.kafka.trim(ORDERS, start=3)
+    assert asked(world, 1).outcome is Fate.OPEN  # an open file holds it
+    world.store.delete(state_paths(world.settings).open_files())
     assert asked(world, 1).outcome is Fate.LOST
 
 

@@ -225,6 +225,9 @@ def test_what_cannot_be_made_or_sampled_is_an_error_with_a_way_out() -> None:
     world = World({"flush.size": "1"})
     with pytest.raises(ConfigError, match="Give --rate and --record-bytes"):
         sampled_load(world.settings, world.kafka, records=1, rate=None, otherwise_ms=0)
+    misspelt = settings_of({"flush.size": "1", "topics": "orders,ordres"})
+    with pytest.raises(ConfigError, match="topics that are not in Kafka, or may not be described: ordres"):
+        sampled_load(misspelt, world.kafka, records=1, rate=None, otherwise_ms=0)
 
 
 def test_a_sample_tells_each_partitions_share_of_the_rate() -> None:

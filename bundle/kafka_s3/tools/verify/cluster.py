@@ -1,15 +1,14 @@
-"""What does the audit ask of Kafka? The seam; `scan.KafkaScan` asks a real cluster."""
+"""What does the audit ask of Kafka? The seam; `kafka.scan.KafkaScan` asks a real cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
+import pyarrow as pa
+
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
-
-Record = tuple[int, bytes | None]
-"""Offset and value."""
 
 
 class Cluster(Protocol):
@@ -35,6 +34,10 @@ class Cluster(Protocol):
         """The topics of which compaction may remove records."""
         ...
 
-    def records(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[Record]:
-        """The records with offsets in `[start, until)`, ascending."""
+    def values(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[tuple[int, bytes | None]]:
+        """Offset and value of the records with offsets in `[start, until)`, ascending."""
+        ...
+
+    def batches(self, topic_partition: TopicPartition, start: int, *, until: int) -> Iterator[pa.RecordBatch]:
+        """The same records whole, as a task reads them: `offset`, `timestamp`, `key`, `value` and `headers`."""
         ...
