@@ -31,7 +31,7 @@ KEPT: Final = 6
 """Configurations whose consumers a process keeps: of a sink three, for a first look, for one topic-partition at a time and for many."""
 LOOK_UP_S: Final = 2.0
 ID_HOLDS_S: Final = 0.1
-"""To delete a topic, create and fill it, and for librdkafka to find it again, takes longer. An answer has all of a topic's partitions in it."""
+"""To delete, create and fill a topic, and for librdkafka to find it, takes longer. An answer has all of a topic's partitions in it."""
 LATEST: Final = -1
 ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN
 """Said after the reason of each, which tells more."""
