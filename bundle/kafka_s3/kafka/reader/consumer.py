@@ -134,8 +134,8 @@ class Consumer:
                 found[library.description_name(topic).decode()] = library.id_text(
                     library.description_id(topic)
                 ).decode()
-            elif one != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                code = one
+            elif one != KafkaError.UNKNOWN_TOPIC_OR_PART and len(names) == 1:
+                code = one  # of several, one is no matter of the others: its own reading says what is wrong
         if code:
             text = f"Kafka at {self.servers} did not describe {', '.join(names)}: {_meaning(code)}."
             raise unanswered(f"{text} {self.said()}".rstrip()) if code in TRANSIENT else SourceError(f"{text} {CHECK}")
