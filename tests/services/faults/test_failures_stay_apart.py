@@ -95,7 +95,9 @@ def watched(traffic: Traffic, healthy: str, failing: str, *, batches: int) -> li
     latencies = []
     for _ in range(batches):
         traffic.send(healthy, failing)
-        eventually(lambda: traffic.has_all(healthy), seconds=60, what=lambda: f"{traffic.found(healthy)} of {traffic.sent}")
+        eventually(
+            lambda: traffic.has_all(healthy), seconds=60, what=lambda: f"{traffic.found(healthy)} of {traffic.sent}"
+        )
         latencies.append(time.monotonic() - traffic.at[healthy, traffic.sent[healthy] - BATCH])
     return latencies
 
@@ -138,7 +140,8 @@ def test_a_registry_that_hangs_for_one_subject_holds_no_other_topic(
     def answer(asked: Asked) -> tuple[int, Any]:
         if f"/schemas/ids/{BAD_ID}" in asked.path and hangs.is_set():
             hung.wait(300)
-        return 200, {"schema": json.dumps(SCHEMA)}
+        registered = {"subject": f"{healthy}-value", "version": 1, "id": GOOD_ID}
+        return 200, {"schema": json.dumps(SCHEMA), **(registered if asked.path.startswith("/subjects") else {})}
 
     def value(topic: str, n: int) -> bytes:
         content = io.BytesIO()

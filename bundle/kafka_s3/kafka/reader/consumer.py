@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,8 @@ from kafka_s3.model.offsets import TopicPartition
 KEPT: Final = 6
 """Configurations whose consumers a process keeps: of a sink three, for a first look, for one topic-partition at a time and for many."""
 LOOK_UP_S: Final = 2.0
+ID_HOLDS_S: Final = 0.1
+"""To delete, create and fill a topic, and for librdkafka to find it, takes longer. An answer has all of a topic's partitions in it."""
 LATEST: Final = -1
 ALL_DOWN: Final = KafkaError._ALL_BROKERS_DOWN
 """Said after the reason of each, which tells more."""
@@ -52,6 +55,7 @@ class Consumer:
         self._said = ""
         self._open: list[Queue] = []
         self._topics: set[str] = set()
+        self._ids: dict[str, tuple[float, str]] = {}
         self.failed = False
 
     @contextmanager
@@ -95,9 +99,17 @@ class Consumer:
         return low.value, high.value
 
     def topic_ids(self, names: Sequence[str], *, timeout_s: float) -> dict[str, str]:
-        """The ids of these topics, of those that exist. Raises KafkaUnavailable and SourceError."""
-        if not names:
-            return {}
+        """The ids of these topics, of those that exist, as they are or were `ID_HOLDS_S` ago. Raises KafkaUnavailable and SourceError."""
+        now = time.monotonic()
+        recent = {
+            name: self._ids[name][1] for name in names if name in self._ids and now - self._ids[name][0] < ID_HOLDS_S
+        }
+        older = [name for name in names if name not in recent]
+        found = self._described(older, timeout_s) if older else {}
+        self._ids |= {name: (now, topic_id) for name, topic_id in found.items()}
+        return recent | found
+
+    def _described(self, names: Sequence[str], timeout_s: float) -> dict[str, str]:
         queue = library.queue_new(self.handle)
         topics = library.topics_of_names((ctypes.c_char_p * len(names))(*(name.encode() for name in names)), len(names))
         try:
@@ -122,11 +134,11 @@ class Consumer:
                 found[library.description_name(topic).decode()] = library.id_text(
                     library.description_id(topic)
                 ).decode()
-            elif one != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                code = one
+            elif one != KafkaError.UNKNOWN_TOPIC_OR_PART and len(names) == 1:
+                code = one  # of several, one is no matter of the others: its own reading says what is wrong
         if code:
             text = f"Kafka at {self.servers} did not describe {', '.join(names)}: {_meaning(code)}."
-            raise unanswered(text) if code in TRANSIENT else SourceError(f"{text} {CHECK}")
+            raise unanswered(f"{text} {self.said()}".rstrip()) if code in TRANSIENT else SourceError(f"{text} {CHECK}")
         return found
 
     def said(self) -> str:
