@@ -8,7 +8,7 @@ on. All else is ended, before the topic-partition is tried again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final
@@ -18,45 +18,53 @@ from kafka_s3.driver.partition_state import PartitionState
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.threads import ThreadPool
 from kafka_s3.naming.data_keys import DataKeys
 from kafka_s3.storage.store import ListedUpload, ObjectStore
 from kafka_s3.task.files.open_state import state_uploads
 
 LISTING_RIGHT: Final = "s3:ListBucketMultipartUploads"
-LOOK_EVERY_MS: Final = 600_000
-"""How often all topic-partitions are looked at, ms."""
-MANY_TOPICS: Final = 8
-"""Of so many topics all pending uploads are listed that begin as their keys do: one request for each 1,000 there are."""
+LOOK_AGAIN_MS: Final = 600_000
+"""How long after a first look there is a second one (ms): a task that was given up may have gone on meanwhile."""
+MANY: Final = 8
+"""Of so many topics, or topic-partitions, all is listed that begins as their keys do: one request for each 1,000 there are."""
+THREADS: Final = 16
+"""How many kept open files are looked at side by side."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass
 class Leftovers:
-    """Ends what failed tasks left. `suspects` are the topic-partitions whose tasks may have left something; `looked_ms` is when all of them
-    were suspected last.
+    """Ends what failed tasks left. `suspects` are the topic-partitions whose tasks may have left something; `later` says when (epoch ms)
+    others are suspected again.
     """
 
     store: ObjectStore
     log: CommitLog
     keys: DataKeys
     observer: Observer
+    clock_ms: Callable[[], int]
     suspects: set[TopicPartition] = field(default_factory=set)
-    looked_ms: int | None = None
+    later: dict[TopicPartition, int] = field(default_factory=dict)
     _may_list: bool = True
 
     def suspect(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Their tasks may have left something."""
-        self.suspects.update(topic_partitions)
+        """Their tasks may have left something, and tasks that were given up may still do so for a while."""
+        some = set(topic_partitions)
+        self.suspects |= some
+        self.later |= dict.fromkeys(some, self.clock_ms() + LOOK_AGAIN_MS)
 
-    def look_around(self, topic_partitions: Iterable[TopicPartition], now_ms: int) -> None:
-        """Suspects all of them from time to time, and at the start: an earlier driver's tasks may have died, and tasks that were given up
-        may still run for a while. Not at a sink's very first start: what is there then is somebody else's.
-        """
-        if self.looked_ms is not None and 0 <= now_ms - self.looked_ms < LOOK_EVERY_MS:
-            return
-        if self.log.state.epoch > 1 or self.looked_ms is not None:
+    def suspect_earlier_driver(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """An earlier driver's tasks may have died. At a sink's very first start there was none: what is there is somebody else's."""
+        if self.log.state.epoch > 1:
             self.suspect(topic_partitions)
-        self.looked_ms = now_ms
+
+    def look_again(self) -> None:
+        """Suspects those once more whose time has come."""
+        now = self.clock_ms()
+        due = {tp for tp, at in self.later.items() if not now < at <= now + LOOK_AGAIN_MS}
+        self.suspects |= due
+        self.later = {tp: at for tp, at in self.later.items() if tp not in due}
 
     def clean(self, states: Mapping[TopicPartition, PartitionState], *, busy: Collection[TopicPartition] = ()) -> None:
         """Ends what was left of the suspects, but of those whose tasks are at work. What the bucket refuses now is tried again.
@@ -71,8 +79,8 @@ class Leftovers:
             stale = list(self._stale(suspects, states))
             if found or stale:
                 self.log.check_owner(self.log.state.version)
-                needed = self._needed(suspects, states)
-                self._end([one for one in found if (one.key, one.id) not in needed], stale)
+                needed = self._needed({owner for owner, _ in found}, states)
+                self._end([one for _, one in found if (one.key, one.id) not in needed], stale)
         except StorageUnavailable as error:
             _log.info("what failed tasks left is looked for again", extra={"facts": {"reason": str(error)}})
             return
@@ -85,43 +93,48 @@ class Leftovers:
             return
         self.suspects -= suspects
 
-    def _pending(self, suspects: Collection[TopicPartition]) -> Iterator[ListedUpload]:
+    def _pending(self, suspects: Collection[TopicPartition]) -> Iterator[tuple[TopicPartition, ListedUpload]]:
+        """The pending uploads of the suspects."""
         topics = {tp.topic for tp in suspects}
         prefixes = [*self.keys.prefixes(topics), *map(self.log.paths.dead_letters_of, sorted(topics))]
-        if len(topics) >= MANY_TOPICS:
+        if len(topics) >= MANY:
             prefixes = [_common(self.keys.prefixes(topics)), self.log.paths.dead_letters_of("").rstrip("/")]
         for prefix in dict.fromkeys(prefixes):
             for upload in self.store.pending(prefix):
                 owner = self.keys.owner(upload.key, topics) or self.log.paths.dead_letters_owner(upload.key)
-                if owner in suspects:
-                    yield upload
+                if owner is not None and owner in suspects:
+                    yield owner, upload
 
     def _stale(
         self, suspects: Collection[TopicPartition], states: Mapping[TopicPartition, PartitionState]
     ) -> Iterator[str]:
         """The keys of kept open files that nobody goes on with. Those of a later epoch are a successor's."""
         paths, epoch = self.log.paths, self.log.state.epoch
-        for tp in sorted(suspects):
-            kept = states[tp].open_state if tp in states else None
-            for info in self.store.list(paths.open_states_of(tp)):
+        kept = {one.open_state.key for one in states.values() if one.open_state is not None}
+        own = tuple(paths.open_states_of(tp) for tp in sorted(suspects))
+        for folder in own if len(own) < MANY else (paths.open_states(),):
+            for info in self.store.list(folder):
                 of_epoch = paths.open_state_epoch(info.key)
-                if (kept is None or info.key != kept.key) and of_epoch is not None and of_epoch <= epoch:
+                if info.key.startswith(own) and info.key not in kept and of_epoch is not None and of_epoch <= epoch:
                     yield info.key
 
     def _needed(
-        self, suspects: Collection[TopicPartition], states: Mapping[TopicPartition, PartitionState]
+        self, owners: Collection[TopicPartition], states: Mapping[TopicPartition, PartitionState]
     ) -> set[tuple[str, str]]:
-        """The uploads (key, id) that the log's last entry names, or the open files that go on."""
+        """The uploads (key, id) that the log's last entry names, or the open files of these topic-partitions that go on."""
         last = self.log.last
         needed = {(file.upload.key, file.upload.id) for file in (() if last is None else last.uncompleted)}
-        for tp in suspects:
-            kept = states[tp].open_state if tp in states else None
-            if kept is not None:
-                try:
-                    needed |= set(state_uploads(kept.key, self.store))
-                except ObjectMissing:  # the next task finds that out
-                    continue
+        open_states = [states[tp].open_state for tp in owners if tp in states]
+        with ThreadPool(THREADS) as pool:
+            for uploads in pool.each(self._uploads, [one.key for one in open_states if one is not None]):
+                needed |= uploads
         return needed
+
+    def _uploads(self, key: str) -> set[tuple[str, str]]:
+        try:
+            return set(state_uploads(key, self.store))
+        except ObjectMissing:  # the next task finds that out
+            return set()
 
     def _end(self, uploads: Collection[ListedUpload], states: Collection[str]) -> None:
         for upload in uploads:

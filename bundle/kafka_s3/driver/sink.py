@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
@@ -35,7 +36,15 @@ from kafka_s3.driver.recovery import Recovery
 from kafka_s3.driver.retries import Background, Retries, Retry, at_once
 from kafka_s3.driver.topics import Resume, Topics
 from kafka_s3.driver.waiting import Waits
-from kafka_s3.model.errors import ConfigError, Fenced, KafkaUnavailable, OffsetsLost, SinkError, StorageError
+from kafka_s3.model.errors import (
+    ConfigError,
+    Fenced,
+    KafkaUnavailable,
+    OffsetsLost,
+    SinkError,
+    StorageError,
+    UploadMissing,
+)
 from kafka_s3.model.files import Reason, Totals
 from kafka_s3.model.observer import Observer, Round, RoundPhase, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
@@ -97,7 +106,7 @@ class Sink:
         """Topics are found when the sink is opened."""
         behaviour = self.behaviour
         self.failures = PartitionFailures(self.clock_ms, behaviour.backoff, behaviour.retry_timeout_ms, behaviour.lost)
-        self.leftovers = Leftovers(self.store, self.log, data_keys, self.observer)
+        self.leftovers = Leftovers(self.store, self.log, data_keys, self.observer, self.clock_ms)
         self.retries = Retries(self.source, background)
         recovery = Recovery(self.brokers, self.source, self.store, behaviour.lost, replays_again)
         waits = lambda tp, error: self._note_failures({tp: error})  # noqa: E731
@@ -129,6 +138,7 @@ class Sink:
         self.topics.refresh(self.clock_ms())
         if self.open_states is not None:
             self.topics.partition_states = self.open_states.restored(self.partition_states, self.log)
+        self.leftovers.suspect_earlier_driver(self.partition_states)
         self._raise_stop()
         for text in self.failures.problems:
             self.observer.warned(text)
@@ -179,7 +189,7 @@ class Sink:
         """One delivery: notes the heads of all topic-partitions, and looks topics up when that is due."""
         now = self.clock_ms()
         self.topics.poll(now)
-        self.leftovers.look_around(self.partition_states, now)
+        self.leftovers.look_again()
         self.failures.forget(self.failures.known.keys() - self.partition_states.keys())
         self._note_open_files()
         self.leftovers.clean(self.partition_states, busy=self.retries.busy)
@@ -266,6 +276,7 @@ class Sink:
         good = [report for report in reports if report.topic_partition not in stops and not report.postponed]
         self.leftovers.suspect([*failed, *stops])
         self._note_failures({**failed, **stops})
+        self._check_owner(failed.values())
         self._abandon(ended)
         self._report_letters(ended)
         beside_others = self._some_go_on()
@@ -273,6 +284,12 @@ class Sink:
             self.failures.succeeded(report.topic_partition, beside_others=beside_others)
         self._commit(good, started)
         self._raise_stop()
+
+    def _check_owner(self, errors: Iterable[SinkError]) -> None:
+        """Raises Fenced where uploads that went away under a task's hands were ended by a driver that has taken over."""
+        if any(isinstance(error, UploadMissing) for error in errors):
+            with suppress(StorageError):  # the next entry tells
+                self.log.check_owner(self.log.state.version)
 
     def _note_failures(self, failures: Mapping[TopicPartition, SinkError]) -> None:
         """Notes what failed, and warns where others go on; where nothing does, the error itself is raised."""

@@ -145,7 +145,7 @@ class Case:
         self.dies_at = 0
         self.calls = 0
         self.sink: Sink
-        self.haunted: dict[TopicPartition, int] = {}
+        self.haunted: set[TopicPartition] = set()
         self._start()
 
     # ------------------------------------------------------------ what happens
@@ -247,7 +247,7 @@ class Case:
         """Tasks that were given up do their work after all; what they leave is found when the driver looks around again."""
         zombies, self.engine.zombies = self.engine.zombies, []
         self.engine.kafka.read(zombies)
-        self.haunted |= dict.fromkeys((one.topic_partition for one in zombies), self.world.now)
+        self.haunted |= {one.topic_partition for one in zombies}
 
     def _healthy(self) -> set[TopicPartition]:
         """Those that nothing keeps from going on."""
@@ -259,13 +259,9 @@ class Case:
             state = self.sink.partition_states[tp]
             assert state.frontier + 2 * FLUSH > self.sent[tp], (tp, state.frontier, self.sent[tp])
             assert tp not in self.sink.failures.known
-        looked_ms = self.sink.leftovers.looked_ms or 0
-        self.haunted = {tp: since for tp, since in self.haunted.items() if looked_ms <= since}
+        self.haunted &= self.sink.leftovers.later.keys()
         suspects = (
-            self.haunted.keys()
-            | self.sink.leftovers.suspects
-            | self.sink.retries.busy
-            | self.sink.failures.known.keys()
+            self.haunted | self.sink.leftovers.suspects | self.sink.retries.busy | self.sink.failures.known.keys()
         )
         orphans = [key for key in self._orphans() if self._owner(key) not in suspects]
         assert orphans == []

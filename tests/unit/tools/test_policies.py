@@ -29,7 +29,7 @@ def statements(**config: str) -> dict[str, dict[str, Any]]:
 
 def test_a_sink_gets_its_own_folders_and_cannot_delete() -> None:
     found = statements(topics="orders,payments")
-    assert found.keys() == {"List", "State", "Data"}
+    assert found.keys() == {"List", "Uploads", "State", "Data"}
     assert found["State"]["Resource"] == ["arn:aws:s3:::bucket/_kafka_s3/orders/*"]
     assert found["Data"]["Resource"] == ["arn:aws:s3:::bucket/topics/orders/*", "arn:aws:s3:::bucket/topics/payments/*"]
     prefixes = found["List"]["Condition"]["StringLike"]["s3:prefix"]
