@@ -31,7 +31,7 @@ def _stop_error(report: TaskReport, sink: str, leniency: str) -> RecordError:
     place: dict[str, str | int] = {"topic": report.topic_partition.topic, "partition": report.topic_partition.partition}
     place |= zip(("stage", "offset"), report.failed_at or (), strict=False)
     return RecordError(
-        f"Sink {sink} stops at {reason}. Nothing of this batch was committed; the sink stands at {report.topic_partition} offset "
+        f"Sink {sink} cannot pass over {reason}. Nothing of this batch of {report.topic_partition} was committed: its next offset is "
         f"{report.start}. Correct the data or the configuration. {leniency} {report.remedy}",
         place,
     )

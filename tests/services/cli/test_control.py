@@ -207,7 +207,7 @@ def test_a_sink_that_failed_says_why_and_can_be_deleted(broken: tuple[Named, Sin
     assert process.wait() == 1, process.output()
     failed = sink.told()
     assert failed["status"] == "FAILED"
-    assert failed["reason"].startswith("RecordError: Sink orders stops at ")
+    assert failed["reason"].startswith("RecordError: Sink orders cannot pass over ")
     assert "offset 2" in failed["reason"]
     shown = succeeded(sink.by_name("status", "orders"))
     assert all(words in shown for words in ("FAILED", "offset 2", sink.topic, "frontier"))

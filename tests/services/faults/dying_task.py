@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
-from kafka_s3.model.tasks import Assignment
+from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.spark.reading_task import ReadingTask
 from kafka_s3.spark.task import Task
 
@@ -73,11 +73,11 @@ class DyingReadingTask(ReadingTask):
 
     death: Death = Death(WORKER, "")
 
-    def _reports(self, share: tuple[Assignment, ...]) -> Iterator[str]:
+    def _outcomes(self, share: tuple[Assignment, ...]) -> Iterator[TaskOutcome]:
         self.death.note_attempt()
-        for report in super()._reports(share):
+        for outcome in super()._outcomes(share):
             self.death.strike()
-            yield report
+            yield outcome
 
 
 def parent(pid: int) -> int:

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 
 from kafka_s3.config.validate import resolved, validate
 from kafka_s3.driver.sink import Sink
-from kafka_s3.model.errors import SourceError
+from kafka_s3.model.errors import EngineDied
 from kafka_s3.model.files import Reason
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.storage.faults import Fault, FaultyStore, Moment, Verb, raising
@@ -91,7 +91,7 @@ def test_a_worker_that_is_killed_between_its_state_and_its_report_changes_nothin
         )
         sink = opened.here.sink(opened.config)
         sink.open()
-        with pytest.raises(SourceError, match="Python worker exited unexpectedly"):
+        with pytest.raises(EngineDied, match="died at its work"):
             polled(sink)
     assert dying_task.struck(tmp_path / "traces")[0] == "worker"
     assert len(opened.states()) == 2, "its state was written"

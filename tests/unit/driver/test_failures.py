@@ -70,7 +70,9 @@ def test_a_bad_record_stops_its_topic_partition_and_the_others_go_on() -> None:
     assert numbers(world, SECOND) == [*range(6)]
     assert numbers(world, FIRST) == []
     (problem,) = world.sink.problems
-    assert problem.startswith("orders-0 has stopped at 2024-01-15T10:00:00Z: Sink orders stops at orders-0 offset 3")
+    assert problem.startswith(
+        "orders-0 has stopped at 2024-01-15T10:00:00Z: Sink orders cannot pass over orders-0 offset 3"
+    )
     assert problem.endswith("The others go on. Restart the sink once that is mended.")
     assert told.texts == [problem]
 
@@ -89,7 +91,7 @@ def test_under_the_scope_of_the_sink_it_stops_once_the_others_are_committed() ->
     world = world_of_two(**{"errors.stop.scope": "sink"})
     spoil(world)
     world.start()
-    with pytest.raises(RecordError, match="stops at orders-0 offset 3"):
+    with pytest.raises(RecordError, match="cannot pass over orders-0 offset 3"):
         world.sink.cycle()
     assert numbers(world, SECOND) == [0, 1, 2]
 

@@ -87,7 +87,7 @@ class GuardedSource:
         tp, table = report.topic_partition, self.expected.table_name(report.topic_partition.topic)
         texts = "; ".join([*found.conflicts.values(), *found.wider.values(), *found.new.values()])
         raise RecordError(
-            f"The sink stops before the commit (delta.schema.evolution.mode={self.mode}): records of {tp} from offset {report.start} on do "
+            f"{tp} stops before the commit (delta.schema.evolution.mode={self.mode}): its records from offset {report.start} on do "
             f"not fit the table {table}: {texts}. Nothing of this batch was committed. To go on: ALTER TABLE {table} ADD "
             "COLUMNS (...), or start once with --set delta.schema.evolution.mode=addNewColumns."
         )

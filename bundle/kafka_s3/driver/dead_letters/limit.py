@@ -11,7 +11,7 @@ from kafka_s3.model.tasks import TaskReport
 from kafka_s3.task.dead_letters.limit import LIMIT_FROM, excess
 
 LIMIT_REMEDY: Final = (
-    "Nothing of this batch was committed. Correct the configuration or the producers; to go on as it is, raise "
+    "Nothing of their batch was committed. Correct the configuration or the producers; to go on as it is, raise "
     "errors.deadletter.max.ratio (1 is no limit)."
 )
 
@@ -30,4 +30,4 @@ def stops_above_limit(reports: Sequence[TaskReport], *, sink: str, ratio: float)
         worst = max(others, key=lambda report: len(report.dead))
         text = f"{excess(dead, read, ratio=ratio)} Most often, in {worst.topic_partition}: {worst.commonest}"
         stops |= {one.topic_partition: text for one in others if len(one.dead) > ratio * one.read}
-    return {tp: RecordError(f"Sink {sink} stops: {text} {LIMIT_REMEDY}") for tp, text in stops.items()}
+    return {tp: RecordError(f"Sink {sink} stops {tp}: {text} {LIMIT_REMEDY}") for tp, text in stops.items()}

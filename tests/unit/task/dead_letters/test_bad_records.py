@@ -179,8 +179,8 @@ def test_the_stop_says_where_why_and_how_to_go_on() -> None:
     with pytest.raises(RecordError) as caught:
         world.sink.drain()
     for words in (
-        "Sink orders stops at orders-0 offset 1, stage VALUE_CONVERTER: ",
-        "the sink stands at orders-0 offset 0",
+        "Sink orders cannot pass over orders-0 offset 1, stage VALUE_CONVERTER: ",
+        "Nothing of this batch of orders-0 was committed: its next offset is 0.",
         "kafka-s3 run CONFIG --set errors.tolerance=all",
         "kafka-s3 position set CONFIG orders 0 2, which gives up 1 other record that is in no object yet, too (offsets 0 to 0).",
     ):
