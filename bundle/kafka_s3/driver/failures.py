@@ -164,13 +164,6 @@ class PartitionFailures:
         at = datetime.fromtimestamp(first.next_ms / 1000, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         return f"{names} {fails} since {since}: {reason} Tried {times}, next at {at}; the others go on."
 
-    def error_of_stops(self, sink: str) -> SinkError | None:
-        """What a sink ends with whose topic-partitions have all stopped: their error, or one that names all; None where none has."""
-        stopped = self.stopped
-        if len({str(one.error) for one in stopped.values()}) < 2:
-            return next((one.error for one in stopped.values()), None)
-        return self.some_stopped(sink)
-
     def some_stopped(self, sink: str) -> PartitionsStopped:
         """What a sink ends with where some have stopped, and the others went on."""
         reasons = dict.fromkeys(str(one.error) for one in self.stopped.values())

@@ -310,8 +310,11 @@ class Sink:
         """Why an assignment failed; a log that was truncated meanwhile is believed by the next look."""
         tp, error = failure.topic_partition, failure.error
         state = self.partition_states.get(tp)
-        if isinstance(error, OffsetsLost) and state is not None and self.topics.ends_before([assignment(state)]):
-            return KafkaUnavailable(f"A log was truncated while it was to be read. {error}")
+        try:
+            if isinstance(error, OffsetsLost) and state is not None and self.topics.ends_before([assignment(state)]):
+                return KafkaUnavailable(f"A log was truncated while it was to be read. {error}")
+        except KafkaUnavailable as away:  # so nobody can tell
+            return away
         return error
 
     def _stops(self, reports: Sequence[TaskReport]) -> dict[TopicPartition, SinkError]:
@@ -335,9 +338,10 @@ class Sink:
         """Raises what stops the sink: that a topic-partition has stopped, where that is its scope, or that all have."""
         stopped, every = self.failures.stopped, self.partition_states.keys()
         if stopped and (self.behaviour.stop_scope == "sink" or every <= stopped.keys()):
-            error = self.failures.error_of_stops(self.behaviour.sink)
-            assert error is not None
-            raise error
+            texts = self.failures.problems
+            for text in texts if len(texts) > 1 else ():
+                self.observer.warned(text)
+            raise next(iter(stopped.values())).error
 
     def _raise_outage(self) -> None:
         """Raises why nothing goes on, where nothing does; also what stops the sink."""

@@ -96,13 +96,16 @@ def test_under_the_scope_of_the_sink_it_stops_once_the_others_are_committed() ->
     assert numbers(world, SECOND) == [0, 1, 2]
 
 
-def test_where_all_have_stopped_the_sink_ends_with_the_reasons_of_all() -> None:
-    world = world_of_two()
+def test_where_all_have_stopped_the_sink_ends_with_the_first_reason_and_has_told_all() -> None:
+    world, told = world_of_two(**{"behavior.on.lost.offsets": "fail"}), Warnings()
+    world.start(observer=told)
+    world.sink.poll()
     spoil(world)
-    spoil(world, SECOND)
-    world.start()
-    with pytest.raises(PartitionsStopped, match=r"2 topic-partitions have stopped \(orders-0, orders-1\)"):
+    world.kafka.trim(SECOND, start=2)
+    with pytest.raises(OffsetsLost, match="orders-1: wanted 0, available from 2") as ended:
         world.sink.cycle()
+    assert ended.value.exit_code == 1
+    assert [text.partition(" at ")[0] for text in told.texts[-2:]] == ["orders-0 has stopped", "orders-1 has stopped"]
 
 
 def test_a_restart_tries_again_what_had_stopped() -> None:

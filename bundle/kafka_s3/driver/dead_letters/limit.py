@@ -30,4 +30,6 @@ def stops_above_limit(reports: Sequence[TaskReport], *, sink: str, ratio: float)
         worst = max(others, key=lambda report: len(report.dead))
         text = f"{excess(dead, read, ratio=ratio)} Most often, in {worst.topic_partition}: {worst.commonest}"
         stops |= {one.topic_partition: text for one in others if len(one.dead) > ratio * one.read}
-    return {tp: RecordError(f"Sink {sink} has too many bad records: {text} {LIMIT_REMEDY}") for tp, text in stops.items()}
+    return {
+        tp: RecordError(f"Sink {sink} has too many bad records: {text} {LIMIT_REMEDY}") for tp, text in stops.items()
+    }
