@@ -16,7 +16,6 @@ from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import (
     EngineDied,
     KafkaUnavailable,
-    LocalDiskError,
     OffsetsLost,
     PartitionsStopped,
     RegistryUnavailable,
@@ -28,10 +27,10 @@ from kafka_s3.model.errors import (
 from kafka_s3.model.offsets import TopicPartition
 
 PASSING: Final = (
-    EngineDied, KafkaUnavailable, LocalDiskError, RegistryUnavailable, StorageUnavailable, TaskTimedOut, UploadMissing,
+    EngineDied, KafkaUnavailable, RegistryUnavailable, StorageUnavailable, TaskTimedOut, UploadMissing,
 )  # fmt: skip
 """What may be over at the next try."""
-TAKES_ALONG: Final = (EngineDied, TaskTimedOut, LocalDiskError)
+TAKES_ALONG: Final = (EngineDied, TaskTimedOut)
 """What ends the whole task in which it happens."""
 NAMED: Final = 3
 """So many topic-partitions are named where several fail alike."""

@@ -23,7 +23,6 @@ from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.errors import (
     EngineDied,
     KafkaUnavailable,
-    LocalDiskError,
     RegistryUnavailable,
     SinkError,
     StorageUnavailable,
@@ -61,7 +60,7 @@ ROUNDS = 8
 SOME, MANY, CHUNK = 150, 5_150, 250
 STORE_VERBS = (Verb.CREATE_UPLOAD, Verb.UPLOAD_PART, Verb.COMPLETE_UPLOAD, Verb.PUT, Verb.ABORT_UPLOAD, Verb.DELETE)
 READ_ERRORS: tuple[Callable[[str], SinkError], ...] = (
-    KafkaUnavailable, RegistryUnavailable, EngineDied, TaskTimedOut, LocalDiskError,
+    KafkaUnavailable, RegistryUnavailable, EngineDied, TaskTimedOut,
 )  # fmt: skip
 
 
