@@ -416,7 +416,7 @@ def test_a_python_worker_that_is_killed_in_its_task_takes_no_other_task_along_an
     reader: str, here: Surroundings, topic: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, traces = topic("worker", 2), tmp_path / "traces"
-    config = here.config(name, **{"flush.size": "30", "kafka.reader": reader})
+    config = here.config(name, **{"flush.size": "30", "kafka.reader": reader, "tasks.max": "2"})
     produce(here.servers, name, numbered(0, 500, partitions=2))
     with monkeypatch.context() as doomed:
         if reader == "tasks":

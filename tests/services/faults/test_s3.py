@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka_s3.local.s3 import EmbeddedS3
-from kafka_s3.model.errors import LocalDiskError, StorageError, StorageUnavailable
+from kafka_s3.model.errors import PartitionsStopped, StorageError, StorageUnavailable
 from kafka_s3.model.observer import Silent, Start
 from tests.services.faults.reconciliation import assert_nothing_missing_nothing_twice, reconcile
 from tests.support.bucket import Bucket
@@ -338,12 +338,14 @@ def cramped(spark: SparkSession, tmp_path: Path) -> Iterator[Callable[[], None]]
     give_room()
 
 
-def test_a_local_disk_without_space_stops_the_sink_with_the_reason(ground: Ground, cramped: Callable[[], None]) -> None:
+def test_a_local_disk_without_space_stops_the_topic_partition_with_the_reason(
+    ground: Ground, cramped: Callable[[], None]
+) -> None:
     spilling = {
         **ONE_FILE, "writer.memory.bytes": str(1 << 20), "partitioner.class": PARTITIONER + "FieldPartitioner",
         "partition.field.name": "side",
     }  # fmt: skip
-    with pytest.raises(LocalDiskError, match=r"File too large.*writer\.memory\.bytes"):
+    with pytest.raises(PartitionsStopped, match=r"File too large.*writer\.memory\.bytes"):
         ground.run(LARGE_TOPIC, **spilling)
     assert ground.here.bucket.data_keys() == []
 

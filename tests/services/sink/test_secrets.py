@@ -23,7 +23,7 @@ from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, Delivery
+from kafka_s3.model.tasks import Assignment, Delivery, TaskFailure
 from kafka_s3.spark.launch import sink_on_spark
 from kafka_s3.spark.source import SparkSource
 from kafka_s3.tools.logs import LogFormat, LogObserver, _Lines
@@ -215,9 +215,10 @@ def blind(here: Surroundings, config: dict[str, str]) -> SparkSource:
 def texts_of(sink: Sink, config: dict[str, str]) -> str:
     """The whole stack of a task's failure."""
     place = TopicPartition(config["topics"], 0)
-    with pytest.raises(StorageUnavailable) as failed:
-        sink.source.read([Assignment(place, 0, 3, (Delivery(0, 3),))])
-    return "".join(traceback.format_exception(failed.value))
+    (failed,) = sink.source.read([Assignment(place, 0, 3, (Delivery(0, 3),))])
+    assert isinstance(failed, TaskFailure)
+    assert isinstance(failed.error, StorageUnavailable)
+    return "".join(traceback.format_exception(failed.error))
 
 
 def run_with_heartbeat(here: Surroundings, config: dict[str, str]) -> Sink:
