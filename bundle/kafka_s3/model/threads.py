@@ -46,6 +46,20 @@ def beside(target: Callable[[], None], name: str) -> Thread:
     return thread
 
 
+def begun_beside(work: Callable[[], R], name: str) -> Future[R]:
+    """The same by a thread that does not keep the process from ending."""
+    future: Future[R] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # whoever asks for the result raises it
+            future.set_exception(error)
+
+    beside(run, name)
+    return future
+
+
 def _take_over(context: Context) -> None:
     for variable, value in context.items():
         variable.set(value)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -83,6 +84,7 @@ class ChosenSource:
         self._brokers = brokers
         self._decided = decided
         self._chosen: Source | None = None
+        self._lock = Lock()
 
     def read(self, assignments: Sequence[Assignment]) -> list[TaskOutcome]:
         """One report per assignment, by the chosen reader. Raises the store's errors and SourceError; KafkaUnavailable, with nothing
@@ -90,8 +92,9 @@ class ChosenSource:
         """
         if not assignments:
             return []
-        if self._chosen is None:
-            self._chosen = self._choose(assignments[0].topic_partition)
+        with self._lock:
+            if self._chosen is None:
+                self._chosen = self._choose(assignments[0].topic_partition)
         return self._chosen.read(assignments)
 
     def _choose(self, place: TopicPartition) -> Source:

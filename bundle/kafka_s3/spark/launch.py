@@ -14,6 +14,7 @@ from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
+from kafka_s3.model.threads import begun_beside
 from kafka_s3.spark.catalog import HOW_TO_KNOW, SparkCatalog
 from kafka_s3.spark.choice import ChosenSource, Decided, KafkaReader, Trial
 from kafka_s3.spark.consumer import kafka_classes, reading_properties
@@ -48,6 +49,7 @@ def sink_on_spark(
         clock_ms=now_ms,
         observer=observer,
         spark=_catalog(settings, spark),
+        background=lambda work: begun_beside(work, "retry"),
     )
 
 
