@@ -277,9 +277,15 @@ def recreated(broker: EmbeddedKafka, name: str, records: list[Given], partitions
     brokers = KafkaBrokers(broker.bootstrap_servers)
     eventually(lambda: not brokers.describe([name]))
     broker.create_topic(name, partitions)
-    eventually(
-        lambda: len(brokers.starts([TopicPartition(name, number) for number in range(partitions)])) == partitions
-    )
+    places = [TopicPartition(name, number) for number in range(partitions)]
+
+    def has_leaders() -> bool:
+        try:
+            return len(brokers.starts(places)) == partitions
+        except KafkaUnavailable:  # a leader that was named does not know of it yet
+            return False
+
+    eventually(has_leaders)
     produce(broker.bootstrap_servers, name, records)
 
 
