@@ -236,6 +236,7 @@ class Case:
             self._zombies_work()
             if self.draw.random() < 0.5:
                 self.sink.cycle()
+                self._zombies_work()
         except Died:
             self.dies_at = 0
             self._start()
@@ -243,7 +244,7 @@ class Case:
         self._check_round(healthy)
 
     def _zombies_work(self) -> None:
-        """Tasks that were given up do their work after all; what they leave is found when the driver looks around again."""
+        """Tasks that were given up do their work after all, within ten minutes; the driver finds what they leave when it looks again."""
         zombies, self.engine.zombies = self.engine.zombies, []
         self.engine.kafka.read(zombies)
         self.haunted |= {one.topic_partition for one in zombies}
