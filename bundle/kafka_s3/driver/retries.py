@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
@@ -69,8 +69,8 @@ class Retries:
         before = {one.topic_partition: states[one.topic_partition] for one in due}
         self.running.append(Retry(now_ms, before, self.background(lambda: self.source.read(due))))
 
-    def finished(self) -> list[Retry]:
-        """The reads that have ended since the last call."""
-        done = [one for one in self.running if one.outcomes.done()]
-        self.running = [one for one in self.running if one not in done]
-        return done
+    def finished(self) -> Iterator[Retry]:
+        """The reads that have ended; one that is not taken, because what became of another ended the loop's round, is given again."""
+        for one in [one for one in self.running if one.outcomes.done()]:
+            self.running.remove(one)
+            yield one

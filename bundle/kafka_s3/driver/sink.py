@@ -276,7 +276,11 @@ class Sink:
         good = [report for report in reports if report.topic_partition not in stops and not report.postponed]
         self.leftovers.suspect([*failed, *stops])
         self._note_failures({**failed, **stops})
-        self._check_owner(failed.values())
+        try:
+            self._check_owner(failed.values())
+        except Fenced:
+            self._abandon(reports)
+            raise
         self._abandon(ended)
         self._report_letters(ended)
         beside_others = self._some_go_on()
@@ -363,14 +367,16 @@ class Sink:
 
     def _try_again(self) -> None:
         """Takes what reads beside the loop have brought, and begins those that are due."""
-        for one in self.retries.finished():
-            self._settle(self._still_good(one), one.started_ms)
+        self._take_finished()
         if self._all_fail():
             return
         waiting = {one.file.topic_partition for one in self.log.waiting}
         due = [tp for tp in self.failures.due() if tp not in waiting and tp not in self.retries.busy]
         if due and self.retries.room > 0:
             self._begin_again(due)
+            self._take_finished()
+
+    def _take_finished(self) -> None:
         for one in self.retries.finished():
             self._settle(self._still_good(one), one.started_ms)
 

@@ -10,6 +10,8 @@ from threading import Event
 import pytest
 
 from kafka_s3.commit.entry import read_entry
+from kafka_s3.driver.partition_state import PartitionState
+from kafka_s3.driver.retries import Retries, at_once
 from kafka_s3.driver.runner import run_available_now
 from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.errors import (
@@ -24,12 +26,15 @@ from kafka_s3.model.errors import (
     TaskDefect,
     TaskTimedOut,
     TopicRecreated,
+    UploadMissing,
 )
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.spark.attempts import TaskTime, within
-from kafka_s3.storage.faults import Fault, failure
+from kafka_s3.storage.faults import Fault, FaultyStore, failure
+from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.task.worker import Pipeline
 from tests.support.configurations import STATE
 from tests.support.memory_world import START_MS, World
 from tests.support.observers import Warnings
@@ -54,6 +59,10 @@ def spoil(world: World, tp: TopicPartition = FIRST, offset: int = 3) -> None:
 def numbers(world: World, tp: TopicPartition) -> list[int]:
     """What the objects of a topic-partition hold."""
     return sorted(n for key, found in world.numbers().items() if f"orders+{tp.partition}+" in key for n in found)
+
+
+def _nothing() -> Pipeline:
+    raise AssertionError("nothing is read")
 
 
 # ------------------------------------------------------------ stops
@@ -383,6 +392,32 @@ def test_a_fence_wins_over_a_bucket_that_takes_no_aborts() -> None:
     world.start()
     with pytest.raises(Fenced):
         first.cycle()
+
+
+def test_a_driver_that_learns_of_its_successor_from_a_lost_upload_leaves_no_upload_of_the_others() -> None:
+    world = world_of_two()
+    first = world.start()
+    world.start()
+    gone = failure("upload_part", 1, matches=lambda key: "orders+0+" in key, error=UploadMissing("gone"))
+    world.kafka.store = FaultyStore(world.store, [gone])
+    with pytest.raises(Fenced):
+        first.cycle()
+    assert world.store.uploads == {}
+
+
+def test_a_read_beside_the_loop_is_not_lost_where_another_one_ends_the_round() -> None:
+    retries, states = (
+        Retries(Failing(MemoryKafka(_nothing, MemoryStore()), iter(())), at_once),
+        dict[TopicPartition, PartitionState](),
+    )
+    for tp in BOTH:
+        states[tp] = PartitionState(tp, 0, None)
+        retries.begin([], {tp: states[tp]}, 0)
+    taken = retries.finished()
+    next(taken)
+    taken.close()  # the round ended with an error
+    assert len(list(retries.finished())) == 1
+    assert retries.running == []
 
 
 def test_a_task_that_does_not_end_is_given_up_and_what_it_brought_before_is_kept() -> None:
