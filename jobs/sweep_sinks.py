@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from kafka_s3.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.clock import now_ms
-from kafka_s3.tools.jobs import each_sink, job_parser, leave
-from kafka_s3.tools.sweep import duration_ms, opened_sweeper
+from kafka_s3.ops.jobs import each_sink, job_parser, leave
+from kafka_s3.ops.sweep import duration_ms, opened_sweeper
 
 
 def sweep(settings: Settings, given: Namespace) -> bool:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from argparse import Namespace
 from datetime import UTC, datetime, timedelta
 
-from kafka_s3.config.settings import Settings
-from kafka_s3.tools.jobs import each_sink, job_parser, leave
-from kafka_s3.tools.verify.segments import SegmentSelection
-from kafka_s3.tools.verify.sink import audit_of, kafka_of
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.ops.jobs import each_sink, job_parser, leave
+from kafka_s3.ops.verify.segments import SegmentSelection
+from kafka_s3.ops.verify.sink import audit_of, kafka_of
 
 
 def verify(settings: Settings, given: Namespace) -> bool:

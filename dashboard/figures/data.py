@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from kafka_s3.control.status import SinkSnapshot, standpoints
-from kafka_s3.tools.positions import CAUSE
+from kafka_s3.engine.control.status import SinkSnapshot, standpoints
+from kafka_s3.ops.positions import CAUSE
 from reading.frames import NO_TIME, SKIPPED, Frames, Reach, counted_files, taken
 from reading.groups import Numbers, groups_by
 

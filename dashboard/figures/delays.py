@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from figures.data import Window
-from kafka_s3.control.tallies import POINTS
+from kafka_s3.engine.control.tallies import POINTS
 from reading.frames import NO_TIME, data_files, taken
 from reading.groups import Numbers
 
@@ -18,7 +18,7 @@ MEASURED: Final = ("committed_ms", "records", "min_ms", "max_ms")
 
 
 def delays(files: pd.DataFrame, window: Window) -> pd.DataFrame:
-    """Per bucket of time (`at_ms` is its beginning) the delay (ms) of records at their commit, as `control.tallies.delay` counts it.
+    """Per bucket of time (`at_ms` is its beginning) the delay (ms) of records at their commit, as `engine.control.tallies.delay` counts it.
 
     `median_ms` half of the records do not exceed, `slow_ms` 95 % of them; `newest_ms` is how old the newest record in an object was: so far
     behind the sink was even after its commits.

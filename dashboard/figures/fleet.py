@@ -9,7 +9,7 @@ import pandas as pd
 
 from figures.data import HOUR_MS
 from figures.units import duration_text
-from kafka_s3.control.status import SinkSnapshot, SinkState, health
+from kafka_s3.engine.control.status import SinkSnapshot, SinkState, health
 from reading.frames import NO_TIME
 
 HOURS: Final = 24

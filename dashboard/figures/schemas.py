@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from kafka_s3.ddl.table import ObjectFacts
+from kafka_s3.followers.ddl.table import ObjectFacts
 from reading.frames import data_files
 
 CHANGES_OF: Final = ("version", "committed_ms", "topic", "partition", "first_offset", "schema")

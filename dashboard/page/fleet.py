@@ -8,7 +8,7 @@ import streamlit as st
 
 from figures.fleet import URGENCY, by_urgency, fleet
 from figures.text import plain
-from kafka_s3.control.status import SinkState
+from kafka_s3.engine.control.status import SinkState
 from page import parts
 from page.scene import Scene
 

@@ -9,7 +9,7 @@ from typing import Final
 import streamlit as st
 
 from figures import letter_tables
-from kafka_s3.commit.dead_letters import LetterSelection, LetterState
+from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.failures import Stage
 

@@ -9,8 +9,8 @@ import streamlit as st
 from figures import letter_tables
 from figures.text import plain
 from figures.units import size_text
-from kafka_s3.commit.dead_letters import FiledLetter
-from kafka_s3.config.validate import resolved
+from kafka_s3.connect.config.validate import resolved
+from kafka_s3.engine.log.dead_letters import FiledLetter
 from kafka_s3.model.errors import SinkError
 from page import resources
 from page.asking import asked

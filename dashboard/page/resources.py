@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import streamlit as st
 
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.clock import now_ms
-from kafka_s3.naming.state_paths import StatePaths
 from page.kept import KeptResults
 from reading.answers import Answers
 from reading.decoding import LetterDecoder

@@ -11,12 +11,12 @@ import pandas as pd
 
 from figures.charts import Axis
 from figures.data import MINUTE_MS, Window, narrowed, selected, throughput, totals, totals_of_topics, wall, within
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import validate
-from kafka_s3.control.commands import StoredConfig
-from kafka_s3.control.status import SinkHealth, health
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import validate
+from kafka_s3.engine.control.commands import StoredConfig
+from kafka_s3.engine.control.status import SinkHealth, health
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.clock import now_ms
-from kafka_s3.naming.state_paths import StatePaths
 from page import resources
 from page.controls import Chosen
 from reading import delta_versions

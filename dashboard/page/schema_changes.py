@@ -10,8 +10,8 @@ import streamlit as st
 from figures import schemas
 from figures.delta import differences
 from figures.text import plain
-from kafka_s3.ddl.columns import object_columns
-from kafka_s3.ddl.table import ObjectFacts
+from kafka_s3.followers.ddl.columns import object_columns
+from kafka_s3.followers.ddl.table import ObjectFacts
 from kafka_s3.model.errors import SinkError
 from page import parts, resources, states
 from page.asking import asked

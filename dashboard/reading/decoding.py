@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from kafka_s3.config.settings import Settings
-from kafka_s3.converters.converter import KafkaBatch
-from kafka_s3.converters.registry_values import RegistryValues
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.converters.converter import KafkaBatch
+from kafka_s3.connect.converters.registry_values import RegistryValues
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import Role
-from kafka_s3.wiring.conversion import registry_converter
+from kafka_s3.run.wiring.conversion import registry_converter
 
 NO_TIME: Final = -1
 _HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

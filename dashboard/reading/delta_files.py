@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.model.errors import ObjectMissing, StorageError
-from kafka_s3.storage.store import ObjectInfo, ObjectStore
+from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 MOST_FILES: Final = 200_000
 """Of larger tables files and rows are not told: each takes some hundred bytes."""

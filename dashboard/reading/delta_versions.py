@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import pandas as pd
 
-from kafka_s3.delta.columns import RESCUED
-from kafka_s3.delta.driver.states import APP
+from kafka_s3.engine.task.table_guard.columns import RESCUED
+from kafka_s3.followers.delta.states import APP
 from kafka_s3.model.errors import StorageError
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.store.store import ObjectStore
 from reading.answers import Answers
 from reading.delta_files import TableFiles, actions_of, begun, rows_of, stats_of, types_of
 from reading.frames import data_files

@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kafka_s3.commit.entry import read_entry
-from kafka_s3.control.commands import StoredConfig, read_stored_config
-from kafka_s3.control.settings_notes import NotedSettings, read_notes
-from kafka_s3.control.sinks import known_of
-from kafka_s3.control.status import SinkSnapshot
+from kafka_s3.engine.control.commands import StoredConfig, read_stored_config
+from kafka_s3.engine.control.settings_notes import NotedSettings, read_notes
+from kafka_s3.engine.control.sinks import known_of
+from kafka_s3.engine.control.status import SinkSnapshot
+from kafka_s3.engine.log.entry import read_entry
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
-from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.store.store import ObjectStore
 from reading.background import Background
 from reading.frames import Frames, LogPart, Reach, cut, frames_of, joined, part_of, reach
 from reading.give_way import PAGES_FIRST

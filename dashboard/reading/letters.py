@@ -1,6 +1,6 @@
 """Which dead letters are there? The log's tables say which files to read; only what was asked for is read, a page at a time.
 
-What became of each letter is judged by the product's own ledger (`kafka_s3.commit.dead_letters`).
+What became of each letter is judged by the product's own ledger (`kafka_s3.engine.log.dead_letters`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import pandas as pd
 
-from kafka_s3.commit.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, Settled, letters_of
-from kafka_s3.commit.entry import read_entry
+from kafka_s3.engine.log.dead_letters import FiledLetter, Ledger, LetterFile, LetterSelection, Settled, letters_of
+from kafka_s3.engine.log.entry import read_entry
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.store.store import ObjectStore
 from reading.frames import Frames
 from reading.masks import Mask, mask_of
 

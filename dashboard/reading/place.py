@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.config.options.ours import STATE_PREFIX
-from kafka_s3.config.read import pairs
-from kafka_s3.config.settings import REGION, Settings
-from kafka_s3.config.validate import load, resolved
+from kafka_s3.connect.config.options.ours import STATE_PREFIX
+from kafka_s3.connect.config.read import pairs
+from kafka_s3.connect.config.settings import REGION, Settings
+from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.model.secret import MASK
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.sink_folder import SinkFolder, folder_of, named_folder
+from kafka_s3.run.wiring.sink_folder import SinkFolder, folder_of, named_folder
+from kafka_s3.store.s3 import S3Store
 from reading.reader import BucketReader, bounded
 
 CONFIG: Final = "KAFKA_S3_DASHBOARD_CONFIG"

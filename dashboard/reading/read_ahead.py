@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
-from kafka_s3.commit.entry import CommitEntry, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, read_entry
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
-from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.store import ObjectInfo, ObjectStore
+from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 THREADS: Final = 16
 KEPT: Final = 512

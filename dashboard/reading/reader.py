@@ -15,8 +15,8 @@ from threading import Lock
 from typing import Any, Final
 
 from kafka_s3.model.errors import StorageError
-from kafka_s3.storage.options import StoreOptions
-from kafka_s3.storage.store import ObjectInfo, ObjectStore
+from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 CONNECT_S: Final = 2.0
 READ_S: Final = 4.0

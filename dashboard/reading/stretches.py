@@ -5,11 +5,11 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from kafka_s3.commit.history import known_stretches, tables_or_none
-from kafka_s3.commit.manifest import Stretch
-from kafka_s3.commit.tables import Tables
-from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.engine.log.history import known_stretches, tables_or_none
+from kafka_s3.engine.log.manifest import Stretch
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.engine.log.tables import Tables
+from kafka_s3.store.store import ObjectStore
 from reading.frames import LogPart, part_of_tables
 
 AHEAD: Final = 4

@@ -10,7 +10,7 @@ import streamlit as st
 
 from figures import data
 from figures.text import plain
-from kafka_s3.commit.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
 from kafka_s3.model.errors import ObjectMissing, SinkError
 from page import parts, resources, schema_changes, states
 from page.asking import asked

@@ -10,10 +10,10 @@ import streamlit as st
 
 from figures import data
 from figures.text import plain
-from kafka_s3.config.options.table import option_of
-from kafka_s3.config.validate import validate
-from kafka_s3.control.commands import StoredConfig
-from kafka_s3.control.settings_notes import NotedSettings, changes
+from kafka_s3.connect.config.options.table import option_of
+from kafka_s3.connect.config.validate import validate
+from kafka_s3.engine.control.commands import StoredConfig
+from kafka_s3.engine.control.settings_notes import NotedSettings, changes
 from page import parts
 from page.scene import Scene
 

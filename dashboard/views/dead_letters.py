@@ -10,7 +10,7 @@ import streamlit as st
 
 from figures import charts, data, letter_tables
 from figures.text import plain
-from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection
+from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection
 from kafka_s3.model.failures import Stage
 from page import one_letter, parts, resources, states
 from page.asking import asked

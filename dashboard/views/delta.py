@@ -10,7 +10,7 @@ import streamlit as st
 from figures import delta
 from figures.text import ago, plain
 from figures.units import size_text
-from kafka_s3.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import SinkError
 from page import parts, resources, states
 from page.asking import asked

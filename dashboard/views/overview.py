@@ -11,7 +11,7 @@ from figures import charts, data
 from figures.delays import MEASURED, delays
 from figures.text import ago, plain
 from figures.units import duration_text, size_text, size_unit, unit_of
-from kafka_s3.control.status import Lag, SinkSnapshot, SinkState
+from kafka_s3.engine.control.status import Lag, SinkSnapshot, SinkState
 from page import fleet, parts, states
 from page.fleet import COLOURS
 from page.scene import Scene

@@ -11,9 +11,9 @@ import sys
 import time
 from pathlib import Path
 
-from kafka_s3.tools.verify.audit import Audit
-from kafka_s3.tools.verify.form import form_of
-from kafka_s3.tools.verify.layout import object_layout
+from kafka_s3.ops.verify.audit import Audit
+from kafka_s3.ops.verify.form import form_of
+from kafka_s3.ops.verify.layout import object_layout
 from tests.support.listed_bucket import ListedBucket
 from tests.support.long_log import PATHS
 from tests.support.memory_world import settings_of

@@ -14,7 +14,7 @@ import pyarrow.json as pj
 import pyarrow.parquet as pq
 from isal import igzip
 
-from kafka_s3.storage.s3 import S3Store
+from kafka_s3.store.s3 import S3Store
 
 Ids = npt.NDArray[np.int64]
 JSON_OPTIONS = pj.ParseOptions(explicit_schema=pa.schema([("id", pa.int64())]), unexpected_field_behavior="ignore")

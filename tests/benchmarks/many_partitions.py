@@ -10,7 +10,7 @@ from kafka_s3.model.files import DataFile, Reason, Upload
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Topic
 from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.store.memory import MemoryStore
 from tests.support.memory_world import START_MS
 
 

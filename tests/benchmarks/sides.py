@@ -100,10 +100,10 @@ class Side:
 
 def sink(spark: SparkSession, request: Request) -> None:
     """Our sink, from `earliest` until everything is in closed, published objects."""
-    from kafka_s3.config.validate import resolved, validate
-    from kafka_s3.driver.runner import run_available_now, waiting
+    from kafka_s3.connect.config.validate import resolved, validate
+    from kafka_s3.engine.loop.runner import run_available_now, waiting
     from kafka_s3.model.files import Reason
-    from kafka_s3.spark.launch import sink_on_spark
+    from kafka_s3.run.spark.launch import sink_on_spark
 
     url, _, bucket = request.place.rpartition("/")
     raw = {
@@ -149,7 +149,7 @@ def _count(batches: Iterable[Any]) -> Iterator[Any]:
 
 def from_kafka(spark: SparkSession, request: Request) -> DataFrame:
     """Spark's own newer source, with the sink's settings for fetching."""
-    from kafka_s3.spark.source import FETCH
+    from kafka_s3.run.spark.source import FETCH
 
     spark.conf.set("spark.sql.sources.useV1SourceList", "avro,csv,json,orc,parquet,text")
     return (
@@ -196,8 +196,8 @@ def forget_workers(spark: SparkSession, number: int) -> None:
 
 def main(name: str) -> None:
     """Answers requests until the input ends, in the sink's local session."""
-    from kafka_s3.local.jars import spark_jars
-    from kafka_s3.spark.session import local_session
+    from kafka_s3.run.java.jars import spark_jars
+    from kafka_s3.run.spark.session import local_session
 
     if name == PLAIN_SPARK:
         jars = os.pathsep.join(str(jar) for jar in spark_jars(["org.apache.spark:spark-avro_2.13:4.0.0"]))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka_s3.local.errors import LocalServiceError
-from kafka_s3.local.kafka import EmbeddedKafka
-from kafka_s3.local.s3 import EmbeddedS3, ServerProgram
+from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3.testing.services.s3 import EmbeddedS3, ServerProgram
 
 QUICK = os.environ.get("KAFKA_S3_BENCH_QUICK") == "1"
 RECORDS = int(os.environ.get("KAFKA_S3_BENCH_RECORDS", "640000" if QUICK else "4000000"))

@@ -17,13 +17,13 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.delta.driver.states import Commit, TableFile
-from kafka_s3.local.memory import MemoryKafka, MemoryRecord
-from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.followers.delta.states import Commit, TableFile
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.wiring.delta import delta_tables
-from kafka_s3.wiring.pipeline import make_pipeline
+from kafka_s3.run.wiring.delta import delta_tables
+from kafka_s3.run.wiring.pipeline import make_pipeline
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 from tests.benchmarks.measuring import cost_of, spread
 from tests.benchmarks.paths import CONFLUENT, CONNECT, OURS, SINK
 from tests.benchmarks.sides import Request, Side
@@ -32,8 +32,8 @@ from tests.benchmarks.topics import CONNECT_SCHEMA, JSON, produce_json
 from tests.support.configurations import BASE
 
 if TYPE_CHECKING:
-    from kafka_s3.driver.sink import Sink
-    from kafka_s3.local.s3 import EmbeddedS3
+    from kafka_s3.engine.loop.sink import Sink
+    from kafka_s3.testing.services.s3 import EmbeddedS3
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(3600)]
 
@@ -120,10 +120,10 @@ class Growing:
     """
 
     def __init__(self, objects: EmbeddedS3) -> None:
-        from kafka_s3.delta.driver.table import Table
-        from kafka_s3.storage.options import store_options
-        from kafka_s3.storage.rust_options import RustOptions
-        from kafka_s3.storage.s3 import S3Store
+        from kafka_s3.followers.delta.table import Table
+        from kafka_s3.store.options import store_options
+        from kafka_s3.store.rust_options import RustOptions
+        from kafka_s3.store.s3 import S3Store
 
         config = {
             **BASE, "name": "growing", "topics": "orders", "topics.dir": "growing/topics", "s3.bucket.name": BUCKET,
@@ -143,7 +143,7 @@ class Growing:
         self.others = Table(address, app="another", options=RustOptions(options), store=self.store, folder=folder)
 
     def _sink(self) -> Sink:
-        from kafka_s3.wiring.sink import build_sink
+        from kafka_s3.run.wiring.sink import build_sink
 
         sink = build_sink(self.settings, self.kafka, source=self.kafka, store=self.store, clock_ms=now_ms)
         sink.committer.followers = []

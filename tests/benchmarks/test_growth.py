@@ -18,18 +18,18 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.local.kafka import EmbeddedKafka
-from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.allocation import give_memory_back, keep_memory
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
-from kafka_s3.spark.task import COLLECT_AFTER
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.options import StoreOptions
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.pipeline import make_pipeline
+from kafka_s3.run.spark.task import COLLECT_AFTER
+from kafka_s3.run.wiring.pipeline import make_pipeline
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.benchmarks.found import check_all_there, objects_of
 from tests.benchmarks.paths import CONNECT, OURS, SINK, Route, routes
 from tests.benchmarks.sides import Request, Side

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.local.memory import MemoryKafka
-from kafka_s3.local.process import free_ports
-from kafka_s3.local.s3 import REGION, EmbeddedS3
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.clock import now_ms
-from kafka_s3.storage.options import StoreOptions
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.pipeline import make_pipeline
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.run.wiring.pipeline import make_pipeline
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.memory import MemoryKafka
+from kafka_s3.testing.services.process import free_ports
+from kafka_s3.testing.services.s3 import REGION, EmbeddedS3
 from tests.benchmarks.test_dashboard import PAINTED, memory, painted
 from tests.support.browser import chromium, served
 from tests.support.long_log import PATHS, long_log

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.cli.watch import healths
-from kafka_s3.control.status import SinkState
-from kafka_s3.local.process import free_ports
-from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.engine.control.status import SinkState
 from kafka_s3.model.clock import now_ms
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.sink_folder import named_folder
+from kafka_s3.run.wiring.sink_folder import named_folder
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.process import free_ports
+from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.browser import chromium, served
 from tests.support.fleet import fleet_objects
 from tests.support.s3_servers import strict_engine

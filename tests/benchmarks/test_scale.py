@@ -11,11 +11,11 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from kafka_s3.commit.state import checkpoint_json
+from kafka_s3.engine.log.state import checkpoint_json
 from kafka_s3.model.observer import Silent
-from kafka_s3.storage.faults import FaultyStore
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.faults import FaultyStore
+from kafka_s3.store.memory import MemoryStore
 from tests.benchmarks.many_partitions import ManyPartitions
 from tests.support.memory_world import START_MS, settings_of
 

@@ -15,8 +15,8 @@ from statistics import mean
 
 import pytest
 
-from kafka_s3.local.kafka import EmbeddedKafka
-from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.benchmarks.plot import Panel, svg
 from tests.benchmarks.steady_traffic import RunningSink, Sample, Traffic, configuration
 from tests.benchmarks.support import new_topic

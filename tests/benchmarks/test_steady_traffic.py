@@ -19,14 +19,14 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.control.commands import CommandRequest, ask_pause, ask_resume
-from kafka_s3.local.kafka import EmbeddedKafka
-from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.control.commands import CommandRequest, ask_pause, ask_resume
 from kafka_s3.model.clock import now_ms
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.benchmarks.steady_traffic import RunningSink, Sample, Traffic, configuration
 from tests.benchmarks.support import new_topic
 

@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_s3.java.regex import compiled
+from kafka_s3.connect.java.regex import compiled
+from kafka_s3.connect.records.runs import Run
+from kafka_s3.connect.records.values import JsonText, StructColumns
+from kafka_s3.connect.schemas.arrow import arrow_field
+from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
+from kafka_s3.connect.transforms.cast import Cast
+from kafka_s3.connect.transforms.chain import Chain, ChainLink
+from kafka_s3.connect.transforms.fields import ReplaceField
+from kafka_s3.connect.transforms.insert_field import InsertField, Insertion
+from kafka_s3.connect.transforms.record import RecordPart
+from kafka_s3.connect.transforms.routers import RegexRouter
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.records.runs import Run
-from kafka_s3.records.values import JsonText, StructColumns
-from kafka_s3.schemas.arrow import arrow_field
-from kafka_s3.schemas.connect import ConnectSchema, Field, SchemaType
-from kafka_s3.transforms.cast import Cast
-from kafka_s3.transforms.chain import Chain, ChainLink
-from kafka_s3.transforms.fields import ReplaceField
-from kafka_s3.transforms.insert_field import InsertField, Insertion
-from kafka_s3.transforms.record import RecordPart
-from kafka_s3.transforms.routers import RegexRouter
 
 pytestmark = pytest.mark.benchmark
 RECORDS = 100_000

@@ -11,26 +11,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.driver.block_gzip_resume import position_in_bucket
-from kafka_s3.driver.sink import Sink
-from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.connect.joda import Pattern, parse_timestamp, zone
+from kafka_s3.connect.joda.buckets import BucketNames
+from kafka_s3.connect.registry.subjects import subject
+from kafka_s3.connect.registry.wire_format import MessageIndexes, framed, payloads
+from kafka_s3.connect.schemas.compatibility import Compatibility, SchemaDecision, schema_decision
+from kafka_s3.connect.schemas.connect import read_schema
+from kafka_s3.connect.transforms.classes import chain_of
+from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
+from kafka_s3.engine.loop.sink import Sink
+from kafka_s3.engine.task.schedule import next_rotation
 from kafka_s3.model.errors import ConfigError, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.joda import Pattern, parse_timestamp, zone
-from kafka_s3.naming.joda.buckets import BucketNames
-from kafka_s3.naming.schedule import next_rotation
-from kafka_s3.registry.subjects import subject
-from kafka_s3.registry.wire_format import MessageIndexes, framed, payloads
-from kafka_s3.schemas.compatibility import Compatibility, SchemaDecision, schema_decision
-from kafka_s3.schemas.connect import read_schema
-from kafka_s3.storage.faults import Fault, FaultyStore
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.transforms.classes import chain_of
-from kafka_s3.wiring.pipeline import block_names, make_pipeline
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.run.wiring.pipeline import block_names, make_pipeline
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.faults import Fault, FaultyStore
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from tests.conformance import vectors
 
 START_MS = 1705312800000

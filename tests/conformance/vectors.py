@@ -6,9 +6,9 @@ import json
 from decimal import Decimal
 from typing import Any
 
-from kafka_s3.schemas.connect import ConnectSchema, SchemaType, read_schema
-from kafka_s3.schemas.json_form import from_json, to_json
-from kafka_s3.transforms.record import ConnectRecord, Header, JavaDate
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
+from kafka_s3.connect.schemas.json_form import from_json, to_json
+from kafka_s3.connect.transforms.record import ConnectRecord, Header, JavaDate
 
 
 def record(document: dict[str, Any]) -> ConnectRecord:

@@ -11,16 +11,16 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.local.kafka import EmbeddedKafka
-    from kafka_s3.local.s3 import EmbeddedS3
+    from kafka_s3.testing.services.kafka import EmbeddedKafka
+    from kafka_s3.testing.services.s3 import EmbeddedS3
     from tests.support.surroundings import Surroundings
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _spark_classes() -> None:
     """Every JVM of Spark takes the archive of its classes, also those that tests start by its own commands."""
-    from kafka_s3.local.java import find_java
-    from kafka_s3.spark.class_archive import joined, spark_classes
+    from kafka_s3.run.java.java import find_java
+    from kafka_s3.run.spark.class_archive import joined, spark_classes
 
     os.environ["SPARK_SUBMIT_OPTS"] = joined(spark_classes().options(find_java()))
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cache
 
-from kafka_s3.commit.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.commit.log import CHECKPOINT_EVERY
-from kafka_s3.commit.state import LogState, checkpoint_json
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.engine.log.log import CHECKPOINT_EVERY
+from kafka_s3.engine.log.state import LogState, checkpoint_json
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload, counted
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.store.memory import MemoryStore
 
 PARTITIONS = tuple(TopicPartition(topic, number) for topic in ("clicks", "orders") for number in range(5))
 MINUTE_MS = 60_000

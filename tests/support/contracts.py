@@ -4,14 +4,15 @@
 
 Three tables, over every import statement, also those inside functions and for type checkers:
 
-- storeys: a room imports only what stands below its own line. Every room has a line, so that a new package must be given its place.
-- only: what is named there, a library or a room of ours, is imported by the rooms named beside it and by nobody else.
-- extras: a library is a dependency of all, or of one of the extras named beside the room.
+- layers: a package imports only what is below its own line. Every package has a line, so that a new one must be given its layer.
+- only: what is named there, a library or a package of ours, is imported by the packages named beside it and by nobody else.
+- extras: a library is a dependency of all, or of one of the extras named beside the package.
 
-And no module is part of a circle of imports, also not within its room.
+And no module is part of a circle of imports, also not within its package, and no package at the top of `bundle/kafka_s3` is.
 
-A room is a package of `bundle/kafka_s3`, a folder or file of `dashboard/`, or a job. It is a program of its own because the dashboard's
-modules have no package around them, as Streamlit wants it, and jobs are scripts: linters of imports know packages only.
+A module belongs to the longest name of the table that it is in: `kafka_s3.store`, `kafka_s3.engine.loop`, `dashboard.page`.
+This is a program of its own because the dashboard's modules have no package around them, as Streamlit wants it, and jobs are scripts:
+linters of imports know packages only.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import ast
 import re
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -43,7 +45,7 @@ Tree: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """A module's unique name (`kafka_s3.storage.s3`, `dashboard.page.scene`), the name it is imported by, and its path from the root."""
+    """A module's unique name (`kafka_s3.store.s3`, `dashboard.page.scene`), the name it is imported by, and its path from the root."""
 
     name: str
     imported_as: str
@@ -51,28 +53,33 @@ class Module:
     is_package: bool
 
     @property
-    def room(self) -> str:
-        """The part of the house that it belongs to: `kafka_s3.storage`, `dashboard.page`, `jobs.run_sink`."""
+    def top(self) -> str:
+        """What it is in at the top of its tree: `kafka_s3.engine`, `dashboard.page`, `jobs.run_sink`."""
         return _prefixes(self.name)[-2:][0]
 
 
 @dataclass(frozen=True, slots=True)
 class Contracts:
-    """The line of each room, 0 at the top; who alone imports what; the extras of a room; the libraries of each extra ("" for all)."""
+    """The line of each package, 0 at the top; who alone imports what; the extras of a package; the libraries of each extra ("" for all)."""
 
     lines: Mapping[str, int]
     only: Mapping[str, Sequence[str]]
     extras: Mapping[str, Sequence[str]]
     libraries: Mapping[str, frozenset[str]]
 
+    def package_of(self, module: Module) -> str | None:
+        """The longest name of the table that a module is in, None where it is in none."""
+        found = next((name for name in _prefixes(module.name) if name in self.lines), None)
+        return None if found == "kafka_s3" and module.name != found else found
+
     def has(self, module: Module, library: str) -> bool:
         """Whether a library is there where the module is used."""
-        extras = (extra for room, extras in self.extras.items() if _within(module.name, room) for extra in extras)
+        extras = (extra for name, extras in self.extras.items() if _within(module.name, name) for extra in extras)
         return any(library in self.libraries[extra] for extra in ("", *extras))
 
 
 @dataclass(frozen=True, eq=False)
-class House:
+class Project:
     """A tree: its contracts, and its modules by the names they are imported by."""
 
     contracts: Contracts
@@ -103,29 +110,30 @@ def read_tree() -> Tree:
 def breaches(tree: Tree) -> list[str]:
     """Every import in a tree that the tree's own table does not allow, as `file:line why`."""
     modules = tuple(modules_of(tree))
-    house = _house(tree[TABLE], modules)
-    found = [f"{room}: has no line in tool.contracts" for room in sorted(_homeless(house.contracts, modules))]
-    edges = {}
+    project, by_name = _project(tree[TABLE], modules), {module.name: module for module in modules}
+    found = [f"{name}: has no line in tool.contracts" for name in sorted(_without_line(project.contracts, modules))]
+    edges, tops = {}, defaultdict[str, set[str]](set)
     for module in modules:
-        imports = _imports(house, module, tree[module.path])
+        imports = _imports(project, module, tree[module.path])
         found += [f"{module.path}:{line} {why}" for line, why in imports.refused]
         edges[module.name] = imports.targets
-    return [*found, *_circle(edges)]
+        tops[module.top] |= {by_name[target].top for target in imports.targets} - {module.top, "kafka_s3"}
+    return [*found, *_circle(edges), *_circle(tops)]
 
 
 @cache
-def _house(table: str, modules: tuple[Module, ...]) -> House:
-    return House(contracts_of(table), {module.imported_as: module for module in modules})
+def _project(table: str, modules: tuple[Module, ...]) -> Project:
+    return Project(contracts_of(table), {module.imported_as: module for module in modules})
 
 
 @cache
-def _imports(house: House, module: Module, text: str) -> Imports:
+def _imports(project: Project, module: Module, text: str) -> Imports:
     """What a module's text imports. Kept, so that a tree in which one file has changed is soon looked at again."""
     refused, targets = [], set()
     for line, name in imported_names(text, module.imported_as, module.is_package):
-        target = _target(name, house.by_import)
+        target = _target(name, project.by_import)
         said = f"{module.name} imports {target.name if target else name}"
-        refused += [(line, f"{said}: {why}") for why in _refused(module, target, name, house.contracts)]
+        refused += [(line, f"{said}: {why}") for why in _refused(module, target, name, project.contracts)]
         if target is not None and not _within(target.name, module.name):
             targets.add(target.name)
     return Imports(tuple(refused), frozenset(targets))
@@ -137,7 +145,7 @@ def contracts_of(text: str) -> Contracts:
     project, table = content["project"], content["tool"]["contracts"]
     named = {"": project["dependencies"], **project["optional-dependencies"]}
     libraries = {extra: _importable(texts) for extra, texts in named.items()}
-    lines = {room: number for number, rooms in enumerate(table["storeys"]) for room in rooms}
+    lines = {name: number for number, names in enumerate(table["layers"]) for name in names}
     return Contracts(lines, table["only"], table["extras"], libraries)
 
 
@@ -206,11 +214,11 @@ def _target(name: str, by_import: Mapping[str, Module]) -> Module | None:
 def _refused(module: Module, target: Module | None, name: str, contracts: Contracts) -> Iterator[str]:
     library = name.split(".")[0]
     if target is None and library not in sys.stdlib_module_names and not contracts.has(module, library):
-        yield f"{library} is no dependency there. Name its distribution, or the room's extra, in pyproject.toml."
-    if target is not None and target.room != module.room:
-        mine, other = contracts.lines.get(module.room), contracts.lines.get(target.room)
-        if mine is not None and other is not None and other <= mine:
-            yield f"{target.room} does not stand below {module.room}. Move what both need below them."
+        yield f"{library} is no dependency there. Name its distribution, or the package's extra, in pyproject.toml."
+    if target is not None:
+        mine, other = contracts.package_of(module), contracts.package_of(target)
+        if mine is not None and other is not None and mine != other and contracts.lines[other] <= contracts.lines[mine]:
+            yield f"{other} is not below {mine}. Move what both need below them."
     for closed in contracts.only.keys() & _prefixes(target.name if target else name):
         open_to = {*contracts.only[closed], *([closed] if target else [])}
         if not open_to & {*_prefixes(module.name)}:
@@ -228,11 +236,11 @@ def _within(name: str, outer: str) -> bool:
     return name == outer or name.startswith(f"{outer}.")
 
 
-def _homeless(contracts: Contracts, modules: Sequence[Module]) -> set[str]:
-    return {module.room for module in modules if module.room not in contracts.lines}
+def _without_line(contracts: Contracts, modules: Sequence[Module]) -> set[str]:
+    return {module.top for module in modules if contracts.package_of(module) is None}
 
 
-def _circle(edges: Mapping[str, frozenset[str]]) -> list[str]:
+def _circle(edges: Mapping[str, Iterable[str]]) -> list[str]:
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.driver.sink import Sink
-from kafka_s3.local.memory import MemoryKafka, MemoryRecord
-from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.faults import Fault, FaultyStore
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.pipeline import make_pipeline, state_paths
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.faults import Fault, FaultyStore
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 from tests.support.observers import Warnings
 
 if TYPE_CHECKING:
-    from kafka_s3.wiring.delta import Spark
+    from kafka_s3.run.wiring.delta import Spark
 
 PARQUET = {
     "format.class": "io.confluent.connect.s3.format.parquet.ParquetFormat",

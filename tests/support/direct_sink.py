@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import resolved, validate
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.kafka.reader.whole_records import WholeRecords
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, TaskOutcome
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.storage.store import ObjectStore
-from kafka_s3.wiring.clients import brokers_of, consumer_properties
-from kafka_s3.wiring.pipeline import make_pipeline
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.run.wiring.clients import brokers_of, consumer_properties
+from kafka_s3.run.wiring.pipeline import make_pipeline
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.store.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_s3.config.validate import validate
+from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import KafkaUnavailable, SourceError, StorageError
 from kafka_s3.model.protocols import Topic
-from kafka_s3.storage.bucket import BucketAnswer, LifecycleRule
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.store import ListedUpload, ObjectStore
-from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
-from kafka_s3.tools.doctor.finding import CheckResult, CheckStatus
+from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
+from kafka_s3.ops.doctor.finding import CheckResult, CheckStatus
+from kafka_s3.store.bucket import BucketAnswer, LifecycleRule
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.store import ListedUpload, ObjectStore
 from tests.support.memory_world import BASE
 
 DAY_MS = 86_400_000

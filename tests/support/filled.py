@@ -7,16 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.control.heartbeat import Heartbeat, Phase
-from kafka_s3.local.memory import MemoryKafka, MemoryRecord
-from kafka_s3.local.s3 import REGION, EmbeddedS3
+from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.pipeline import make_pipeline, state_paths
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3.testing.services.s3 import REGION, EmbeddedS3
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 

@@ -13,13 +13,13 @@ from threading import Semaphore, Thread
 from typing import TYPE_CHECKING
 
 from kafka_s3.model.errors import SinkError, StorageUnavailable
-from kafka_s3.storage.faults import Fault, FaultyStore, Moment, Verb
+from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb
 from tests.support.deaths import Died
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kafka_s3.storage.store import ObjectStore
+    from kafka_s3.store.store import ObjectStore
 
 LONG = 30_000
 """More turns than any run needs."""

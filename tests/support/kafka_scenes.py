@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kafka_s3.converters.converter import VALUE_SCHEMA
+from kafka_s3.connect.converters.converter import VALUE_SCHEMA
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 NAMES: Final = ("a", "b", "größe", "", VALUE_SCHEMA)

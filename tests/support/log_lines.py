@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from kafka_s3.tools.logs import LogFormat, log_to_stderr, product
+from kafka_s3.run.logs import LogFormat, log_to_stderr, product
 
 
 @contextmanager

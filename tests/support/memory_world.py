@@ -9,19 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from kafka_s3.commit.entry import CommitEntry
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.driver.sink import Sink
-from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.loop.sink import Sink
+from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.faults import Fault, FaultyStore
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.task.worker import Pipeline
-from kafka_s3.wiring.pipeline import make_pipeline, state_paths
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.faults import Fault, FaultyStore
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.configurations import STATE
 
 START_MS = 1_705_312_800_000  # 2024-01-15T10:00:00Z

@@ -10,7 +10,7 @@ from typing import Any, Final
 import fastavro
 import pyarrow.parquet as pq
 
-from kafka_s3.wiring.pipeline import make_pipeline
+from kafka_s3.run.wiring.pipeline import make_pipeline
 from tests.support.configurations import STATE
 from tests.support.memory_world import World, rows
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC
 
-from kafka_s3.driver.behaviour import Readiness
-from kafka_s3.driver.partition_state import PartitionState
+from kafka_s3.engine.loop.behaviour import Readiness
+from kafka_s3.engine.loop.partition_state import PartitionState
+from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Delivery, Tail, TaskReport
-from kafka_s3.task.rotation import RotationRules
 
 TP = TopicPartition("orders", 0)
 HOUR = 3_600_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_s3.model.errors import StorageError
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.store import ListedUpload
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.store import ListedUpload
 from tests.support.memory_world import START_MS
 
 DAY_MS = 86_400_000

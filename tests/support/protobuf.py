@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from kafka_s3.schemas.registered import Language, Reference, RegisteredSchema
+from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
 
 
 def message_classes():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_s3.config.validate import CheckedConfig, validate
+from kafka_s3.connect.config.validate import CheckedConfig, validate
 
 FORMAT, PARTITIONER = "io.confluent.connect.s3.format.", "io.confluent.connect.storage.partitioner."
 SMT = "org.apache.kafka.connect.transforms."

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress
-from kafka_s3.local.memory import MemoryKafka, MemoryRecord
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
-from kafka_s3.tools.restore.position import ORIGIN
+from kafka_s3.ops.restore.position import ORIGIN
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.deaths import Died
 
 NOW_MS = 1_800_000_000_000

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kafka_s3.records.runs import Run
-from kafka_s3.records.values import Values
-from kafka_s3.schemas.connect import ConnectSchema
+from kafka_s3.connect.records.runs import Run
+from kafka_s3.connect.records.values import Values
+from kafka_s3.connect.schemas.connect import ConnectSchema
 
 
 def run_of(

@@ -9,8 +9,8 @@ from functools import cache
 
 import pytest
 
-from kafka_s3.local.errors import LocalServiceError
-from kafka_s3.local.s3 import ServerProgram, versitygw
+from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.testing.services.s3 import ServerProgram, versitygw
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kafka_s3.model.secret import Secret
-from kafka_s3.storage.options import StoreOptions, store_options
+from kafka_s3.store.options import StoreOptions, store_options
 
 DEFAULTS = {
     "s3.bucket.name": "bucket",

@@ -6,21 +6,21 @@ from dataclasses import dataclass, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.driver.runner import run_available_now, waiting
-from kafka_s3.driver.sink import Sink
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.loop.runner import run_available_now, waiting
+from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.files import Reason
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.local.kafka import EmbeddedKafka
-    from kafka_s3.local.s3 import EmbeddedS3
     from kafka_s3.model.observer import Observer
+    from kafka_s3.testing.services.kafka import EmbeddedKafka
+    from kafka_s3.testing.services.s3 import EmbeddedS3
 
 
 @dataclass
@@ -52,7 +52,7 @@ class Surroundings:
         self, config: dict[str, str], *, observer: Observer | None = None, read_timeout_s: float | None = None
     ) -> Sink:
         """The real sink of a configuration, not opened yet; its driver waits so long for an answer of S3."""
-        from kafka_s3.spark.launch import sink_on_spark
+        from kafka_s3.run.spark.launch import sink_on_spark
 
         settings = resolved(validate(config).usable())
         options = store_options(settings)

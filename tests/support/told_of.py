@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kafka_s3.config.classes import REGISTRY_CONVERTERS
-from kafka_s3.config.read import read_config
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import validate
+from kafka_s3.connect.config.classes import REGISTRY_CONVERTERS
+from kafka_s3.connect.config.read import read_config
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import validate
 from tests.support.public_configurations import CLOUD, MANAGED, OWN, SELF_MANAGED, WORKER, merged
 from tests.support.repository import ROOT
 

@@ -9,19 +9,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.config.settings import Settings
-from kafka_s3.local.memory import MemoryKafka, MemoryRecord
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.deflate import GZIP_MAGIC
 from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.store import ObjectStore
-from kafka_s3.tools.verify.audit import Audit
-from kafka_s3.tools.verify.findings import FindingKind, Report
-from kafka_s3.tools.verify.form import form_of
-from kafka_s3.tools.verify.layout import object_layout
-from kafka_s3.wiring.pipeline import make_pipeline, state_paths
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.ops.verify.audit import Audit
+from kafka_s3.ops.verify.findings import FindingKind, Report
+from kafka_s3.ops.verify.form import form_of
+from kafka_s3.ops.verify.layout import object_layout
+from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.store import ObjectStore
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from tests.support.memory_world import START_MS, World
 
 

@@ -38,9 +38,9 @@ pytest_runtest_call = pytest.hookimpl(wrapper=True)(watch)
 
 @pytest.fixture(autouse=True, scope="module")
 def entries_one_by_one() -> Iterator[None]:
-    """A bucket in memory answers at once: reading a log with threads costs four times as much. `commit/test_reading.py` has them."""
+    """A bucket in memory answers at once: reading a log with threads costs four times as much. `engine/log/test_reading.py` has them."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("kafka_s3.commit.reading.READ_THREADS", 1)
+        patch.setattr("kafka_s3.engine.log.reading.READ_THREADS", 1)
         yield
 
 

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_s3.config.masking import masking
-from kafka_s3.config.options.ours import STATE_PREFIX
-from kafka_s3.config.read import pairs
-from kafka_s3.config.settings import REGION, Settings
-from kafka_s3.config.validate import load, resolved
+from kafka_s3.connect.config.masking import masking
+from kafka_s3.connect.config.options.ours import STATE_PREFIX
+from kafka_s3.connect.config.read import pairs
+from kafka_s3.connect.config.settings import REGION, Settings
+from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.tools.logs import mask_logs
+from kafka_s3.run.logs import mask_logs
 
 if TYPE_CHECKING:
-    from kafka_s3.wiring.sink_folder import SinkFolder
+    from kafka_s3.run.wiring.sink_folder import SinkFolder
 
 ConfigPath = Annotated[Path, typer.Argument(help="The connector's configuration: Connect JSON or .properties.")]
 WorkerPath = Annotated[
@@ -74,7 +74,7 @@ class Where:
 
     def folder(self) -> SinkFolder:
         """The folder in the bucket. Raises ConfigError without a bucket."""
-        from kafka_s3.wiring.sink_folder import named_folder  # loads the S3 client
+        from kafka_s3.run.wiring.sink_folder import named_folder  # loads the S3 client
 
         return named_folder(
             self.bucket,

@@ -10,9 +10,9 @@ import typer
 
 from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.display import console
-from kafka_s3.config.catalog import CatalogEntry, entry, example_of, plugins
-from kafka_s3.config.catalog import catalog as entries
-from kafka_s3.config.option import Option, OptionGroup, OptionStatus
+from kafka_s3.connect.config.catalog import CatalogEntry, entry, example_of, plugins
+from kafka_s3.connect.config.catalog import catalog as entries
+from kafka_s3.connect.config.option import Option, OptionGroup, OptionStatus
 
 catalog = typer.Typer(no_args_is_help=True, help="The connectors whose configurations are taken, and their keys.")
 

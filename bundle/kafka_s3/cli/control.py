@@ -25,10 +25,9 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, named_target, place_words, target_of
 from kafka_s3.cli.control_wait import NotAnswered, process_of, say, wait_for_answer
 from kafka_s3.cli.position import confirm
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.config.read import pairs
-from kafka_s3.config.validate import load, resolved
-from kafka_s3.control.commands import (
+from kafka_s3.connect.config.read import pairs
+from kafka_s3.connect.config.validate import load, resolved
+from kafka_s3.engine.control.commands import (
     CommandRequest,
     Control,
     ask_flush,
@@ -39,17 +38,18 @@ from kafka_s3.control.commands import (
     store_config,
     stored_config,
 )
-from kafka_s3.control.heartbeat import Phase
-from kafka_s3.control.sinks import is_known
-from kafka_s3.control.status import sink_id
+from kafka_s3.engine.control.heartbeat import Phase
+from kafka_s3.engine.control.sinks import is_known
+from kafka_s3.engine.control.status import sink_id
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.engine.open_files.kept_files import KeptFiles
 from kafka_s3.model.clock import age, now_ms
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.store import ObjectStore
-from kafka_s3.tools.kept_files import KeptFiles
-from kafka_s3.tools.positions import written_ago
-from kafka_s3.wiring.sink_folder import folder_of
+from kafka_s3.ops.positions import written_ago
+from kafka_s3.run.wiring.sink_folder import folder_of
+from kafka_s3.store.options import store_options
+from kafka_s3.store.store import ObjectStore
 
 QUIET_MS: Final = 600_000
 

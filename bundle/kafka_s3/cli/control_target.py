@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_s3.cli.arguments import Overrides, SinkName, Where, WorkerPath, settings_of, unlogged
 from kafka_s3.cli.composed import composed
-from kafka_s3.config.options.ours import STATE_PREFIX
-from kafka_s3.config.read import CONFIGURATIONS, pairs
-from kafka_s3.config.references import refused_of_stored
-from kafka_s3.config.settings import REGION, Settings
-from kafka_s3.config.validate import CheckedConfig, check_file, resolved, validate
-from kafka_s3.config.worker import read_worker, under
-from kafka_s3.control.commands import read_stored_config
-from kafka_s3.control.heartbeat import Heartbeat, read_heartbeat
+from kafka_s3.connect.config.options.ours import STATE_PREFIX
+from kafka_s3.connect.config.read import CONFIGURATIONS, pairs
+from kafka_s3.connect.config.references import refused_of_stored
+from kafka_s3.connect.config.settings import REGION, Settings
+from kafka_s3.connect.config.validate import CheckedConfig, check_file, resolved, validate
+from kafka_s3.connect.config.worker import read_worker, under
+from kafka_s3.engine.control.commands import read_stored_config
+from kafka_s3.engine.control.heartbeat import Heartbeat, read_heartbeat
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.secret import MASK
-from kafka_s3.naming.state_paths import StatePaths
 
 if TYPE_CHECKING:
-    from kafka_s3.storage.options import StoreOptions
-    from kafka_s3.storage.store import ObjectStore
-    from kafka_s3.wiring.sink_folder import SinkFolder
+    from kafka_s3.run.wiring.sink_folder import SinkFolder
+    from kafka_s3.store.options import StoreOptions
+    from kafka_s3.store.store import ObjectStore
 
 NOT_STORED: Final = "is masked in the stored configuration, so the secret is not there."
 
@@ -62,7 +62,7 @@ def is_file(sink: str) -> bool:
 def named_target(sink: SinkName, where: Where, worker: WorkerPath = None, overrides: Overrides = None) -> Target:
     """The sink of a configuration file, or of a name, whether or not the bucket holds anything of it."""
     if is_file(sink):
-        from kafka_s3.wiring.sink_folder import folder_of  # loads the S3 client
+        from kafka_s3.run.wiring.sink_folder import folder_of  # loads the S3 client
 
         settings = settings_of(Path(sink), worker, overrides)
         return Target(folder_of(settings), settings.name, sink)

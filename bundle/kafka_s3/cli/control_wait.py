@@ -8,9 +8,9 @@ from typing import Final
 
 from kafka_s3.cli.control_target import Target
 from kafka_s3.cli.display import console
-from kafka_s3.control.commands import Control, read_control
-from kafka_s3.control.heartbeat import Heartbeat
-from kafka_s3.control.status import Lag, SinkSnapshot
+from kafka_s3.engine.control.commands import Control, read_control
+from kafka_s3.engine.control.heartbeat import Heartbeat
+from kafka_s3.engine.control.status import Lag, SinkSnapshot
 from kafka_s3.model.clock import age, now_ms
 from kafka_s3.model.errors import SinkError
 

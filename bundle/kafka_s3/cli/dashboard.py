@@ -15,8 +15,8 @@ from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, settings_of
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import is_file
 from kafka_s3.cli.shipped import shipped
-from kafka_s3.local.process import is_free
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.testing.services.process import is_free
 
 APP: Final = "dashboard/app.py"
 SERVER: Final = "serve.py"

@@ -13,9 +13,9 @@ import typer
 from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.config.settings import Settings
-from kafka_s3.ddl.statements import QueryEngine, script, statements
-from kafka_s3.ddl.table import ExternalTable
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.followers.ddl.statements import QueryEngine, script, statements
+from kafka_s3.followers.ddl.table import ExternalTable
 
 
 @composed(settings=sink_settings)
@@ -28,9 +28,9 @@ def ddl(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
-    from kafka_s3.storage.options import store_options
-    from kafka_s3.storage.s3 import S3Store
-    from kafka_s3.wiring.ddl import tables_of_sink
+    from kafka_s3.run.wiring.ddl import tables_of_sink
+    from kafka_s3.store.options import store_options
+    from kafka_s3.store.s3 import S3Store
 
     tables = list(tables_of_sink(settings, S3Store(store_options(settings)), topic or ()))
     if output is OutputFormat.JSON:

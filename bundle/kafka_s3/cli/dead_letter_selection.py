@@ -14,17 +14,17 @@ import typer
 from rich.console import Console
 
 from kafka_s3.cli.display import console
-from kafka_s3.commit.dead_letters import FiledLetter, LetterFile, LetterSelection, LetterState, letters, read_ledger
-from kafka_s3.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.dead_letters import FiledLetter, LetterFile, LetterSelection, LetterState, letters, read_ledger
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.failures import Stage
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.tools.dead_letters.replay import Replay, make_replay
-from kafka_s3.tools.positions import check_idle, epoch_ms
-from kafka_s3.wiring.pipeline import state_paths
-from kafka_s3.wiring.sink import tagging_of
+from kafka_s3.ops.dead_letters.replay import Replay, make_replay
+from kafka_s3.ops.positions import check_idle, epoch_ms
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.sink import tagging_of
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
 
 IDLE_MS: Final = 120_000
 

@@ -30,14 +30,14 @@ from kafka_s3.cli.dead_letter_selection import (
 )
 from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.cli.position import confirm
-from kafka_s3.commit.dead_letters import FiledLetter, LetterGroup, LetterSelection, LetterState, grouped
-from kafka_s3.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.dead_letters import FiledLetter, LetterGroup, LetterSelection, LetterState, grouped
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, counted
-from kafka_s3.tools.dead_letters.dry_run import DryRunResult
-from kafka_s3.tools.dead_letters.replay import check_replayable
-from kafka_s3.tools.dead_letters.text import csv_rows, details, json_lines, time_text
+from kafka_s3.ops.dead_letters.dry_run import DryRunResult
+from kafka_s3.ops.dead_letters.replay import check_replayable
+from kafka_s3.ops.dead_letters.text import csv_rows, details, json_lines, time_text
 
 SHOWN_FILES: Final = 20
 SHOWN_REASONS: Final = 20

@@ -17,14 +17,14 @@ from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, styled
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.delta.driver.check import TableCheck
+    from kafka_s3.followers.delta.check import TableCheck
 
 MINUTE_MS: Final = 60_000
 RECENT_MINUTES: Final = 10
@@ -43,7 +43,7 @@ def check(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Compare every table with the commit log and the bucket. Changes nothing; exit code 1 if anything was found."""
-    from kafka_s3.wiring.delta import written_by_spark
+    from kafka_s3.run.wiring.delta import written_by_spark
 
     here = _opened(settings)
     checked = _checked_copies if written_by_spark(here.settings) else _checked_tables
@@ -70,10 +70,10 @@ def rebuild(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Make the tables again from the commit log: its objects go in, all other files go out; no object is deleted."""
-    from kafka_s3.delta.driver.rebuild import forget
-    from kafka_s3.delta.driver.rebuild import rebuild as rebuild_table
-    from kafka_s3.tools.positions import check_idle
-    from kafka_s3.wiring.delta import intake_of, table_layout, tables_of, written_by_spark
+    from kafka_s3.followers.delta.rebuild import forget
+    from kafka_s3.followers.delta.rebuild import rebuild as rebuild_table
+    from kafka_s3.ops.positions import check_idle
+    from kafka_s3.run.wiring.delta import intake_of, table_layout, tables_of, written_by_spark
 
     here = _opened(settings)
     if written_by_spark(here.settings):
@@ -125,7 +125,7 @@ def maintain(
 ) -> None:
     """Compact the tables, checkpoint their logs, delete replaced files. Safe while the sink runs; without tables there is nothing to do."""
     from kafka_s3.cli.delta_maintenance import chores_of, maintain_tables
-    from kafka_s3.wiring.delta import written_by_spark
+    from kafka_s3.run.wiring.delta import written_by_spark
 
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
     out = console()
@@ -152,7 +152,7 @@ class _Here:
 
     def topics(self, wanted: Sequence[str] | None) -> list[str]:
         """The topics with objects, or those that were asked for. Raises ConfigError for one without."""
-        from kafka_s3.delta.driver.check import topics_with_tables
+        from kafka_s3.followers.delta.check import topics_with_tables
 
         known = topics_with_tables(self.log)
         for topic in wanted or ():
@@ -170,26 +170,26 @@ def _opened(settings: Settings) -> _Here:
 
 
 def _here(settings: Settings) -> _Here:
-    from kafka_s3.storage.options import store_options
-    from kafka_s3.storage.s3 import S3Store
-    from kafka_s3.wiring.pipeline import state_paths
+    from kafka_s3.run.wiring.pipeline import state_paths
+    from kafka_s3.store.options import store_options
+    from kafka_s3.store.s3 import S3Store
 
     store = S3Store(store_options(settings))
     return _Here(settings, store, CommitLog(store, state_paths(settings), clock_ms=now_ms))
 
 
 def _checked_tables(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
-    from kafka_s3.delta.driver.check import check_table as check_table
-    from kafka_s3.wiring.delta import intake_of, tables_of
+    from kafka_s3.followers.delta.check import check_table as check_table
+    from kafka_s3.run.wiring.delta import intake_of, tables_of
 
     table, intake = tables_of(here.settings, here.store), intake_of(here.settings, here.store)
     return [check_table(here.log, intake, table(topic), topic=topic) for topic in topics]
 
 
 def _checked_copies(here: _Here, topics: Iterable[str]) -> list[TableCheck]:
-    from kafka_s3.delta.driver.check import check_copy
-    from kafka_s3.naming.table_names import TableNames
-    from kafka_s3.wiring.delta import place_of
+    from kafka_s3.connect.naming.table_names import TableNames
+    from kafka_s3.followers.delta.check import check_copy
+    from kafka_s3.run.wiring.delta import place_of
 
     names, place = TableNames(here.settings.text("delta.table.name")), place_of(here.settings)
     return [check_copy(here.log, here.store, place, topic=topic, name=str(names.of(topic))) for topic in topics]

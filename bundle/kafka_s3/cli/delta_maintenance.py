@@ -9,18 +9,18 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from kafka_s3.cli.display import show_table, size_text
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.errors import ConfigError, Problem, TableError
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
-    from kafka_s3.delta.driver.maintain import Chores, Figures, Maintained
+    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained
 
 
 def chores_of(*, optimize: bool, vacuum: int | None, originals: bool) -> Chores:
     """What the options ask for. Raises ConfigError for `--originals` alone."""
-    from kafka_s3.delta.driver.maintain import Chores, MaintenanceStep
+    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
 
     if originals and vacuum is None:
         hint = "Say after how many hours: --vacuum 168 --originals."
@@ -40,8 +40,8 @@ def maintain_tables(
     out: Console,
 ) -> bool:
     """Maintains (dry: looks at) the tables, whatever happens to one, and shows them; whether all went well."""
-    from kafka_s3.delta.driver.maintain import Maintenance
-    from kafka_s3.wiring.delta import table_layout, tables_of
+    from kafka_s3.followers.delta.maintain import Maintenance
+    from kafka_s3.run.wiring.delta import table_layout, tables_of
 
     table, work = tables_of(settings, store), Maintenance(store, log, table_layout(settings))
     well = True

@@ -23,26 +23,26 @@ from kafka_s3.cli.dashboard import app_file
 from kafka_s3.cli.demo_text import REGISTRY_KEY, shown, tell_checked, tell_made, tell_next
 from kafka_s3.cli.display import ProgressObserver, progress_bar
 from kafka_s3.cli.shipped import shipped
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.driver.runner import CommandChannel
-from kafka_s3.driver.sink import Sink
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.loop.runner import CommandChannel
+from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
-from kafka_s3.local import orders, shipments
-from kafka_s3.local.kafka import EmbeddedKafka
-from kafka_s3.local.process import free_ports
-from kafka_s3.local.registry import EmbeddedRegistry
-from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.threads import ThreadPool
-from kafka_s3.spark.session import spark_session
-from kafka_s3.spark.several import SharedSession
-from kafka_s3.tools.verify.segments import SegmentSelection
-from kafka_s3.tools.verify.sink import audit_of, kafka_of
-from kafka_s3.wiring.running import attended, run_until_drained, stop_on_signals
+from kafka_s3.ops.verify.segments import SegmentSelection
+from kafka_s3.ops.verify.sink import audit_of, kafka_of
+from kafka_s3.run.spark.session import spark_session
+from kafka_s3.run.spark.several import SharedSession
+from kafka_s3.run.wiring.running import attended, run_until_drained, stop_on_signals
+from kafka_s3.testing.services import orders, shipments
+from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3.testing.services.process import free_ports
+from kafka_s3.testing.services.registry import EmbeddedRegistry
+from kafka_s3.testing.services.s3 import EmbeddedS3
 
 CONFIGS = ("examples/orders.json", "examples/shipments.json")
 SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
@@ -111,7 +111,7 @@ def demo(
     ] = None,
 ) -> None:
     """Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."""
-    from kafka_s3.config.read import read_config
+    from kafka_s3.connect.config.read import read_config
 
     out = Console()
     sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
@@ -166,7 +166,7 @@ def _make(
     out: Console, services: DemoServices, session: SharedSession, settings: Mapping[Path, Settings], *, count: int
 ) -> None:
     """Sends a few records, on which the sinks get going, then all others: what they then do in a second is what they do every day."""
-    from kafka_s3.spark.launch import sink_on_spark  # loads pyspark
+    from kafka_s3.run.spark.launch import sink_on_spark  # loads pyspark
 
     def told(text: str) -> None:
         out.print(text, highlight=False)

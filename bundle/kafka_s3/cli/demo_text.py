@@ -13,11 +13,11 @@ from rich.console import Console
 
 from kafka_s3.cli.display import bucket_tree, styled, totals_table, totals_verdict
 from kafka_s3.cli.shipped import shipped
-from kafka_s3.commit.state import LogState
-from kafka_s3.config.settings import Settings
-from kafka_s3.storage.store import ObjectStore
-from kafka_s3.tools.verify.findings import Report
-from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.state import LogState
+from kafka_s3.ops.verify.findings import Report
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.store import ObjectStore
 
 REGISTRY_KEY = "value.converter.schema.registry.url"
 

@@ -19,9 +19,9 @@ from rich.tree import Tree
 from kafka_s3.model.printable import printable
 
 if TYPE_CHECKING:
-    from kafka_s3.commit.state import LogState
+    from kafka_s3.engine.log.state import LogState
     from kafka_s3.model.observer import Round, Start, Waiting
-    from kafka_s3.storage.store import ObjectInfo
+    from kafka_s3.store.store import ObjectInfo
 
 SHOWN_PER_FOLDER = 4
 PIPE_WIDTH: Final = 200

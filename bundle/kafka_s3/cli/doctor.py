@@ -16,12 +16,12 @@ from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, SinkName, Wh
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
 from kafka_s3.cli.display import console, styled
-from kafka_s3.storage.bucket import S3Bucket
-from kafka_s3.storage.options import StoreOptions
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.tools.doctor.diagnosis import ClientFactories, diagnose
-from kafka_s3.tools.doctor.finding import CheckResult, CheckStatus, worst
-from kafka_s3.wiring.clients import brokers_of, why_tasks_cannot_read
+from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
+from kafka_s3.ops.doctor.finding import CheckResult, CheckStatus, worst
+from kafka_s3.run.wiring.clients import brokers_of, why_tasks_cannot_read
+from kafka_s3.store.bucket import S3Bucket
+from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.s3 import S3Store
 
 COLOURS: Final = {CheckStatus.OK: "green", CheckStatus.WARNING: "yellow", CheckStatus.FAILED: "red"}
 

@@ -16,8 +16,8 @@ from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table, size_text, styled
-from kafka_s3.config.settings import Settings
-from kafka_s3.tools.explain.answer import Account, Answer, Fate
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.ops.explain.answer import Account, Answer, Fate
 
 About = Annotated[
     str,
@@ -36,10 +36,10 @@ def explain(
 ) -> None:
     """Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."""
     from kafka_s3.kafka.reader.whole_records import WholeRecords
-    from kafka_s3.storage.options import store_options
-    from kafka_s3.storage.s3 import S3Store
-    from kafka_s3.tools.explain.sink import explain as explained
-    from kafka_s3.wiring.clients import consumer_properties
+    from kafka_s3.ops.explain.sink import explain as explained
+    from kafka_s3.run.wiring.clients import consumer_properties
+    from kafka_s3.store.options import store_options
+    from kafka_s3.store.s3 import S3Store
 
     servers = settings.text("kafka.bootstrap.servers")
     kafka = None if no_kafka else WholeRecords(servers, properties=consumer_properties(settings))

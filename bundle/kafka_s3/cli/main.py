@@ -13,9 +13,9 @@ import typer
 
 from kafka_s3 import __version__
 from kafka_s3.cli.lazy import Command, lazy_app
-from kafka_s3.local.errors import LocalServiceError
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.printable import printable_lines
+from kafka_s3.run.java.errors import LocalServiceError
 
 COMMANDS: Final = tuple(
     Command(name, f"kafka_s3.cli.{place}", text)
@@ -88,7 +88,7 @@ def options(
     ] = False,
 ) -> None:
     """Kafka topics to S3 objects on Spark."""
-    from kafka_s3.tools.logs import LogFormat, log_to_stderr  # here: the help needs no logs
+    from kafka_s3.run.logs import LogFormat, log_to_stderr  # here: the help needs no logs
 
     log_to_stderr(LogFormat.TEXT)  # what is tried again is told, with its reason
 
@@ -119,7 +119,7 @@ def extra_of(module: str) -> str | None:
 
 
 def _told_as_json(error: Exception) -> bool:
-    from kafka_s3.tools.logs import told_as_json  # here: the help needs no logs
+    from kafka_s3.run.logs import told_as_json  # here: the help needs no logs
 
     return told_as_json(error)
 

@@ -9,9 +9,9 @@ import typer
 
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.config.settings import Settings
-from kafka_s3.tools.iam import sink_policy
-from kafka_s3.tools.lifecycle import lifecycle_rules, transition_of
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.ops.iam import sink_policy
+from kafka_s3.ops.lifecycle import lifecycle_rules, transition_of
 
 
 @composed(settings=sink_settings)

@@ -15,19 +15,16 @@ from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, Yes
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.config.settings import Settings
-from kafka_s3.driver.group_offsets import GroupOffsets
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.loop.group_offsets import GroupOffsets
+from kafka_s3.engine.open_files.kept_files import KeptFiles
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.storage.store import ObjectStore
-from kafka_s3.tools.kept_files import KeptFiles
-from kafka_s3.tools.positions import (
+from kafka_s3.ops.positions import (
     Move,
     PartitionPosition,
     check_idle,
@@ -40,8 +37,11 @@ from kafka_s3.tools.positions import (
     topics_of,
     write_positions,
 )
-from kafka_s3.wiring.clients import brokers_of
-from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.clients import brokers_of
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.store.store import ObjectStore
 
 MINUTE_MS: Final = 60_000
 position = typer.Typer(help="Show where a sink stands, or move it.", no_args_is_help=True, add_completion=False)

@@ -18,9 +18,9 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.cli.position import confirm
-from kafka_s3.config.settings import Settings
-from kafka_s3.tools.restore.run import Share
-from kafka_s3.tools.restore.selection import RestoreSelection
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.ops.restore.run import Share
+from kafka_s3.ops.restore.selection import RestoreSelection
 
 
 def chosen(
@@ -64,11 +64,11 @@ def restore(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."""
-    from kafka_s3.storage.options import store_options
-    from kafka_s3.storage.s3 import S3Store
-    from kafka_s3.tools.restore.run import restore as run
-    from kafka_s3.tools.restore.sink import plan_of, target_of
-    from kafka_s3.tools.restore.values import reading_of
+    from kafka_s3.ops.restore.run import restore as run
+    from kafka_s3.ops.restore.sink import plan_of, target_of
+    from kafka_s3.ops.restore.values import reading_of
+    from kafka_s3.store.options import store_options
+    from kafka_s3.store.s3 import S3Store
 
     store, target, out, err = S3Store(store_options(settings)), target_of(settings), console(), console(stderr=True)
     plan = plan_of(settings, store, target, to_topic=to_topic, selection=selection, by_name=by_name)

@@ -14,14 +14,14 @@ from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath, unlo
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_config
 from kafka_s3.cli.display import ProgressObserver, console, progress_bar
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import resolved
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
-from kafka_s3.spark.session import begun_jvm
-from kafka_s3.spark.several import exit_code, run_side_by_side
-from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
+from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
+from kafka_s3.run.spark.session import begun_jvm
+from kafka_s3.run.spark.several import exit_code, run_side_by_side
 
 
 @composed(where=Where)
@@ -61,7 +61,7 @@ def run(
         )
     known = _settings(sinks, where, worker, overrides)
     with begun_jvm(name="kafka-s3", cores=cores) as jvm:  # beside what is imported and asked until Spark is needed
-        from kafka_s3.spark.process import process_of
+        from kafka_s3.run.spark.process import process_of
 
         close = Reason.FLUSH_NOW if flush else None
         with process_of(known, available_now=available_now, close=close, cores=cores, jvm=jvm) as process:

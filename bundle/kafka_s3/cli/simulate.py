@@ -16,15 +16,15 @@ from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table, size_text, styled
-from kafka_s3.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.tools.prices import Prices
-from kafka_s3.tools.simulate.forecast import DAY_MS, Forecast
-from kafka_s3.tools.simulate.run import simulate as run
-from kafka_s3.tools.simulate.run import window_of
-from kafka_s3.tools.simulate.sample import Load, made_load, sampled_load
-from kafka_s3.wiring.delta import written_by_spark
+from kafka_s3.ops.prices import Prices
+from kafka_s3.ops.simulate.forecast import DAY_MS, Forecast
+from kafka_s3.ops.simulate.run import simulate as run
+from kafka_s3.ops.simulate.run import window_of
+from kafka_s3.ops.simulate.sample import Load, made_load, sampled_load
+from kafka_s3.run.wiring.delta import written_by_spark
 
 HOUR_MS: Final = 3_600_000
 USUAL: Final = Prices()
@@ -48,7 +48,7 @@ def load_of(
         rule = "goes with --record-bytes: a sample has the topic's own."
         raise ConfigError([Problem("--partitions", str(partitions), rule, "Leave it out.")])
     from kafka_s3.kafka.reader.whole_records import WholeRecords
-    from kafka_s3.wiring.clients import consumer_properties
+    from kafka_s3.run.wiring.clients import consumer_properties
 
     kafka = WholeRecords(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
     return sampled_load(settings, kafka, records=sample, rate=rate, otherwise_ms=today_ms)

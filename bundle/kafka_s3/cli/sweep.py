@@ -14,9 +14,9 @@ from kafka_s3.cli.arguments import Output, OutputFormat
 from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console
-from kafka_s3.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.clock import now_ms
-from kafka_s3.tools.sweep import JudgedUpload, Swept, UploadState, age_text, duration_ms, opened_sweeper
+from kafka_s3.ops.sweep import JudgedUpload, Swept, UploadState, age_text, duration_ms, opened_sweeper
 
 
 @composed(settings=sink_settings)

@@ -16,10 +16,10 @@ from rich.console import Console
 
 from kafka_s3.cli.arguments import ConfigPath, Output, OutputFormat, Overrides, WorkerPath
 from kafka_s3.cli.display import console, styled
-from kafka_s3.config.read import pairs
-from kafka_s3.config.rules.columns import compared_with_registry
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import CheckedConfig, check_file
+from kafka_s3.connect.config.read import pairs
+from kafka_s3.connect.config.rules.columns import compared_with_registry
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import CheckedConfig, check_file
 from kafka_s3.model.errors import ConfigError, Problem
 
 LIMIT_S: Final = 2.0
@@ -60,7 +60,7 @@ def _asked(checked: CheckedConfig) -> tuple[tuple[Problem, ...], str]:
     """The fields of registered schemas that directories hide, and why they could not be asked for; blank where that was not so."""
     if checked.problems or not _may_be_asked(checked.settings):
         return (), ""
-    from kafka_s3.tools.registered_fields import compared  # here: most configurations need no registry's client
+    from kafka_s3.ops.registered_fields import compared  # here: most configurations need no registry's client
 
     found = compared(checked.settings, limit_s=LIMIT_S)
     why = f"Fields of the registered schemas against the names of directories. {found.unanswered} {LATER}"

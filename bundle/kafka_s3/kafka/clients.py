@@ -1,6 +1,6 @@
 """How is a client of confluent-kafka made, and what does it mean where it fails?
 
-Client properties are given by their Java names, as Connect's users write them; `config.librdkafka` translates them.
+Client properties are given by their Java names, as Connect's users write them; `connect.config.librdkafka` translates them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
-from kafka_s3.config import librdkafka
+from kafka_s3.connect.config import librdkafka
 from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import confluent_login
 from kafka_s3.model.addresses import ForbiddenAddress, check_url
@@ -44,7 +44,7 @@ def client_properties(bootstrap_servers: str, java: Mapping[str, str]) -> dict[s
 
 def silent() -> logging.Logger:
     """A logger for librdkafka, whose own lines on standard error help nobody; failures reach the user as our errors."""
-    logger = logging.getLogger("kafka_s3.config.librdkafka")
+    logger = logging.getLogger("kafka_s3.connect.config.librdkafka")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
     return logger

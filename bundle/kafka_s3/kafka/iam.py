@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kafka_s3.config.jaas import IAM_MECHANISM, Login, read_login
+from kafka_s3.connect.config.jaas import IAM_MECHANISM, Login, read_login
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.secret import Secret
-from kafka_s3.storage.credentials import AssumedRole, Credentials, Provider, Signing, default_region
+from kafka_s3.store.credentials import AssumedRole, Credentials, Provider, Signing, default_region
 
 SESSION_NAME: Final = "aws-msk-iam-auth"
 """What Amazon's module calls the session of a role by default."""

@@ -1,6 +1,6 @@
 """What does the loop ask of Kafka and of the engine? Two seams: the brokers' metadata, and reading offset ranges through a pipeline.
 
-Implementations: `kafka.brokers.KafkaBrokers` with `spark.source.SparkSource`; `local.memory.MemoryKafka` is both, without Kafka and Spark.
+Implementations: `kafka.brokers.KafkaBrokers` with `run.spark.source.SparkSource`; `testing.services.memory.MemoryKafka` is both, without Kafka and Spark.
 """
 
 from __future__ import annotations

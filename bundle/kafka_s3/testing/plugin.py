@@ -16,9 +16,9 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.local.kafka import EmbeddedKafka
-    from kafka_s3.local.registry import EmbeddedRegistry
-    from kafka_s3.local.s3 import EmbeddedS3
+    from kafka_s3.testing.services.kafka import EmbeddedKafka
+    from kafka_s3.testing.services.registry import EmbeddedRegistry
+    from kafka_s3.testing.services.s3 import EmbeddedS3
     from kafka_s3.testing.sink_run import RunSink
 
 _numbers = itertools.count(1)
@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[EmbeddedKafka]:
     """A real broker, shared by all tests: use the topics of `kafka_topic`."""
-    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.testing.services.kafka import EmbeddedKafka
 
     with EmbeddedKafka() as broker:
         yield broker
@@ -48,7 +48,7 @@ def kafka_topic(kafka_broker: EmbeddedKafka) -> Callable[..., str]:
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[EmbeddedS3]:
     """An S3 server, shared by all tests: use the bucket of `s3_bucket`."""
-    from kafka_s3.local.s3 import EmbeddedS3
+    from kafka_s3.testing.services.s3 import EmbeddedS3
 
     with EmbeddedS3() as server:
         yield server
@@ -65,7 +65,7 @@ def s3_bucket(s3_server: EmbeddedS3) -> str:
 @pytest.fixture(scope="session")
 def schema_registry() -> Iterator[EmbeddedRegistry]:
     """A schema registry, a thread of the test process; its schemas stay for the whole run."""
-    from kafka_s3.local.registry import EmbeddedRegistry
+    from kafka_s3.testing.services.registry import EmbeddedRegistry
 
     with EmbeddedRegistry() as registry:
         yield registry
@@ -74,7 +74,7 @@ def schema_registry() -> Iterator[EmbeddedRegistry]:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local Spark with two cores, its Kafka source and Delta, in UTC."""
-    from kafka_s3.spark.session import delta_session, end_session
+    from kafka_s3.run.spark.session import delta_session, end_session
 
     session = delta_session(name="kafka-s3 tests", cores="2", warehouse=tmp_path_factory.mktemp("warehouse"))
     yield session

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kafka_s3.commit.dead_letters import LetterSelection, letters, read_ledger
-from kafka_s3.commit.entry import CommitEntry
-from kafka_s3.commit.history import read_history
+from kafka_s3.engine.log.dead_letters import LetterSelection, letters, read_ledger
+from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.history import read_history
+from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.store.store import ObjectStore
 from kafka_s3.testing.tables import table_of
 
 if TYPE_CHECKING:

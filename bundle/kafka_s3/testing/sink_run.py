@@ -8,31 +8,31 @@ from contextlib import contextmanager
 from threading import Event
 from typing import TYPE_CHECKING, Final, Protocol
 
-from kafka_s3.config.references import has_reference
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import resolved, validate
+from kafka_s3.connect.config.references import has_reference
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
-from kafka_s3.local.memory import MemoryKafka, MemoryRecord
-from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.protocols import Message
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.storage.store import ObjectStore
+from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.run.wiring.running import run_until_drained
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.store.store import ObjectStore
 from kafka_s3.testing.records import Records, by_partition
 from kafka_s3.testing.result import SinkRun, result_of
-from kafka_s3.wiring.pipeline import make_pipeline, state_paths
-from kafka_s3.wiring.running import run_until_drained
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.local.kafka import EmbeddedKafka
+    from kafka_s3.testing.services.kafka import EmbeddedKafka
 
 LOGINS: Final = (
     *(f"consumer.override.{kind}." for kind in ("sasl", "security", "ssl")), "s3.credentials.provider.", "s3.proxy.",
@@ -92,7 +92,7 @@ def run_on_spark(
     observer: Observer | None = None,
 ) -> SinkRun:
     """The same through a real broker, Spark and a bucket of an S3 server. Topics that are there keep their records, which are read, too."""
-    from kafka_s3.spark.launch import sink_on_spark
+    from kafka_s3.run.spark.launch import sink_on_spark
 
     produce(kafka, records)
     with _bucket(_own(config, {"kafka.bootstrap.servers": kafka.bootstrap_servers}), server) as (settings, store):

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from kafka_s3.local.process import HOST, ServerProcess, free_ports
+from kafka_s3.testing.services.process import HOST, ServerProcess, free_ports
 from tests.services.bundle.cloud import Cloud, connector
 
 WORKERS = 3
@@ -21,7 +21,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    "spark.python.daemon.module": "kafka_s3.spark.daemon",
+    "spark.python.daemon.module": "kafka_s3.run.spark.daemon",
     "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",  # all executors have part in the first round

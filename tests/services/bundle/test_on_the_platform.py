@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.errors import ConfigError, StorageError
-from kafka_s3.spark import driver
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
+from kafka_s3.run.spark import driver
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.services.bundle.workspace_stand_in import WorkspaceStandIn
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce

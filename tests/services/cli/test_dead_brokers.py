@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.local.kafka import EmbeddedKafka
-from kafka_s3.local.process import free_ports
 from kafka_s3.model.errors import KafkaUnavailable
 from kafka_s3.model.threads import ThreadPool
+from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3.testing.services.process import free_ports
 from tests.support.kafka import Given, document, produce
 from tests.support.repository import ROOT
 from tests.support.surroundings import Surroundings

@@ -14,15 +14,15 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.display import ProgressObserver, progress_bar
 from kafka_s3.cli.main import COMMANDS, app, main
-from kafka_s3.control.heartbeat import Heartbeat
+from kafka_s3.engine.control.heartbeat import Heartbeat
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.local.kafka import EmbeddedKafka
-from kafka_s3.local.s3 import EmbeddedS3
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.kafka import EmbeddedKafka
+from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.configurations import BASE, FIELD, TOLERANT
 from tests.support.direct_sink import drain_directly
 from tests.support.kafka import Given, document, produce

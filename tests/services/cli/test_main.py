@@ -13,12 +13,12 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, progress_bar, size_text, totals_verdict
-from kafka_s3.commit.state import LogState
+from kafka_s3.engine.log.state import LogState
 from kafka_s3.model.files import Totals
 from kafka_s3.model.observer import Round
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.storage.store import ObjectInfo
-from kafka_s3.tools.logs import LogFormat, LogObserver, log_to_stderr
+from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
+from kafka_s3.store.store import ObjectInfo
 
 GOOD = json.loads(Path("examples/orders.json").read_text(encoding="utf-8"))
 ROUND = Round(

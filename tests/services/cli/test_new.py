@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.cli.main import app
-from kafka_s3.config.validate import validate
+from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import ConfigError
 from tests.support.waiting import eventually
 

@@ -12,10 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.config.validate import validate
-from kafka_s3.local.process import free_ports
-from kafka_s3.local.registry import EmbeddedRegistry
-from kafka_s3.tools.registered_fields import compared
+from kafka_s3.connect.config.validate import validate
+from kafka_s3.ops.registered_fields import compared
+from kafka_s3.testing.services.process import free_ports
+from kafka_s3.testing.services.registry import EmbeddedRegistry
 from tests.support.memory_world import BASE
 
 AVRO = "io.confluent.connect.avro.AvroConverter"

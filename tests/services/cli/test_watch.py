@@ -14,8 +14,8 @@ from typing import Any
 import boto3
 import pytest
 
-from kafka_s3.control.heartbeat import Heartbeat, Phase
-from kafka_s3.local.s3 import EmbeddedS3
+from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
+from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.support.sink_process import SinkProcess
 from tests.support.waiting import eventually
 

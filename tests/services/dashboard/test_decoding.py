@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import fastavro
 import pytest
 
-from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.connect.schemas.registered import Language
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.files import Role
-from kafka_s3.schemas.registered import Language
+from kafka_s3.testing.services.registry import EmbeddedRegistry
 from reading.decoding import DecodedContent, LetterDecoder
 from tests.support.memory_world import settings_of
 

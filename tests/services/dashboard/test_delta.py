@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 from figures.delta import rows_in_folder
-from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from kafka_s3.model.errors import StorageError
-from kafka_s3.storage.faults import FaultyStore
+from kafka_s3.store.faults import FaultyStore
+from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from reading.delta_files import list_folder
 from reading.delta_versions import KEPT_S, TableLog, TableLogs
 from tests.support.clock import Clock

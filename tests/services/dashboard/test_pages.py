@@ -15,13 +15,13 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from kafka_s3.config.validate import validate
-from kafka_s3.control.commands import store_config, stored_config
-from kafka_s3.control.heartbeat import Phase
-from kafka_s3.control.settings_notes import note_settings, noted
-from kafka_s3.local.s3 import EmbeddedS3
-from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.connect.config.validate import validate
+from kafka_s3.engine.control.commands import store_config, stored_config
+from kafka_s3.engine.control.heartbeat import Phase
+from kafka_s3.engine.control.settings_notes import note_settings, noted
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.testing.services.s3 import EmbeddedS3
 from reading import letters
 from tests.support.filled import FORMULA, HOURLY, INJECTION, Tabled, beat, copied, worked, world
 from tests.support.memory_world import BASE, World

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka_s3.config.read import pairs
-from kafka_s3.config.validate import load, resolved
+from kafka_s3.connect.config.read import pairs
+from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.files import Reason
-from kafka_s3.wiring.running import run_until_drained
+from kafka_s3.run.wiring.running import run_until_drained
 from tests.support.kafka import Given, document, produce
 from tests.support.repository import ROOT
 from tests.support.sink_process import SinkProcess
@@ -91,7 +91,7 @@ class Reader:
 
     def sink(self, command: str) -> str:
         """What `kafka-s3 run` does, but for the Spark session of its own."""
-        from kafka_s3.spark.launch import sink_on_spark
+        from kafka_s3.run.spark.launch import sink_on_spark
 
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
@@ -205,8 +205,8 @@ def test_the_readme_leads_to_a_verified_object_of_ones_own_topic(reader: Reader)
 
 def avro_tools(tool: str, file: Path) -> str:
     """What the Java tools print."""
-    from kafka_s3.local.jars import resolve
-    from kafka_s3.local.java import find_java
+    from kafka_s3.run.java.jars import resolve
+    from kafka_s3.run.java.java import find_java
 
     jars = resolve(["org.apache.avro:avro-tools:1.12.0"])[0].parent
     command = [find_java().executable, "-cp", f"{jars}/*", "org.apache.avro.tool.Main", tool, file]

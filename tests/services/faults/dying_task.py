@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from kafka_s3.model.tasks import Assignment, TaskOutcome
-from kafka_s3.spark.reading_task import ReadingTask
-from kafka_s3.spark.task import Task
+from kafka_s3.run.spark.reading_task import ReadingTask
+from kafka_s3.run.spark.task import Task
 
 WORKER, EXECUTOR = "worker", "executor"
 
@@ -87,13 +87,13 @@ def parent(pid: int) -> int:
 
 
 def dying(victim: str, traces: Path) -> Callable[..., DyingTask]:
-    """Takes the place of `kafka_s3.spark.source.Task`. Makes the folder for the traces."""
+    """Takes the place of `kafka_s3.run.spark.source.Task`. Makes the folder for the traces."""
     traces.mkdir()
     return partial(DyingTask, death=Death(victim, str(traces)))
 
 
 def dying_reading(victim: str, traces: Path) -> Callable[..., DyingReadingTask]:
-    """Takes the place of `kafka_s3.spark.tasks_source.ReadingTask`. Makes the folder for the traces."""
+    """Takes the place of `kafka_s3.run.spark.tasks_source.ReadingTask`. Makes the folder for the traces."""
     traces.mkdir()
     return partial(DyingReadingTask, death=Death(victim, str(traces)))
 

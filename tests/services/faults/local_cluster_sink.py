@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from pyspark import cloudpickle
 
-from kafka_s3.config.validate import load, resolved
-from kafka_s3.driver.runner import run_available_now, waiting
-from kafka_s3.local.jars import spark_kafka_jars
-from kafka_s3.local.java import java_environment
+from kafka_s3.connect.config.validate import load, resolved
+from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.model.files import Reason
-from kafka_s3.spark import tasks_source
-from kafka_s3.spark.launch import sink_on_spark
-from kafka_s3.spark.session import LOCAL
+from kafka_s3.run.java.jars import spark_kafka_jars
+from kafka_s3.run.java.java import java_environment
+from kafka_s3.run.spark import tasks_source
+from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.spark.session import LOCAL
 from tests.services.faults import dying_task
 
 if TYPE_CHECKING:

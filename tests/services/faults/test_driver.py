@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.driver.sink import Sink
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import Fenced, LogDamaged
-from kafka_s3.spark.launch import sink_on_spark
-from kafka_s3.storage.faults import FaultyStore, Moment, Verb
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
+from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.store.faults import FaultyStore, Moment, Verb
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
 from tests.services.faults import dying_task
 from tests.services.faults.dying_driver import DEADLY, Death, DriverDied
 from tests.services.faults.exactly_once import START_MS, assert_exactly_once, assert_swept, numbered, pending
@@ -101,7 +101,7 @@ def test_a_clock_that_jumps_an_hour_back_and_two_forward_loses_doubles_and_holds
     rule: str, here: Surroundings, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = MovingClock(START_MS)
-    monkeypatch.setattr("kafka_s3.spark.launch.now_ms", clock)
+    monkeypatch.setattr("kafka_s3.run.spark.launch.now_ms", clock)
     name = topic("clock")
     config = here.config(name, **{"flush.size": "100000", **CLOCK_RULES[rule]})
     minutes = Minutes(here, name, config, clock)
@@ -232,7 +232,7 @@ def test_a_missing_entry_is_named_and_nothing_is_touched(written: Written) -> No
 def test_a_checkpoint_of_a_later_format_is_refused_and_a_damaged_one_may_be_deleted(
     written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_s3.commit.log.CHECKPOINT_EVERY", 1)
+    monkeypatch.setattr("kafka_s3.engine.log.log.CHECKPOINT_EVERY", 1)
     written.here.drain(written.config)
     produce(written.here.servers, written.topic, numbered(35, 45))
     key = max(key for key in written.here.bucket.listing() if "/checkpoints/" in key)
@@ -421,10 +421,10 @@ def test_a_python_worker_that_is_killed_in_its_task_takes_no_other_task_along_an
     with monkeypatch.context() as doomed:
         if reader == "tasks":
             doomed.setattr(
-                "kafka_s3.spark.tasks_source.ReadingTask", dying_task.dying_reading(dying_task.WORKER, traces)
+                "kafka_s3.run.spark.tasks_source.ReadingTask", dying_task.dying_reading(dying_task.WORKER, traces)
             )
         else:
-            doomed.setattr("kafka_s3.spark.source.Task", dying_task.dying(dying_task.WORKER, traces))
+            doomed.setattr("kafka_s3.run.spark.source.Task", dying_task.dying(dying_task.WORKER, traces))
         sink = here.sink(config)
         here.spark.conf.set(BATCHES, "50")
         sink.open()

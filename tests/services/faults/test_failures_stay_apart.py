@@ -17,8 +17,8 @@ from typing import Any
 
 import fastavro
 
-from kafka_s3.driver.runner import run_continuously, waiting
-from kafka_s3.driver.sink import Sink
+from kafka_s3.engine.loop.runner import run_continuously, waiting
+from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.threads import beside
 from tests.support.http_server import Asked, HttpServer
 from tests.support.kafka import Given, document, produce

@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from threading import Event
 
-from kafka_s3.config.validate import load, resolved
-from kafka_s3.driver.runner import run_available_now, waiting
-from kafka_s3.local.jars import kafka_package, spark_jars
-from kafka_s3.local.java import java_environment
+from kafka_s3.connect.config.validate import load, resolved
+from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.model.files import Reason
-from kafka_s3.spark.launch import sink_on_spark
-from kafka_s3.spark.session import LOCAL
+from kafka_s3.run.java.jars import kafka_package, spark_jars
+from kafka_s3.run.java.java import java_environment
+from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.spark.session import LOCAL
 
 MODULE = "software.amazon.msk:aws-msk-iam-auth:2.3.2"
 

@@ -10,9 +10,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.transactions import sending_in_transactions
-from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.protocols import Message
+from kafka_s3.testing.services.kafka import EmbeddedKafka
 
 HOUR_MS = 3_600_000
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
+from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader import batches, reader
 from kafka_s3.kafka.reader.batches import ReadScope
 from kafka_s3.kafka.reader.reader import RangeReader
-from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
+from kafka_s3.testing.services.kafka import EmbeddedKafka
 from tests.support.kafka_scenes import COMPACTED, Scene, Seen
 from tests.support.waiting import eventually
 

@@ -13,18 +13,18 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from kafka_s3.config.settings import Settings
-from kafka_s3.driver.sink import Sink
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.reader import RangeReader
-from kafka_s3.local.kafka import EmbeddedKafka
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskOutcome
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.wiring.clients import consumer_properties
-from kafka_s3.wiring.pipeline import make_pipeline
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.run.wiring.clients import consumer_properties
+from kafka_s3.run.wiring.pipeline import make_pipeline
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.testing.services.kafka import EmbeddedKafka
 from tests.support.configurations import STATE
 from tests.support.kafka import Given, document, produce
 from tests.support.memory_world import rows, settings_of

@@ -10,8 +10,8 @@ import pytest
 
 from kafka_s3.cli.watch import post
 from kafka_s3.model.errors import NotificationFailed
-from kafka_s3.tools.watch import NotTold
-from kafka_s3.wiring.notifying import Webhook
+from kafka_s3.ops.watch import NotTold
+from kafka_s3.run.wiring.notifying import Webhook
 
 
 class _Redirecting(BaseHTTPRequestHandler):

@@ -25,18 +25,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from kafka_s3.commit.entry import EntryKind
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.config.settings import Settings
-from kafka_s3.config.validate import load, resolved
-from kafka_s3.driver.runner import run_continuously, waiting
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import load, resolved
+from kafka_s3.engine.log.entry import EntryKind
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.loop.runner import run_continuously, waiting
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Round, Silent, Start
-from kafka_s3.spark.launch import sink_on_spark
-from kafka_s3.spark.session import spark_session
-from kafka_s3.storage.faults import Fault, FaultyStore, Moment
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
+from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.spark.session import spark_session
+from kafka_s3.store.faults import Fault, FaultyStore, Moment
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
 
 NEVER = Event()
 

@@ -8,16 +8,16 @@ import sys
 from typing import TYPE_CHECKING
 
 from kafka_s3.cli.main import main
-from kafka_s3.spark import launch
-from kafka_s3.storage.faults import Fault, FaultyStore, Moment
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
+from kafka_s3.run.spark import launch
+from kafka_s3.store.faults import Fault, FaultyStore, Moment
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.config.settings import Settings
-    from kafka_s3.driver.sink import Sink
+    from kafka_s3.connect.config.settings import Settings
+    from kafka_s3.engine.loop.sink import Sink
     from kafka_s3.model.observer import Observer
 
 FIRST_DATA_ENTRY = 3

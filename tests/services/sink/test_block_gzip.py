@@ -12,7 +12,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 
-from kafka_s3.config.read import read_config
+from kafka_s3.connect.config.read import read_config
 from tests.support.configurations import STATE
 from tests.support.kafka import Given, produce
 from tests.support.repository import ROOT

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from chispa import assert_df_equality
 
-from kafka_s3.config.validate import resolved
+from kafka_s3.connect.config.validate import resolved
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE, PARTITIONER
 from tests.support.kafka import Given, document, produce
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kafka_s3.local.kafka import EmbeddedKafka
-    from kafka_s3.local.s3 import EmbeddedS3
+    from kafka_s3.testing.services.kafka import EmbeddedKafka
+    from kafka_s3.testing.services.s3 import EmbeddedS3
 
 TEN = 1_705_312_800_000  # 2024-01-15T10:00:00Z
 MINUTE, HOUR = 60_000, 3_600_000
@@ -41,9 +41,9 @@ class Case:
     def run(self, topics: str, **config: str) -> dict[str, list[Any]]:
         from threading import Event
 
-        from kafka_s3.config.validate import validate
-        from kafka_s3.driver.runner import run_available_now, waiting
-        from kafka_s3.spark.launch import sink_on_spark
+        from kafka_s3.connect.config.validate import validate
+        from kafka_s3.engine.loop.runner import run_available_now, waiting
+        from kafka_s3.run.spark.launch import sink_on_spark
 
         ours = {
             "name": "case",
@@ -134,7 +134,7 @@ def test_objects_are_tagged_with_their_offsets(case: Case, topic: Callable[..., 
 def test_the_managed_cloud_spelling_gives_hours_of_gzip(
     case: Case, topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from kafka_s3.spark import launch
+    from kafka_s3.run.spark import launch
 
     monkeypatch.setattr(launch, "consumer_properties", lambda settings: {})  # the embedded broker takes no API key
     name = topic("events")

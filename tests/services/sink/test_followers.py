@@ -11,12 +11,12 @@ from typing import Any
 import boto3
 import pytest
 
-from kafka_s3.local.memory import MemoryKafka, MemoryRecord
-from kafka_s3.local.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
-from kafka_s3.storage.options import store_options
-from kafka_s3.storage.s3 import S3Store
-from kafka_s3.wiring.pipeline import make_pipeline
-from kafka_s3.wiring.sink import build_sink
+from kafka_s3.run.wiring.pipeline import make_pipeline
+from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
+from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY, EmbeddedS3
 from tests.support.configurations import FIELD
 from tests.support.memory_world import ORDERS, START_MS, settings_of
 

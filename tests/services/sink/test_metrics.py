@@ -16,15 +16,15 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.local.process import free_ports
-from kafka_s3.metrics.instruments import INSTRUMENTS
+from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.observer import Silent
-from kafka_s3.spark.launch import sink_on_spark
-from kafka_s3.wiring.metering import metering
-from kafka_s3.wiring.running import attended, run_until_drained
+from kafka_s3.run.metrics.instruments import INSTRUMENTS
+from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.wiring.metering import metering
+from kafka_s3.run.wiring.running import attended, run_until_drained
+from kafka_s3.testing.services.process import free_ports
 from tests.support.kafka import Given, document, produce
 from tests.support.metrics import named_in_examples, panels
 from tests.support.prometheus import prometheus

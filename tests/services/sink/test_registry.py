@@ -24,14 +24,14 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.json_format import ParseDict
 
-from kafka_s3.config.read import read_config
-from kafka_s3.driver.runner import run_available_now, waiting
-from kafka_s3.local import shipments
-from kafka_s3.local.orders import PARTITIONS
-from kafka_s3.local.registry import EmbeddedRegistry
+from kafka_s3.connect.config.read import read_config
+from kafka_s3.connect.schemas.registered import Language
+from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable
 from kafka_s3.model.files import Reason
-from kafka_s3.schemas.registered import Language
+from kafka_s3.testing.services import shipments
+from kafka_s3.testing.services.orders import PARTITIONS
+from kafka_s3.testing.services.registry import EmbeddedRegistry
 from tests.support.bucket import Bucket
 from tests.support.kafka import Given, produce
 from tests.support.observers import Warnings

@@ -14,20 +14,20 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.config.option import Type, sensitive
-from kafka_s3.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD_OPTIONS, OPTIONS
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.driver.runner import run_available_now, waiting
-from kafka_s3.driver.sink import Sink
+from kafka_s3.connect.config.option import Type, sensitive
+from kafka_s3.connect.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD_OPTIONS, OPTIONS
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.loop.runner import run_available_now, waiting
+from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskFailure
-from kafka_s3.spark.launch import sink_on_spark
-from kafka_s3.spark.source import SparkSource
-from kafka_s3.tools.logs import LogFormat, LogObserver, _Lines
-from kafka_s3.wiring.running import attended
+from kafka_s3.run.logs import LogFormat, LogObserver, _Lines
+from kafka_s3.run.spark.launch import sink_on_spark
+from kafka_s3.run.spark.source import SparkSource
+from kafka_s3.run.wiring.running import attended
 from tests.support.configurations import BASE, STATE
 from tests.support.kafka import Given, document, produce
 from tests.support.surroundings import Surroundings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from kafka_s3.local.registry import EmbeddedRegistry
 from kafka_s3.testing.records import Record
+from kafka_s3.testing.services.registry import EmbeddedRegistry
 from kafka_s3.testing.sink_run import RunSink
 from tests.support.configurations import BASE
 

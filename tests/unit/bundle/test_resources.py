@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.config.read import read_config, read_properties
-from kafka_s3.config.validate import validate
-from kafka_s3.tools.jobs import configurations
+from kafka_s3.connect.config.read import read_config, read_properties
+from kafka_s3.connect.config.validate import validate
+from kafka_s3.ops.jobs import configurations
 from tests.support.bundle.files import VARIABLES, Bundle, Unresolved, load_bundle, project, read_yaml
 from tests.support.bundle.rules import findings, lost_in_round_trip
 from tests.support.repository import ROOT

@@ -9,10 +9,10 @@ import pytest
 from kafka_s3.cli.control import check_not_overtaken
 from kafka_s3.cli.control_target import Target
 from kafka_s3.cli.control_wait import NotAnswered
-from kafka_s3.control.heartbeat import Heartbeat, Phase
+from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.model.clock import now_ms
-from kafka_s3.wiring.pipeline import state_paths
-from kafka_s3.wiring.sink_folder import SinkFolder
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.sink_folder import SinkFolder
 from tests.support.memory_world import World
 
 BEAT = Heartbeat("orders", "run-1", "host", 7, "0.1.0", started_ms=1, interval_ms=60_000, phase=Phase.PAUSED)

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.cli.control_target import Target, place_words, stored_config_of
-from kafka_s3.config.references import STORED
-from kafka_s3.config.validate import resolved, validate
-from kafka_s3.control.commands import replace_config, stored_config
+from kafka_s3.connect.config.references import STORED
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.control.commands import replace_config, stored_config
 from kafka_s3.model.errors import ConfigError
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.options import StoreOptions
-from kafka_s3.wiring.sink_folder import SinkFolder
+from kafka_s3.run.wiring.sink_folder import SinkFolder
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.options import StoreOptions
 from tests.support.memory_world import BASE
 
 SECRET = {"flush.size": "3", "aws.access.key.id": "AK", "aws.secret.access.key": "${env:STORED_SECRET}"}

@@ -1,4 +1,4 @@
-"""One word, one thing: no two classes of the house share a name."""
+"""One word, one thing: no two classes of the product share a name."""
 
 from __future__ import annotations
 

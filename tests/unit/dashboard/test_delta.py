@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from figures.delta import Behind, behind, column_changes, versions_table
-from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.store.memory import MemoryStore
 from reading import delta_files, delta_versions
 from reading.delta_files import list_folder
 from reading.delta_versions import TableLog, read_table

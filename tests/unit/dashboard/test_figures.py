@@ -32,15 +32,15 @@ from figures.fleet import by_urgency, fleet
 from figures.heat import Heat, heat, medians
 from figures.text import cells, plain
 from figures.treemap import squarified
-from kafka_s3.commit.entry import CommitEntry
-from kafka_s3.commit.state import LogState
-from kafka_s3.control.heartbeat import Heartbeat, Phase
-from kafka_s3.control.status import SinkSnapshot
-from kafka_s3.control.tallies import Tally
-from kafka_s3.ddl.table import topics_of
-from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
+from kafka_s3.engine.control.status import SinkSnapshot
+from kafka_s3.engine.control.tallies import Tally
+from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.state import LogState
+from kafka_s3.followers.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals, counted
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.testing.services.memory import MemoryRecord
 from reading.frames import KINDS, Frames, LogPart, cut, data_files, frames_of, joined, part_of
 from tests.support.configurations import TOLERANT
 from tests.support.examples import examples

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import pandas as pd
 import pytest
 
-from kafka_s3.commit.log import CommitLog
-from kafka_s3.driver.log_tables import LogTables
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.errors import StorageError
-from kafka_s3.naming.state_paths import StatePaths
-from kafka_s3.storage.faults import Fault, FaultyStore, Verb
-from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.store.faults import Fault, FaultyStore, Verb
+from kafka_s3.store.memory import MemoryStore
 from reading.history import History, Snapshot
 from reading.watch import Watch
 from tests.support.big_log import big_log

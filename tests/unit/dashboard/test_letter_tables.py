@@ -23,9 +23,9 @@ from figures.letter_tables import (
     told,
     told_apart,
 )
-from kafka_s3.commit.dead_letters import FiledLetter, LetterSelection, LetterState
+from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection, LetterState
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.storage.memory import MemoryStore
+from kafka_s3.store.memory import MemoryStore
 from reading import letters
 from reading.frames import Frames, frames_of, part_of
 from tests.support.filled import worked

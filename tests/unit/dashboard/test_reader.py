@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_s3.model.errors import ObjectMissing, StorageError
-from kafka_s3.storage.memory import MemoryStore
-from kafka_s3.storage.options import StoreOptions
-from kafka_s3.storage.store import ObjectInfo
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.store import ObjectInfo
 from reading.reader import CONNECT_S, READ_S, SILENT_S, BucketReader, bounded
 from tests.support.clock import Clock
 

@@ -9,10 +9,10 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_s3.local.memory import MemoryRecord
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.config.validate import validate
+from kafka_s3.connect.config.validate import validate
 from kafka_s3.model.errors import ConfigError
 from tests.support.repository import ROOT
 

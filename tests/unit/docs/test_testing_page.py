@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.config.read import read_config
-from kafka_s3.config.validate import validate
+from kafka_s3.connect.config.read import read_config
+from kafka_s3.connect.config.validate import validate
 from kafka_s3.testing import plugin
 from tests.support.repository import ROOT
 

@@ -8,18 +8,18 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from kafka_s3.converters import avro_loops
-from kafka_s3.converters.avro_program import Program
-from kafka_s3.local.memory import MemoryRecord
+from kafka_s3.connect.converters import avro_loops
+from kafka_s3.connect.converters.avro_program import Program
+from kafka_s3.connect.schemas.avro_types import read_types
+from kafka_s3.engine.task.rotation import NOTHING_WRITTEN, Pending, RotationRules, next_rotation_point
 from kafka_s3.model.files import Role
-from kafka_s3.schemas.avro_types import read_types
-from kafka_s3.task.rotation import NOTHING_WRITTEN, Pending, RotationRules, next_rotation_point
-from kafka_s3.tools.verify.claims import read_claims
-from kafka_s3.wiring.pipeline import state_paths
+from kafka_s3.ops.verify.claims import read_claims
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World
-from tests.unit.converters.test_avro_columns import columns, decoder
-from tests.unit.tools.test_verify import audited, changed, healthy
+from tests.unit.connect.converters.test_avro_columns import columns, decoder
+from tests.unit.ops.test_verify import audited, changed, healthy
 
 PAGE = Path(__file__).parents[3] / "docs" / "worked-examples.md"
 NULLABLE = ["null", "string"]

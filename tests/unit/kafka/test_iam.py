@@ -9,7 +9,7 @@ import pytest
 
 from kafka_s3.kafka.iam import iam_login
 from kafka_s3.model.errors import SourceError
-from kafka_s3.storage.credentials import Provider
+from kafka_s3.store.credentials import Provider
 from tests.support.msk_gate import refusal, signed_request
 
 MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"

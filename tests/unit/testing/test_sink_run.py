@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kafka_s3.commit.entry import EntryKind
+from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.model.errors import ConfigError, RecordError
 from kafka_s3.testing.records import Record
 from kafka_s3.testing.sink_run import RunSink

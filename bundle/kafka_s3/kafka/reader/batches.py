@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kafka_s3.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
+from kafka_s3.connect.converters.converter import SCHEMA_NAME, VALUE_SCHEMA
 from kafka_s3.kafka.reader import gather
 
 ROWS: Final = 65_536

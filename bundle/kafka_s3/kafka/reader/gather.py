@@ -17,8 +17,8 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from kafka_s3.connect.records.compiling import compiled, compiled_callback, copy_bytes
 from kafka_s3.kafka.reader import library
-from kafka_s3.records.compiling import compiled, compiled_callback, copy_bytes
 
 VALUE: Final = 3
 KEY: Final = 5

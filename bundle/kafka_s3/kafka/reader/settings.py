@@ -1,4 +1,4 @@
-"""How is librdkafka's consumer set up for reading offset ranges? The connection as `config.librdkafka` translates it; reading by the table.
+"""How is librdkafka's consumer set up for reading offset ranges? The connection as `connect.config.librdkafka` translates it; reading by the table.
 
 A property of the user wins over the reader's own value, but for what keeps ranges exact; where it bounds memory, the smaller one holds. ::
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from kafka_s3.config.jaas import IAM_MECHANISM
+from kafka_s3.connect.config.jaas import IAM_MECHANISM
 from kafka_s3.kafka.clients import client_properties
 from kafka_s3.kafka.reader.pace import LEARNING, QUEUE_BYTES, Pace
 

@@ -1,0 +1,106 @@
+"""Which keys does kafka-s3 add to the original's?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from kafka_s3.connect.config.option import Option, OptionGroup, Type
+from kafka_s3.connect.config.options.forms import BrokerList
+from kafka_s3.connect.config.valid_values import InvalidValue, OneOf, Range, Value, did_you_mean
+
+_INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
+_GROUP = OptionGroup.OURS
+STATE_PREFIX: Final = "_kafka_s3"
+_DECIMAL: Final = re.compile(r"[0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A share, written as a decimal number from 0 to 1."""
+
+    text: str = "0 to 1"
+
+    def accept(self, value: Value) -> Value:
+        """The text, if it is such a number."""
+        if isinstance(value, str) and _DECIMAL.fullmatch(value) and float(value) <= 1:
+            return value
+        raise InvalidValue("must be a number from 0 to 1.", "Half of the records is 0.5.")
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """How partition values are written; `url` is an older name of `percent`."""
+
+    text: str = "none, percent (also: url)"
+
+    def accept(self, value: Value) -> Value:
+        """`none` or `percent`. Raises InvalidValue."""
+        settled = "percent" if value == "url" else value
+        if settled in ("none", "percent"):
+            return settled
+        raise InvalidValue("must be one of: none, percent.", did_you_mean(str(value), ("none", "percent")))
+
+
+ROWS: Final = (
+    Option("kafka.bootstrap.servers", _TEXT, None, "The brokers, `host:port,host:port`. Taken from bootstrap.servers of Connect's worker "
+           "file if that is given.", _GROUP, valid=BrokerList(), required=True, example="broker-1:9092,broker-2:9092"),
+    Option("compatibility.strict", _FLAG, "false", "Behave as the original in every respect, failures included.", _GROUP),
+    Option("state.prefix", _TEXT, STATE_PREFIX, "Folder of the commit log in the bucket.", _GROUP),
+    Option("flush.bytes", _LONG, "-1", "Encoded bytes of a Kafka partition's open files at which they are closed; 0 and less is off.",
+           _GROUP),
+    Option("flush.idle.ms", _LONG, "-1", "Close open files when no new record has arrived for this long; 0 and less is off.", _GROUP),
+    Option("poll.interval.ms", _LONG, "1000", "Pause between looks at the brokers.", _GROUP, valid=Range(10)),
+    Option("kafka.reader", _TEXT, "auto", "Who reads the records: Spark's tasks by themselves with librdkafka (`tasks`), at half the CPU "
+           "and less; or Spark's own Kafka source (`spark`), for tasks that have no way to the brokers and for logins that only Java's "
+           "client has. `auto` tries at the start whether tasks can, and says what it chose and why.", _GROUP,
+           valid=OneOf(("auto", "tasks", "spark"))),
+    Option("tasks.run.on", _TEXT, "executors", "Where records become objects: in Spark's tasks, or in the driver, where tasks have no "
+           "network (serverless compute).", _GROUP, valid=OneOf(("executors", "driver"))),
+    Option("heartbeat.interval.ms", _LONG, "10000", "How often the running sink says in the bucket how it is; after three intervals "
+           "without a word it counts as stale.", _GROUP, valid=Range(100)),
+    Option("health.lag.max.records", _LONG, "0", "Above this lag, or with an unknown one, status, check, list and the dashboard "
+           "call a sink DEGRADED; 0 is off.", _GROUP, valid=Range(0)),
+    Option("health.delay.max.ms", _LONG, "0", "The age that 95 % of a commit's records may have when it is made; with older ones the sink "
+           "is DEGRADED. 0 is off.", _GROUP, valid=Range(0)),
+    Option("health.deadletter.max.ratio", _TEXT, "0.05", "Share of the records of the last hour that may become dead letters; with more "
+           "the sink is DEGRADED, and goes on. 1 is off.", _GROUP, valid=Ratio()),
+    Option("metrics.prometheus.port", _INT, "0", "Port at which the sink's process serves its metrics to Prometheus, on all interfaces; 0 "
+           "is off. Needs the extra `metrics`.", _GROUP, valid=Range(0, 65535)),
+    Option("metrics.otlp.enable", _FLAG, "false", "Send the same metrics to an OpenTelemetry collector by OTLP over HTTP: address, headers "
+           "and interval are those of the variables `OTEL_*`. Needs the extra `otlp`.", _GROUP),
+    Option("tail.check.interval.ms", _LONG, "60000", "How long records may wait unexamined in the open tail; 0 under compatibility.strict.",
+           _GROUP, valid=Range(0)),
+    Option("tail.state.enable", _FLAG, "true", "Keep open files in the bucket between two tasks, so that each record is read once. "
+           "Off for buckets that let nobody delete: then the open tail is read again from Kafka at each look.", _GROUP),
+    Option("tail.read.records", _LONG, "500000", "With tail.state.enable: so many unread records of a Kafka partition are worth a task; 0 "
+           "is off.", _GROUP, valid=Range(0)),
+    Option("tail.read.bytes", _LONG, "67108864", "With tail.state.enable: so many unread bytes of a Kafka partition, by the size of its "
+           "last records, are worth a task; 0 is off.", _GROUP, valid=Range(0)),
+    Option("topics.refresh.interval.ms", _LONG, "30000", "How often topics and partitions are looked up.", _GROUP, valid=Range(1)),
+    Option("commit.max.files", _INT, "5000", "About how many files one task closes, and one entry of the commit log holds, at most; the "
+           "rest follows in the same round.", _GROUP, valid=Range(1)),
+    Option("behavior.on.lost.offsets", _TEXT, "fail", "What happens when records that must be read are no longer in Kafka: stop, or record "
+           "a gap and go on.", _GROUP, valid=OneOf(("fail", "gap"))),
+    Option("errors.stop.scope", _TEXT, "partition", "How far a stop reaches (a bad record without tolerance, lost offsets under `fail`, a "
+           "schema that a Delta table refuses): `partition` stops that Kafka partition, and the others go on; `sink` stops the sink once "
+           "the others' files are committed.", _GROUP, valid=OneOf(("partition", "sink"))),
+    Option("task.timeout.ms", _LONG, "300000", "How long one task may take. It stops reading after three quarters of that, and reports "
+           "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
+    Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
+           "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=Ratio()),
+    Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
+           "written as Parquet.", _GROUP),
+    Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),
+    Option("schema.compatibility.unify", _FLAG, "false", "Let compatible schema versions share a file under a schema that holds them all, "
+           "instead of closing the file at every flip.", _GROUP),
+    Option("record.metadata.enable", _FLAG, "false", "Add the struct `_kafka` (topic, partition, offset, timestamp, key, headers) to every "
+           "value.", _GROUP),
+    Option("partition.value.encoding", _TEXT, "none", "How FieldPartitioner writes values: as they are, like the original, where a slash "
+           "makes more directories; or percent-encoded, all but letters, digits and `-._~`. Either way a key that would leave the prefix, "
+           "or touch a `_delta_log` or state.prefix, is never written: its record is a dead letter.", _GROUP, valid=Encoding()),
+    Option("consumer.group.mirror.enable", _FLAG, "true", "Commit the objects' offsets to the consumer group, for monitoring.", _GROUP),
+    Option("writer.memory.bytes", _LONG, "134217728", "Memory for open files, per task.", _GROUP, valid=Range(1048576)),
+    Option("s3.upload.threads", _INT, "4", "Parts that one task sends at the same time.", _GROUP, valid=Range(1, 64)),
+)  # fmt: skip

@@ -1,0 +1,80 @@
+"""Which keys are there? The one table that validation, the reference page and `describe` are made from."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Final
+
+from kafka_s3.connect.config.option import Option, Type, masked, sensitive
+from kafka_s3.connect.config.options import block_gzip as options_block_gzip
+from kafka_s3.connect.config.options import client as options_client
+from kafka_s3.connect.config.options import cloud as options_cloud
+from kafka_s3.connect.config.options import connector as options_connector
+from kafka_s3.connect.config.options import converters as options_converters
+from kafka_s3.connect.config.options import delta as options_delta
+from kafka_s3.connect.config.options import followers as options_followers
+from kafka_s3.connect.config.options import framework as options_framework
+from kafka_s3.connect.config.options import ours as options_ours
+from kafka_s3.connect.config.options import partitioner as options_partitioner
+from kafka_s3.connect.config.options import storage as options_storage
+from kafka_s3.connect.config.options import transforms as options_transforms
+from kafka_s3.connect.config.valid_values import did_you_mean
+from kafka_s3.model.secret import MASK
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    *options_framework.ROWS,
+    *options_transforms.LISTS,
+    *options_client.ROWS,
+    *options_converters.ROWS,
+    *options_connector.ROWS,
+    *options_partitioner.ROWS,
+    *options_storage.ROWS,
+    *options_ours.ROWS,
+    *options_delta.ROWS,
+    *options_followers.ROWS,
+    *options_block_gzip.OURS,
+)
+TRANSFORM_OPTIONS: Final[tuple[Option, ...]] = options_transforms.ROWS
+CLOUD_OPTIONS: Final[tuple[Option, ...]] = options_cloud.ROWS
+BLOCK_GZIP_OPTIONS: Final[tuple[Option, ...]] = options_block_gzip.ROWS
+
+EXACT: Final = {option.key: option for option in OPTIONS if not option.family}
+_FAMILIES: Final = {option.key.removesuffix("*"): option for option in OPTIONS if option.family}
+CLOUD: Final = {option.key: option for option in CLOUD_OPTIONS}
+BLOCK_GZIP: Final = {option.key: option for option in BLOCK_GZIP_OPTIONS}
+
+
+def option_of(key: str) -> Option | None:
+    """The row of a key: its own, else that of the longest prefix above it."""
+    if key in EXACT:
+        return EXACT[key]
+    prefixes = [prefix for prefix in _FAMILIES if key.startswith(prefix) and key != prefix]
+    return _FAMILIES[max(prefixes, key=len)] if prefixes else None
+
+
+def similar_key(key: str) -> str:
+    """A sentence that says which spelling an unknown key is of, else names the known key nearest to it, or nothing."""
+    if key in CLOUD:
+        return "It is a key of the managed cloud spelling (connector.class=S3_SINK)."
+    if key in BLOCK_GZIP:
+        return "It is a key of the Block-GZIP spelling."
+    return did_you_mean(key, (*EXACT, *CLOUD, *BLOCK_GZIP))
+
+
+def presentable(key: str, text: str) -> str:
+    """What may be shown of a key's value. A key without a row of its own may be a misspelt secret: then nothing."""
+    option = EXACT.get(key) or CLOUD.get(key)
+    if option is not None:
+        return masked(key, text, option.type)
+    near = difflib.get_close_matches(_bare(key), _SECRETS, n=1, cutoff=0.7)
+    return MASK if near else masked(key, text)
+
+
+def _bare(key: str) -> str:
+    """The key without what all of its family begin with, which would make each look like the other."""
+    return key.removeprefix(next((prefix for prefix in _FAMILIES if key.startswith(prefix)), ""))
+
+
+_SECRETS: Final = tuple(
+    _bare(row.key) for row in (*OPTIONS, *CLOUD_OPTIONS) if sensitive(row.key, row.type) or row.type is Type.PASSWORD
+)

@@ -1,0 +1,244 @@
+"""Which combinations of keys cannot make objects? Partitioner, time, format and schema."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+from zoneinfo import available_timezones
+
+from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, FIELDLESS, PATTERN_PARTITIONERS
+from kafka_s3.connect.config.options.partitioner import SHORT_ZONES
+from kafka_s3.connect.config.rules.rule import Rule, is_time_partitioner, problem, rotates_by_time
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.model.errors import Problem
+
+COMPATIBILITIES: Final = ("NONE", "BACKWARD", "FORWARD", "FULL")
+_LITERAL = re.compile(r"'[^']*'")
+_TEXT_LETTERS = re.compile(r"MMM|E|a|G|z")
+
+
+def _zone_is_known(settings: Settings) -> Iterator[Problem]:
+    from kafka_s3.connect.joda import zone
+
+    given = settings.text("timezone")
+    if not given:
+        return
+    try:
+        zone(given)
+    except ValueError:
+        yield problem("timezone", "is not a known zone id.", _zone_hint(given))
+
+
+def _zone_hint(given: str) -> str:
+    near = difflib.get_close_matches(given, available_timezones(), n=1, cutoff=0.7)
+    meant = SHORT_ZONES.get(given.upper()) or next(iter(near), None)
+    return (
+        f"Did you mean {meant}?" if meant else "Use a long id such as Europe/Paris, UTC, or an offset such as +05:30."
+    )
+
+
+def _time_needs_zone_and_locale(settings: Settings) -> Iterator[Problem]:
+    if is_time_partitioner(settings):
+        for key, example in (("timezone", "UTC"), ("locale", "en")):
+            if not settings.text(key):
+                yield problem(key, "must not be blank for a time partitioner.", f"Set it, for example to {example}.")
+
+
+def _schedule_needs_zone(settings: Settings) -> Iterator[Problem]:
+    if (
+        settings.number("rotate.schedule.interval.ms") > 0
+        and not settings.text("timezone")
+        and not is_time_partitioner(settings)
+    ):
+        yield problem("timezone", "must be set with rotate.schedule.interval.ms.", "Set it, for example to UTC.")
+
+
+def _path_is_a_pattern(settings: Settings) -> Iterator[Problem]:
+    from kafka_s3.connect.joda import check_pattern
+
+    if settings.text("partitioner.class") not in PATTERN_PARTITIONERS:
+        return
+    pattern, example = settings.text("path.format"), "For example: 'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH."
+    if not pattern or pattern == settings.text("directory.delim"):
+        yield problem("path.format", "must not be blank for TimeBasedPartitioner.", example)
+        return
+    fault = check_pattern(pattern)
+    if fault:
+        yield problem(
+            "path.format", f"is not a Joda-Time pattern: {fault.rstrip('.')}.", f"Put plain text in quotes. {example}"
+        )
+
+
+def _duration_is_positive(settings: Settings) -> Iterator[Problem]:
+    by_pattern = settings.text("partitioner.class") in PATTERN_PARTITIONERS
+    if by_pattern and settings.number("partition.duration.ms") <= 0:
+        yield problem("partition.duration.ms", "must be positive for TimeBasedPartitioner.", "3600000 is an hour.")
+
+
+def _fields_are_named(settings: Settings) -> Iterator[Problem]:
+    names = settings.names("partition.field.name")
+    if any(not part.strip() for name in names for part in name.split(".")):
+        yield problem(
+            "partition.field.name",
+            "holds a blank name or a blank part between dots.",
+            "Write a,b.c without stray separators.",
+        )
+    elif not names and settings.text("partitioner.class") in FIELD_PARTITIONERS:
+        yield problem(
+            "partition.field.name", "must be set for FieldPartitioner.", "Name the fields, separated by commas."
+        )
+
+
+def _timestamp_field_is_named(settings: Settings) -> Iterator[Problem]:
+    field = settings.text("timestamp.field")
+    if settings.text("timestamp.extractor") == "RecordField" and not all(part.strip() for part in field.split(".")):
+        yield problem(
+            "timestamp.field", "must name a field, without blank parts between dots.", "For example: created_at."
+        )
+
+
+CODECS: Final = {"avro": ("Avro", "avro.codec"), "parquet": ("Parquet", "parquet.codec")}
+
+
+def _gzip_is_for_text(settings: Settings) -> Iterator[Problem]:
+    form = settings.text("format.class")
+    if settings.text("s3.compression.type") == "gzip" and form in CODECS:
+        name, codec = CODECS[form]
+        yield problem(
+            "s3.compression.type",
+            f"gzip does not go with {name} objects.",
+            f"Use none, and {codec} for their own compression.",
+        )
+        yield problem("format.class", "does not go with s3.compression.type=gzip.", f"Use none, and {codec}.")
+
+
+def _parquet_needs_a_schema(settings: Settings) -> Iterator[Problem]:
+    if settings.text("format.class") != "parquet":
+        return
+    converter = settings.text("value.converter")
+    if converter in FIELDLESS:
+        yield problem(
+            "value.converter",
+            "gives values without fields, which Parquet cannot hold.",
+            "Use the JSON converter, or JsonFormat.",
+        )
+    elif converter == "json" and not settings.flag("value.converter.schemas.enable") and not _schema_options(settings):
+        remedy = "Use schemas.enable=true with envelopes" + (
+            "." if settings.strict else ", or set value.schema or value.schema.inference=true."
+        )
+        yield problem(
+            "value.converter.schemas.enable", "false gives values without a schema, which Parquet needs.", remedy
+        )
+
+
+def _schema_options(settings: Settings) -> list[str]:
+    given = {
+        "value.schema": bool(settings.text("value.schema")),
+        "value.schema.inference": settings.flag("value.schema.inference"),
+    }
+    return [key for key, is_set in given.items() if is_set]
+
+
+def _strict_has_no_schema_options(settings: Settings) -> Iterator[Problem]:
+    for key in _schema_options(settings) if settings.strict else ():
+        yield problem(
+            key, "goes beyond the original, which compatibility.strict=true excludes.", "Leave one of the two out."
+        )
+
+
+def _value_schema_is_a_struct(settings: Settings) -> Iterator[Problem]:
+    from kafka_s3.connect.schemas.connect import SchemaError, SchemaType, read_schema
+
+    text = settings.text("value.schema")
+    if not text:
+        return
+    example = 'For example: {"type": "struct", "fields": [{"field": "id", "type": "int64"}]}.'
+    try:
+        schema = read_schema(json.loads(text))
+    except json.JSONDecodeError as error:
+        yield problem("value.schema", f"is not JSON: {error.msg} at column {error.colno}.", example)
+    except SchemaError as error:
+        yield problem("value.schema", f"is not a Connect schema: {error}", example)
+    else:
+        if schema.kind is not SchemaType.STRUCT:
+            yield problem("value.schema", f"must be a struct, not {schema.kind}.", example)
+
+
+def _compatibility_is_known(settings: Settings) -> Iterator[Problem]:
+    if not settings.strict:
+        yield from _unknown_compatibility(settings, f"must be one of: {', '.join(COMPATIBILITIES)}.")
+
+
+def _compatibility_acts_as_none(settings: Settings) -> Iterator[Problem]:
+    if settings.strict:
+        yield from _unknown_compatibility(settings, "is unknown and acts as NONE, as in the original.")
+
+
+def _unknown_compatibility(settings: Settings, rule: str) -> Iterator[Problem]:
+    given = settings.text("schema.compatibility")
+    if given not in COMPATIBILITIES:
+        near = difflib.get_close_matches(given.upper(), COMPATIBILITIES, n=1)
+        yield problem("schema.compatibility", rule, f"Did you mean {near[0]}?" if near else "")
+
+
+def _interval_without_time(settings: Settings) -> Iterator[Problem]:
+    if settings.number("rotate.interval.ms") > 0 and not rotates_by_time(settings):
+        yield problem(
+            "rotate.interval.ms",
+            "is ignored, because the partitioner does not use time.",
+            "rotate.schedule.interval.ms works here; under partitioners by field, header or key timestamp.extractor makes it act.",
+        )
+
+
+def _locale_with_region(settings: Settings) -> Iterator[Problem]:
+    letters = _LITERAL.sub("", settings.text("path.format"))
+    if re.search("[-_]", settings.text("locale")) and is_time_partitioner(settings) and _TEXT_LETTERS.search(letters):
+        language = re.split("[-_]", settings.text("locale"))[0]
+        yield problem("locale", "acts as an unknown language, as in the original: names of months come out short and plain.",
+                      f"Write {language} for names in that language.")  # fmt: skip
+
+
+def _schema_options_without_effect(settings: Settings) -> Iterator[Problem]:
+    given = _schema_options(settings)
+    useful = (
+        settings.text("format.class") == "parquet"
+        and settings.text("value.converter") == "json"
+        and not settings.flag("value.converter.schemas.enable")
+    )
+    for key in given if not useful else ():
+        yield problem(
+            key, "has no effect: it is for Parquet from the JSON converter with schemas.enable=false.", "Leave it out."
+        )
+    if useful and len(given) == 2:
+        yield problem("value.schema.inference", "has no effect beside value.schema.", "Leave one of the two out.")
+
+
+_SCHEMA = ("value.schema", "value.schema.inference")
+_VALUES = ("format.class", "value.converter", "value.converter.schemas.enable")
+
+PROBLEMS: Final = (
+    Rule(("timezone",), _zone_is_known),
+    Rule(("partitioner.class", "timezone", "locale"), _time_needs_zone_and_locale),
+    Rule(("rotate.schedule.interval.ms", "timezone", "partitioner.class"), _schedule_needs_zone),
+    Rule(("partitioner.class", "path.format", "directory.delim"), _path_is_a_pattern),
+    Rule(("partitioner.class", "partition.duration.ms"), _duration_is_positive),
+    Rule(("partitioner.class", "partition.field.name"), _fields_are_named),
+    Rule(("timestamp.extractor", "timestamp.field"), _timestamp_field_is_named),
+    Rule(("s3.compression.type", "format.class"), _gzip_is_for_text),
+    Rule((*_VALUES, *_SCHEMA, "compatibility.strict"), _parquet_needs_a_schema),
+    Rule((*_SCHEMA, "compatibility.strict"), _strict_has_no_schema_options),
+    Rule(("value.schema",), _value_schema_is_a_struct),
+    Rule(("schema.compatibility", "compatibility.strict"), _compatibility_is_known),
+)
+WARNINGS: Final = (
+    Rule(("schema.compatibility", "compatibility.strict"), _compatibility_acts_as_none),
+    Rule(
+        ("rotate.interval.ms", "partitioner.class", "timestamp.extractor", "compatibility.strict"),
+        _interval_without_time,
+    ),
+    Rule(("partitioner.class", "path.format", "locale"), _locale_with_region),
+    Rule((*_VALUES, *_SCHEMA), _schema_options_without_effect),
+)

@@ -1,0 +1,171 @@
+"""Which combinations of keys cannot be decoded, or cannot be stored beside each other? Converters, registry, keys and headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kafka_s3.connect.config.classes import CONFLUENT_CONVERTERS, FIELDLESS, REGISTRY_CONVERTERS
+from kafka_s3.connect.config.librdkafka import java_store
+from kafka_s3.connect.config.options.converters import PEM_OF_KEYS, PEM_OF_TRUST
+from kafka_s3.connect.config.options.registries import registry_rows
+from kafka_s3.connect.config.rules.rule import Rule, problem
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.model.errors import Problem
+
+
+def _registry_is_given(settings: Settings) -> Iterator[Problem]:
+    for converter in _used(settings):
+        if settings.text(converter) in CONFLUENT_CONVERTERS and not any(
+            settings.names(f"{converter}.schema.registry.url")
+        ):
+            key, needs = f"{converter}.schema.registry.url", settings.text(converter).replace("_", " ")
+            where = f"Give it with --set {key}=http://schema-registry:8081, or in the file of --worker."
+            yield problem(key, f"is required by the {needs} converter.", where)
+
+
+def _used(settings: Settings) -> list[str]:
+    """The converters that will be asked."""
+    keys = settings.flag("store.kafka.keys") or settings.strict or settings.text("partitioner.class") == "key"
+    return ["value.converter", *(["key.converter"] if keys else [])]
+
+
+def _registry_stores_are_pem(settings: Settings) -> Iterator[Problem]:
+    """Told by content or name, as Java does: without a type it takes its own kinds of stores."""
+    for converter in _used(settings):
+        for side, remedy in (("truststore", PEM_OF_TRUST), ("keystore", PEM_OF_KEYS)):
+            key = f"{converter}.schema.registry.ssl.{side}.location"
+            kind = java_store(settings.text(key))
+            if kind:
+                yield problem(key, f"is a {kind} store, which only Java reads.", remedy)
+
+
+def _registry_options_fit(settings: Settings) -> Iterator[Problem]:
+    from kafka_s3.connect.config.registry import registry_options
+
+    for converter in _used(settings):
+        if settings.text(converter) in CONFLUENT_CONVERTERS and any(settings.names(f"{converter}.schema.registry.url")):
+            try:
+                registry_options(settings, converter)
+            except ValueError as error:
+                yield problem(f"{converter}.schema.registry.url", str(error), "")
+
+
+def _registry_credentials_in_clear(settings: Settings) -> Iterator[Problem]:
+    from kafka_s3.connect.config.registry import registry_options
+
+    for converter in _used(settings):
+        if settings.text(converter) in CONFLUENT_CONVERTERS and any(settings.names(f"{converter}.schema.registry.url")):
+            try:
+                exposed = registry_options(settings, converter).in_clear_text
+            except ValueError:
+                continue  # a problem, which another rule reports
+            if exposed:
+                rule = "sends the registry's credentials without encryption, as in the original."
+                yield problem(f"{converter}.schema.registry.url", rule, "Use https://.")
+
+
+def _apicurio_is_reached(settings: Settings) -> Iterator[Problem]:
+    from kafka_s3.connect.config.registry import apicurio_options
+
+    for converter in _used(settings):
+        if settings.text(converter) == "apicurio_avro":
+            url = f"{converter}.apicurio.registry.url"
+            if not settings.text(url):
+                yield problem(
+                    url, "is required by Apicurio's converter.", "For example: http://apicurio:8080/apis/registry/v3."
+                )
+                continue
+            try:
+                apicurio_options(settings, converter)
+            except ValueError as error:
+                yield problem(url, str(error), "")
+
+
+def _user_info_is_given(settings: Settings) -> Iterator[Problem]:
+    for converter in _used(settings):
+        given = settings.secret(f"{converter}.basic.auth.user.info") or settings.secret(
+            f"{converter}.schema.registry.basic.auth.user.info"
+        )
+        if settings.text(f"{converter}.basic.auth.credentials.source") == "USER_INFO" and not given:
+            yield problem(
+                f"{converter}.basic.auth.user.info", "is required with credentials source USER_INFO.", "user:password"
+            )
+
+
+def _companions_fit(settings: Settings) -> Iterator[Problem]:
+    gzip = settings.text("s3.compression.type") == "gzip"
+    for switch, key in (("store.kafka.keys", "keys.format.class"), ("store.kafka.headers", "headers.format.class")):
+        if not settings.flag(switch):
+            continue
+        if gzip and settings.text(key) in ("avro", "parquet"):
+            yield problem(
+                "s3.compression.type",
+                f"gzip does not go with {key}={settings.text(key)}.",
+                f"Use none, or JsonFormat for {key}.",
+            )
+            yield problem(key, "does not go with s3.compression.type=gzip.", "Use JsonFormat, or no compression.")
+            yield problem(switch, f"does not go with {key}={settings.text(key)} and gzip.", "See s3.compression.type.")
+        if switch == "store.kafka.headers" and settings.text(key) == "bytearray":
+            yield problem(key, "must not be ByteArrayFormat: headers are names and values.", "Use JsonFormat.")
+
+
+def _headers_are_read_without_a_registry(settings: Settings) -> Iterator[Problem]:
+    if settings.flag("store.kafka.headers") and settings.text("header.converter") in REGISTRY_CONVERTERS:
+        rule = "with a schema registry is not supported for headers that are stored."
+        yield problem("header.converter", rule, "Use SimpleHeaderConverter, JsonConverter or StringConverter.")
+
+
+def _metadata_needs_fields(settings: Settings) -> Iterator[Problem]:
+    if not settings.flag("record.metadata.enable"):
+        return
+    if settings.strict:
+        rule = "goes beyond the original, which compatibility.strict=true excludes."
+        yield problem("record.metadata.enable", rule, "Leave one of the two out.")
+    elif settings.text("value.converter") in FIELDLESS:
+        rule = "needs values with fields, which this value.converter does not give."
+        yield problem("record.metadata.enable", rule, "Store keys and headers in objects of their own instead.")
+    elif settings.text("value.schema"):
+        rule = "does not go with value.schema, which names every column."
+        yield problem("record.metadata.enable", rule, "Use value.schema.inference=true.")
+
+
+def _unify_goes_beyond(settings: Settings) -> Iterator[Problem]:
+    if settings.flag("schema.compatibility.unify") and settings.strict:
+        rule = "goes beyond the original, which compatibility.strict=true excludes."
+        yield problem("schema.compatibility.unify", rule, "Leave one of the two out.")
+
+
+_CONVERTERS = ("value.converter", "key.converter", "store.kafka.keys", "compatibility.strict")
+_AUTH = tuple(
+    f"{side}.converter.{name}"
+    for side in ("value", "key")
+    for name in ("basic.auth.credentials.source", "basic.auth.user.info", "schema.registry.basic.auth.user.info")
+)
+_URLS = ("value.converter.schema.registry.url", "key.converter.schema.registry.url")
+_APICURIO = tuple(
+    row.key
+    for side in ("value", "key")
+    for row in registry_rows(f"{side}.converter.")
+    if ".apicurio." in row.key and not row.family
+)
+_STORES = tuple(
+    f"{side}.converter.schema.registry.ssl.{store}.location" for side in ("value", "key") for store in ("truststore", "keystore")
+)  # fmt: skip
+_TOKENS = ("value.converter.bearer.auth.token", "key.converter.bearer.auth.token")
+
+PROBLEMS: Final = (
+    Rule((*_CONVERTERS, *_URLS), _registry_is_given),
+    Rule((*_CONVERTERS, *_URLS, *_AUTH, *_TOKENS), _registry_options_fit),
+    Rule((*_CONVERTERS, *_STORES), _registry_stores_are_pem),
+    Rule((*_CONVERTERS, *_AUTH), _user_info_is_given),
+    Rule((*_CONVERTERS, *_APICURIO), _apicurio_is_reached),
+    Rule(
+        ("store.kafka.keys", "store.kafka.headers", "keys.format.class", "headers.format.class", "s3.compression.type"),
+        _companions_fit,
+    ),
+    Rule(("store.kafka.headers", "header.converter"), _headers_are_read_without_a_registry),
+    Rule(("record.metadata.enable", "value.converter", "value.schema", "compatibility.strict"), _metadata_needs_fields),
+    Rule(("schema.compatibility.unify", "compatibility.strict"), _unify_goes_beyond),
+)
+WARNINGS: Final = (Rule((*_CONVERTERS, *_URLS, *_AUTH, *_TOKENS), _registry_credentials_in_clear),)

@@ -1,0 +1,260 @@
+"""How are schemaless JSON values decoded? Text passes through, checked; the fields that are wanted become columns.
+
+A compiled loop checks a whole batch (`json_members`); Python's parser judges the few documents one by one that it does not let pass. Where
+all fields are needed, `pyarrow.json` parses a whole batch; where that fails, the batch is halved until the offending records are alone in
+small pieces, which are judged one by one. What the original's parser takes, we take: trailing text after the document is
+ignored, the last of two members of one name wins, `null` and empty bytes are null values (SEMANTICS A7, A9.2).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from kafka_s3.connect.converters.converter import KafkaBatch, merged, without_tombstones
+from kafka_s3.connect.converters.json_documents import DEEP, MOST_DIGITS, Judged, depth, judge
+from kafka_s3.connect.converters.json_members import Members
+from kafka_s3.connect.records.joining import joined
+from kafka_s3.connect.records.runs import Decoded
+from kafka_s3.connect.records.values import JsonText, Longs
+from kafka_s3.connect.schemas.inference import infer_table, plain_strings
+
+ONE_BY_ONE = 64
+NEWLINE, RETURN = b"\n\r"
+TOP_LEVEL_NULL = re.compile(rb"\}[ \t]*null")
+INFINITY = re.compile(rb"[:,\[][ \t]*-?Inf")
+ENDLESS = re.compile(rb"[0-9]{%d}" % (MOST_DIGITS + 1))
+GUESSES = (pa.int64(), pa.string(), pa.float64())
+FRACTIONS = 2
+Parse = Callable[[pa.Buffer], pa.Table]
+
+
+class JsonValues:
+    """The JSON converter with `schemas.enable=false`.
+
+    `fields` are the paths that later steps look at (timestamp and partition fields); they are parsed on the way.
+    """
+
+    def __init__(self, fields: Iterable[tuple[str, ...]] = ()) -> None:
+        self._fields = sorted({path for path in fields if path})
+        self._names = [path[0] for path in self._fields if len(path) == 1]
+        self._guesses = dict.fromkeys(self._fields, 0)
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """JSON text, checked; the wanted fields in columns where they have one type throughout the batch."""
+        batch, nulls = without_tombstones(batch)
+        if not len(batch):
+            return Decoded(nulls=nulls)
+        found = Members(batch.values, self._names)
+        if not found.refused:
+            return Decoded([batch.run(JsonText(batch.values, self._table(batch.values, found)), None)], nulls=nulls)
+        judged = judge(batch, np.flatnonzero(~found.passed))
+        batch = _with_texts(batch, judged, np.flatnonzero(found.passed))
+        nulls = sorted(nulls + judged.nulls)
+        if not len(batch):
+            return Decoded([], judged.failures, nulls)
+        again = Members(batch.values, self._names)
+        table = None if again.refused else self._table(batch.values, again)
+        return Decoded([batch.run(JsonText(batch.values, table), None)], judged.failures, nulls)
+
+    def _table(self, documents: pa.Array, found: Members) -> pa.Table | None:
+        """The wanted fields of documents that have all passed; None where there are none, or where they are of several types."""
+        if not self._fields:
+            return None
+        columns = [found.any_column(number) for number in range(len(self._names))]
+        if len(columns) == len(self._fields) and all(column is not None for column in columns):
+            return pa.Table.from_arrays(columns, self._names)
+        with contextlib.suppress(pa.ArrowInvalid):
+            return self._parse(pa.py_buffer(joined(documents, b"\n")))
+        return None
+
+    def _parse(self, text: pa.Buffer) -> pa.Table:
+        guesses = dict(self._guesses)
+        for _ in range(len(GUESSES) * len(guesses) + 1):
+            try:
+                table = _read(text, pa.schema(_wanted(guesses)), others="ignore")
+            except pa.ArrowInvalid as error:
+                wrong = _wrongly_guessed(guesses, self._guesses, str(error))
+                if wrong is None:
+                    raise
+                guesses[wrong] += 1
+            else:
+                fractions = [path for path in guesses if guesses[path] % len(GUESSES) == FRACTIONS]
+                whole = [path for path in fractions if _has_whole(table, path)]
+                if whole:  # integers that keep their own type, or whole numbers beside fractions: then this fails
+                    guesses |= dict.fromkeys(whole, 0)
+                    table = _read(text, pa.schema(_wanted(guesses)), others="ignore")
+                self._guesses = {path: guess % len(GUESSES) for path, guess in guesses.items()}
+                return table
+        raise pa.ArrowInvalid("the wanted fields have more than one type")
+
+
+class JsonTables:
+    """The JSON converter with `schemas.enable=false` where every field is needed, for Parquet with an inferred schema."""
+
+    def __init__(self) -> None:
+        self._known = pa.schema([])
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """JSON text and a table of all its fields; text that looks like a time stays text."""
+        batch, nulls = without_tombstones(batch)
+        decoded = _decode(batch, self._parse, objects=infer_table) if len(batch) else Decoded()
+        return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
+
+    def _parse(self, text: pa.Buffer) -> pa.Table:
+        try:
+            table = _read(text, self._known, others="infer")
+        except pa.ArrowInvalid:
+            if not len(self._known):
+                raise
+            table = _read(text, pa.schema([]), others="infer")
+        strings = plain_strings(table.schema)
+        if (
+            strings != table.schema
+        ):  # Arrow's reader takes text like 2024-01-15 for a time: remember the field, read again
+            self._known = strings
+            table = _read(text, strings, others="infer")
+        return table
+
+
+def _with_texts(batch: KafkaBatch, judged: Judged, passed: Longs) -> KafkaBatch:
+    """The records that passed and those that were judged to be documents, in their order; the latter with the text that is written."""
+    places = np.arange(len(batch))
+    places[judged.rows] = len(batch) + np.arange(len(judged.rows))
+    texts = pa.concat_arrays([batch.values, judged.texts]).take(pa.array(places))
+    return replace(batch, values=texts).take(np.union1d(passed, judged.rows))
+
+
+def read_known(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
+    """The fields of a schema of every document; None where a document is malformed or does not fit."""
+    text = _lines(values)
+    if text is None:
+        return None
+    try:
+        table = _read(text, schema, others="ignore")
+    except pa.ArrowInvalid:
+        return None
+    return table if table.num_rows == len(values) else None
+
+
+def _decode(batch: KafkaBatch, parse: Parse, *, objects: Callable[[list[Any]], pa.Table]) -> Decoded:
+    text = _lines(batch.values)
+    table = None
+    if text is not None:
+        with contextlib.suppress(pa.ArrowInvalid):
+            table = parse(text)
+    if table is not None and table.num_rows == len(batch):
+        return Decoded([batch.run(JsonText(batch.values, table), None)])
+    if len(batch) <= ONE_BY_ONE:
+        return _one_by_one(batch, objects)
+    middle = len(batch) // 2
+    halves = (batch.slice(0, middle), batch.slice(middle, len(batch)))
+    return merged([_decode(half, parse, objects=objects) for half in halves])
+
+
+def _lines(values: pa.Array) -> pa.Buffer | None:
+    """The documents joined by newlines; None where Arrow's parser must not see them (see `_unsafe`), or a line break is inside."""
+    if not pc.all(pc.and_(pc.starts_with(values, b"{"), pc.ends_with(values, b"}"))).as_py():
+        return None  # a document without its end might be completed by the next one
+    longest = pc.max(pc.binary_length(values)).as_py()
+    if (longest >= DEEP and _deep(values)) or (longest > MOST_DIGITS and _has_endless_number(values)):
+        return None
+    text = pa.py_buffer(joined(values, b"\n"))
+    codes = np.frombuffer(text, np.uint8)
+    if np.count_nonzero(codes == NEWLINE) != len(values) or np.any(codes == RETURN) or _unsafe(codes):
+        return None
+    try:
+        values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return None
+    return text
+
+
+def _deep(values: pa.Array) -> bool:
+    """Whether a document may be nested so deeply that Python's parser would refuse it: then that one judges, whatever the batch."""
+    opened = pc.add(pc.count_substring(values, b"{"), pc.count_substring(values, b"["))
+    suspects = values.filter(pc.greater_equal(opened, DEEP)).to_pylist()
+    return any(depth(text) >= DEEP for text in suspects)
+
+
+def _has_endless_number(values: pa.Array) -> bool:
+    """Whether a document may hold a number that Python's parser refuses, and Arrow's does not: then that one judges, whatever the batch."""
+    suspects = values.filter(pc.greater(pc.binary_length(values), MOST_DIGITS)).to_pylist()
+    return any(ENDLESS.search(text) is not None for text in suspects)
+
+
+def _unsafe(codes: npt.NDArray[np.uint8]) -> bool:
+    """Whether Arrow's reader would crash (a top-level null, seen with pyarrow 26) or take what is no JSON (NaN, Infinity).
+
+    The searches in text take a quarter as long as the parser, so two bytes decide first whether there is anything to search for.
+    """
+    if _followed(codes, b"N", b"a") and b"NaN" in codes.tobytes():
+        return True
+    if _followed(codes, b"I", b"n") and INFINITY.search(codes.data) is not None:
+        return True
+    return _followed(codes, b"}", b"n \t") and TOP_LEVEL_NULL.search(codes.data) is not None
+
+
+def _followed(codes: npt.NDArray[np.uint8], first: bytes, others: bytes) -> bool:
+    """Whether the byte `first` is anywhere followed by one of the others."""
+    after = codes[1:][codes[:-1] == first[0]]
+    return any(bool(np.any(after == other)) for other in others)
+
+
+def _read(text: pa.Buffer, schema: pa.Schema, *, others: str) -> pa.Table:
+    options = pj.ReadOptions(use_threads=False, block_size=max(text.size + 1, 2))
+    parsing = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others)
+    return pj.read_json(pa.BufferReader(text), read_options=options, parse_options=parsing)
+
+
+def _one_by_one(batch: KafkaBatch, objects: Callable[[list[Any]], pa.Table]) -> Decoded:
+    judged = judge(batch, for_columns=True)
+    if not len(judged.rows):
+        return Decoded([], judged.failures, judged.nulls)
+    values = JsonText(judged.texts, objects(judged.values))
+    return Decoded([batch.take(judged.rows).run(values, None)], judged.failures, judged.nulls)
+
+
+def _has_whole(table: pa.Table, path: tuple[str, ...]) -> bool:
+    """Whether a column of fractions holds a number without one: its text may have been that of an integer."""
+    column = table.column(path[0]).combine_chunks()
+    for name in path[1:]:
+        column = pc.struct_field(column, name)
+    return bool(pc.any(pc.equal(column, pc.floor(column))).as_py())
+
+
+def _wanted(guesses: Mapping[tuple[str, ...], int]) -> list[pa.Field]:
+    top: dict[str, pa.DataType] = {}
+    for path, guess in guesses.items():
+        kind = GUESSES[guess % len(GUESSES)]
+        for name in reversed(path[1:]):
+            kind = pa.struct([pa.field(name, kind)])
+        top[path[0]] = _united(top.get(path[0]), kind)
+    return [pa.field(name, kind) for name, kind in top.items()]
+
+
+def _wrongly_guessed(
+    guesses: Mapping[tuple[str, ...], int], begun: Mapping[tuple[str, ...], int], error: str
+) -> tuple[str, ...] | None:
+    """The path whose guessed type the error is about, as far as the error tells; None once all types were tried."""
+    named = [path for path in guesses if f"Column(/{'/'.join(path)})" in error]
+    converted = [path for path in guesses if f"to {GUESSES[guesses[path] % len(GUESSES)]}, couldn't parse" in error]
+    return next((path for path in named or converted if guesses[path] - begun[path] < len(GUESSES) - 1), None)
+
+
+def _united(known: pa.DataType | None, new: pa.DataType) -> pa.DataType:
+    if known is None or not (pa.types.is_struct(known) and pa.types.is_struct(new)):
+        return new if known is None or pa.types.is_struct(new) else known
+    fields = {field.name: field.type for field in known}
+    for field in new:
+        fields[field.name] = _united(fields.get(field.name), field.type)
+    return pa.struct([pa.field(name, kind) for name, kind in fields.items()])

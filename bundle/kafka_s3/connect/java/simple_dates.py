@@ -1,0 +1,282 @@
+"""What does a pattern of `java.text.SimpleDateFormat` write and read? In UTC, in English, and leniently: month 13 is next January."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kafka_s3.connect.java.calendar import (
+    DAY_MS,
+    SUNDAY,
+    Instant,
+    days_of,
+    first_sunday,
+    moment,
+    week_of_month,
+    week_of_year,
+)
+from kafka_s3.connect.java.date_patterns import SHORT, Token, tokens
+
+MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+ZONES: Final = {
+    "Coordinated Universal Time": 0, "Greenwich Mean Time": 0, "UTC": 0, "GMT": 0, "EST": -300, "EDT": -240, "CST": -360, "CDT": -300,
+    "MST": -420, "MDT": -360, "PST": -480, "PDT": -420, "CEST": 120, "CET": 60, "EEST": 180, "EET": 120, "BST": 60, "JST": 540,
+    "IST": 330, "MSK": 180,
+}  # fmt: skip
+"""Minutes east of UTC of the zones that are read by name."""
+
+
+class SimpleDates:
+    """A pattern. Years of two digits lie within the 80 before `now_ms` (epoch) and 20 after. Raises ValueError, see `tokens`."""
+
+    def __init__(self, pattern: str, *, now_ms: int) -> None:
+        self.pattern = pattern
+        self.tokens = tokens(pattern)
+        now = moment(now_ms)
+        self._century = days_of(now.year - 80, now.month, now.day) * DAY_MS + now.ms
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether it reads a text alike whenever that is: which century two digits of a year mean depends on the time."""
+        return not any(token.text in ("y", "Y") and 0 < token.length <= 2 for token in self.tokens)
+
+    def format(self, epoch_ms: int) -> str:
+        """The text of an instant."""
+        at = moment(epoch_ms)
+        return "".join(_written(token, at) if token.length else token.text for token in self.tokens)
+
+    def parse(self, text: str) -> int:
+        """The instant of a text, epoch ms; what follows the pattern does not count. Raises ValueError where it does not match."""
+        reading = _Reading(text, self._century)
+        for index, token in enumerate(self.tokens):
+            following = self.tokens[index + 1] if index + 1 < len(self.tokens) else None
+            reading.read(token, abutting=following is not None and following.numeric)
+        return reading.epoch_ms()
+
+
+def iso_text(epoch_ms: int) -> str:
+    """How Connect writes a date as text: a time within the first day, a date at midnight, else both."""
+    if epoch_ms < DAY_MS:
+        return _ISO_TIME.format(epoch_ms)
+    return _ISO_DATE.format(epoch_ms) if epoch_ms % DAY_MS == 0 else _ISO.format(epoch_ms)
+
+
+def _written(token: Token, at: Instant) -> str:
+    letter, count = token
+    if letter in "yY":
+        year = week_of_year(at)[0] if letter == "Y" else at.year
+        era = year if year > 0 else 1 - year
+        return f"{era % 100:02d}" if count == 2 else f"{era:0{count}d}"
+    if letter in "ML":
+        name = MONTHS[at.month - 1]
+        return f"{at.month:0{count}d}" if count < SHORT else name if count > SHORT else name[:SHORT]
+    if letter == "E":
+        name = DAYS[at.weekday - SUNDAY]
+        return name if count > SHORT else name[:SHORT]
+    if letter in NUMBERS:
+        return f"{NUMBERS[letter](at):0{count}d}"
+    texts = {"G": "AD" if at.year > 0 else "BC", "a": "PM" if _hour(at) >= 12 else "AM", "Z": "+0000", "X": "Z"}
+    return texts.get(letter) or ("Coordinated Universal Time" if count > SHORT else "UTC")
+
+
+def _hour(at: Instant) -> int:
+    return at.ms // 3_600_000
+
+
+NUMBERS: Final[dict[str, Callable[[Instant], int]]] = {
+    "d": lambda at: at.day,
+    "k": lambda at: _hour(at) or 24,
+    "H": _hour,
+    "m": lambda at: at.ms // 60_000 % 60,
+    "s": lambda at: at.ms // 1000 % 60,
+    "S": lambda at: at.ms % 1000,
+    "D": lambda at: at.day_of_year,
+    "F": lambda at: (at.day - 1) // 7 + 1,
+    "w": lambda at: week_of_year(at)[1],
+    "W": week_of_month,
+    "h": lambda at: _hour(at) % 12 or 12,
+    "K": lambda at: _hour(at) % 12,
+    "u": lambda at: (at.weekday - 2) % 7 + 1,
+}
+
+
+class _Reading:
+    """A text that is read from left to right, and what it has said so far, in the order in which it was said."""
+
+    def __init__(self, text: str, century: int) -> None:
+        self._text = text
+        self._at = 0
+        self._century = century
+        self._ambiguous = False
+        self._said: dict[str, int] = {}
+
+    def read(self, token: Token, *, abutting: bool) -> None:
+        letter, count = token
+        if not count:
+            if not self._text.startswith(letter, self._at):
+                raise ValueError(self._text)
+            self._at += len(letter)
+            return
+        begun = self._at
+        while self._text[self._at : self._at + 1] in (" ", "\t"):
+            self._at += 1
+        if self._at >= len(self._text):
+            raise ValueError(self._text)
+        if letter in "zZX":
+            self._zone(letter, count)
+        elif token.numeric:
+            self._number(letter, count, begun + count if abutting else None)
+        elif self._at == begun:
+            self._name(letter)
+        else:
+            raise ValueError(self._text)
+
+    def _say(self, what: str, number: int) -> None:
+        self._said.pop(what, None)
+        self._said[what] = number
+
+    def _number(self, letter: str, count: int, stop: int | None) -> None:
+        """Digits, up to `stop` where others follow at once; blanks in front of them count there."""
+        start = self._at
+        stop = len(self._text) if stop is None else stop
+        if not start < stop <= len(self._text):
+            raise ValueError(self._text)
+        end = start + (self._text[start] == "-")
+        while end < stop and self._text[end].isdecimal():
+            end += 1
+        digits = self._text[start:end]
+        if not digits.lstrip("-"):
+            raise ValueError(self._text)
+        self._at = end
+        number = int(digits)
+        if letter in "yY" and count <= 2 and len(digits) == 2 and digits.isdecimal():
+            start_year = moment(self._century).year
+            self._ambiguous = self._ambiguous or number == start_year % 100
+            number += start_year // 100 * 100
+            number += 100 * (number < start_year)
+        self._say({"L": "M"}.get(letter, letter), number)
+
+    def _name(self, letter: str) -> None:
+        names: Sequence[str] = {"M": MONTHS, "L": MONTHS, "E": DAYS, "a": ("AM", "PM")}.get(letter, ("BC", "AD"))
+        shorter = [name[:SHORT] for name in names] if letter in "MLE" else []
+        rest = self._text[self._at :].lower()
+        matches = [
+            (len(name), index % len(names))
+            for index, name in enumerate((*names, *shorter))
+            if rest.startswith(name.lower())
+        ]
+        if not matches:
+            raise ValueError(self._text)
+        length, index = max(matches)
+        self._at += length
+        self._say({"L": "M"}.get(letter, letter), index + (letter in "ML") + (letter == "E"))
+
+    def _zone(self, letter: str, count: int) -> None:
+        rest = self._text[self._at :]
+        if letter == "X":
+            if rest[0] == "Z":
+                self._at += 1
+                self._say("z", 0)
+            else:
+                self._offset(rest, 0, minutes=count > 1, colon=count == SHORT)
+            return
+        if rest[0] in "+-":
+            self._offset(rest, 0, minutes=True, colon=False)
+            return
+        if rest[:3].upper() == "GMT" and rest[3:4] in ("+", "-"):
+            self._offset(rest, 3, minutes=True, colon=True)
+            return
+        name = next((name for name in ZONES if rest[: len(name)].lower() == name.lower()), None)
+        if name is None:
+            raise ValueError(self._text)
+        self._at += len(name)
+        self._say("z", ZONES[name])
+
+    def _offset(self, rest: str, start: int, *, minutes: bool, colon: bool) -> None:
+        sign = {"+": 1, "-": -1}.get(rest[start : start + 1], 0)
+        hours = rest[start + 1 : start + 3]
+        if start and not hours.isdecimal():
+            hours = hours[:1]
+        end = start + 1 + len(hours)
+        past = "00"
+        if minutes:
+            end += colon
+            past = rest[end : end + 2]
+            if colon and rest[end - 1 : end] != ":":
+                past = ""
+            end += 2
+        wide = (1, 2) if start else (2,)
+        if not sign or len(hours) not in wide or not hours.isdecimal() or len(past) != 2 or not past.isdecimal():
+            raise ValueError(self._text)
+        if int(hours) > 23 or int(past) > 59:
+            raise ValueError(self._text)
+        self._at += end
+        self._say("z", sign * (int(hours) * 60 + int(past)))
+
+    def epoch_ms(self) -> int:
+        """The instant that was said; of two digits of a year, the one not before the century's start."""
+        found = self._day() * DAY_MS + self._time() - self._said.get("z", 0) * 60_000
+        if self._ambiguous and found < self._century:
+            self._said["y"] += 100
+            found = self._day() * DAY_MS + self._time() - self._said.get("z", 0) * 60_000
+        return found
+
+    def _time(self) -> int:
+        said = self._said
+        hour = max(self._stamp("H"), self._stamp("k"))
+        half = max(self._stamp("h"), self._stamp("K"))
+        of_day = {24: 0}.get(said["k"], said["k"]) if self._stamp("k") > self._stamp("H") else said.get("H", 0)
+        of_half = {12: 0}.get(said["h"], said["h"]) if self._stamp("h") > self._stamp("K") else said.get("K", 0)
+        if hour < 0 or (half >= 0 and "a" in said and max(half, self._stamp("a")) > hour):
+            of_day = of_half + 12 * said.get("a", 0)
+        return ((of_day * 60 + said.get("m", 0)) * 60 + said.get("s", 0)) * 1000 + said.get("S", 0)
+
+    def _stamp(self, name: str) -> int:
+        """When something was said, -1 where it was not."""
+        return list(self._said).index(name) if name in self._said else -1
+
+    def _day(self) -> int:
+        """Days since 1970; which fields count is decided as `Calendar` does, by what was said last."""
+        said = self._said
+        weekday, week = said.get("E", SUNDAY), said.get("w", 1)
+        if self._stamp("u") > self._stamp("E"):
+            later, iso = divmod(said["u"] - 1, 7)
+            weekday, week = (iso + 1) % 7 + 1, week + later
+        if "Y" in said and self._stamp("Y") > self._stamp("y"):
+            return first_sunday(said["Y"]) + 7 * (week - 1) + weekday - SUNDAY
+        year = said.get("y", 1970)
+        if said.get("G") == 0:
+            year = 1 - year
+        first = days_of(year, said.get("M", 1), 1)
+        sunday = first - (first + 4) % 7
+        match self._by():
+            case "D":
+                return days_of(year, 1, 1) + said["D"] - 1
+            case "w":
+                return first_sunday(year) + 7 * (week - 1) + weekday - SUNDAY
+            case "W":
+                return sunday + 7 * (said["W"] - 1) + weekday - SUNDAY
+            case "F":
+                begun = sunday + weekday - SUNDAY
+                return begun + 7 * (begun < first) + 7 * (said.get("F", 1) - 1)
+            case _:
+                return days_of(year, said.get("M", 1), said.get("d", 1))
+
+    def _by(self) -> str:
+        """The field that decides about the day: of the complete ones the last, else a week, else the day of the month."""
+        weekday = max(self._stamp("E"), self._stamp("u"))
+        alone = {name: self._stamp(name) for name in "dD"}
+        weeks = {name: max(self._stamp(name), weekday) if self._stamp(name) >= 0 <= weekday else -1 for name in "wFW"}
+        stamps = alone | weeks
+        if max(stamps.values()) < 0:
+            stamps = {name: self._stamp(name) for name in "wW"} | {"F": max(self._stamp("F"), weekday)}
+        best = max(stamps.values())
+        return max((name for name in stamps if stamps[name] == best), key=self._stamp) if best >= 0 else "d"
+
+
+_ISO_TIME = SimpleDates("HH:mm:ss.SSS'Z'", now_ms=0)
+_ISO_DATE = SimpleDates("yyyy-MM-dd", now_ms=0)
+_ISO = SimpleDates("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", now_ms=0)

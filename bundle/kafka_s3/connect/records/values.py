@@ -1,0 +1,242 @@
+"""What does a converter hand on? Runs: records of one topic-partition whose values share one schema.
+
+Columns stay in Arrow; Python objects appear only for data that Arrow's JSON reader cannot take (see `JsonObjects`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_s3.connect.schemas.arrow import python_rows
+
+Longs = npt.NDArray[np.int64]
+NO_TIMESTAMP: Final = int(np.iinfo(np.int64).min)
+"""Stands for "this record has no timestamp" in arrays of epoch milliseconds."""
+
+
+class Missing:
+    """The value of a field that a record does not have, in contrast to null."""
+
+    def __repr__(self) -> str:
+        return "missing"
+
+
+MISSING: Final = Missing()
+Column: TypeAlias = pa.Array | list[Any]
+"""One field of every record: an Arrow array, or a list of Python values with `MISSING` where the field is absent."""
+
+
+class Values(Protocol):
+    """The values of a run."""
+
+    def __len__(self) -> int: ...
+
+    def take(self, rows: Longs) -> Values:
+        """The values at these positions, in this order."""
+        ...
+
+    def slice(self, start: int, stop: int) -> Values:
+        """The values `[start, stop)`."""
+        ...
+
+    def column(self, path: Sequence[str]) -> Column:
+        """One field of every value; `path` descends into structs and maps."""
+        ...
+
+    def nbytes(self) -> int:
+        """About how much memory the values hold."""
+        ...
+
+    def objects(self) -> list[Any]:
+        """The values as Python values, in the forms of `connect.schemas.json_form`: the slow path that every format can take."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JsonText:
+    """Valid JSON documents without a schema, one line each. `table` holds the fields that were asked of the converter, parsed.
+
+    `lines`: they become lines of a file, and once they have their directories nobody asks for their fields.
+    """
+
+    texts: pa.Array
+    table: pa.Table | None
+    lines: bool = False
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def take(self, rows: Longs) -> JsonText:
+        """The documents at these positions."""
+        indices = pa.array(rows)
+        table = None if self.table is None else self.table.take(indices)
+        return JsonText(self.texts.take(indices), table, self.lines)
+
+    def slice(self, start: int, stop: int) -> JsonText:
+        """The documents `[start, stop)`."""
+        table = None if self.table is None else self.table.slice(start, stop - start)
+        return JsonText(self.texts.slice(start, stop - start), table, self.lines)
+
+    def column(self, path: Sequence[str]) -> Column:
+        """The field from the parsed table where it has one, else from the documents."""
+        if self.table is not None and path[0] in self.table.column_names:
+            return _descend(self.table.column(path[0]).combine_chunks(), path[1:])
+        return [pick(json.loads(text.as_py()), path) for text in self.texts]
+
+    def nbytes(self) -> int:
+        """Bytes of text and table."""
+        return int(self.texts.nbytes + (0 if self.table is None else self.table.nbytes))
+
+    def objects(self) -> list[Any]:
+        """The parsed documents."""
+        return [json.loads(text) for text in self.texts.to_pylist()]
+
+
+@dataclass(frozen=True, slots=True)
+class Objects:
+    """Values with a schema, as Python values: dict for struct, list for array, list of pairs for a map (SEMANTICS A8)."""
+
+    items: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def take(self, rows: Longs) -> Objects:
+        """The values at these positions."""
+        return Objects([self.items[row] for row in rows])
+
+    def slice(self, start: int, stop: int) -> Objects:
+        """The values `[start, stop)`."""
+        return Objects(self.items[start:stop])
+
+    def column(self, path: Sequence[str]) -> Column:
+        """The field of every value."""
+        return [pick(item, path) for item in self.items]
+
+    def nbytes(self) -> int:
+        """An estimate: Python values of this kind weigh about half a kilobyte."""
+        return 512 * len(self.items)
+
+    def objects(self) -> list[Any]:
+        """The values themselves."""
+        return self.items
+
+
+@dataclass(frozen=True, slots=True)
+class StructColumns:
+    """Structs with a schema, in Arrow columns."""
+
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def take(self, rows: Longs) -> StructColumns:
+        """The rows at these positions."""
+        return StructColumns(self.table.take(pa.array(rows)))
+
+    def slice(self, start: int, stop: int) -> StructColumns:
+        """The rows `[start, stop)`."""
+        return StructColumns(self.table.slice(start, stop - start))
+
+    def column(self, path: Sequence[str]) -> Column:
+        """The field of every row."""
+        if path[0] not in self.table.column_names:
+            return [MISSING] * len(self)
+        return _descend(self.table.column(path[0]).combine_chunks(), path[1:])
+
+    def nbytes(self) -> int:
+        """Bytes of the columns."""
+        return int(self.table.nbytes)
+
+    def objects(self) -> list[Any]:
+        """The rows as dicts."""
+        return python_rows(self.table)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Whole values that have no fields: strings of the string converter or bytes of the byte-array converter."""
+
+    array: pa.Array
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def take(self, rows: Longs) -> Plain:
+        """The values at these positions."""
+        return Plain(self.array.take(pa.array(rows)))
+
+    def slice(self, start: int, stop: int) -> Plain:
+        """The values `[start, stop)`."""
+        return Plain(self.array.slice(start, stop - start))
+
+    def column(self, path: Sequence[str]) -> Column:
+        """Nothing: a string or bytes has no fields."""
+        return [MISSING] * len(self.array)
+
+    def nbytes(self) -> int:
+        """Bytes of the values."""
+        return int(self.array.nbytes)
+
+    def objects(self) -> list[Any]:
+        """The strings or bytes."""
+        found: list[Any] = self.array.to_pylist()
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Nulls:
+    """The values of tombstones: nothing, so many times."""
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def take(self, rows: Longs) -> Nulls:
+        """As many as there are positions."""
+        return Nulls(len(rows))
+
+    def slice(self, start: int, stop: int) -> Nulls:
+        """As many as there are positions."""
+        return Nulls(stop - start)
+
+    def column(self, path: Sequence[str]) -> Column:
+        """Null throughout."""
+        return [None] * self.count
+
+    def nbytes(self) -> int:
+        """Nothing."""
+        return 0
+
+    def objects(self) -> list[Any]:
+        """None throughout."""
+        return [None] * self.count
+
+
+def pick(value: Any, path: Sequence[str]) -> Any:
+    """The field of one Python value; None below a null parent, `MISSING` where there is no such field."""
+    for name in path:
+        if value is None:
+            return None
+        if not isinstance(value, dict) or name not in value:
+            return MISSING
+        value = value[name]
+    return value
+
+
+def _descend(column: pa.Array, path: Sequence[str]) -> Column:
+    for name in path:
+        if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
+            return [MISSING if valid else None for valid in column.is_valid().to_pylist()]
+        column = pc.struct_field(column, name)
+    return column

@@ -1,0 +1,236 @@
+"""What does the schema registry know of a schema? Asked over HTTP, seldom: answers are kept.
+
+confluent-kafka does HTTP, TLS and authentication and repeats what failed; this module resolves references, keeps answers within bounds, and
+says who has to act on an error. Nothing is ever written to the registry.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from confluent_kafka.schema_registry import RegisteredSchema as ClientSchema
+from confluent_kafka.schema_registry import Schema, SchemaReference
+
+from kafka_s3.connect.registry.cache import BoundedCache
+from kafka_s3.connect.registry.connection import connect, registry_error
+from kafka_s3.connect.registry.options import RegistryOptions
+from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
+from kafka_s3.model.addresses import ForbiddenAddress, check_url
+from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
+
+T = TypeVar("T")
+
+LARGEST_ID: Final = 2**31 - 1
+SERIALIZED: Final = "serialized"
+
+
+class _Unknown(str):
+    """Kept in place of an answer: the registry said that there is none, in these words."""
+
+
+class RegistryClient:
+    """A `SchemaRegistry` over HTTP. Safe for threads, which send one request at a time; close it when done.
+
+    Methods raise UnknownSchema, RegistryUnavailable after all retries, or RegistryError where the registry refuses. The constructor sends
+    nothing; it raises RegistryError where certificates cannot be read. `clock` gives seconds.
+    """
+
+    def __init__(self, options: RegistryOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.options = options
+        self._client = connect(options)
+        self._requests = threading.RLock()
+        self._schemas: BoundedCache[RegisteredSchema | _Unknown] = BoundedCache(options.cache_size, clock=clock)
+        self._latest: BoundedCache[tuple[int, RegisteredSchema] | _Unknown] = BoundedCache(
+            options.cache_size, clock=clock
+        )
+        self._versions: BoundedCache[int | _Unknown] = BoundedCache(options.cache_size, clock=clock)
+        self._referenced: BoundedCache[Schema | _Unknown] = BoundedCache(options.cache_size, clock=clock)
+        # As registered, with the subjects of its references: what a look-up in a subject must send.
+        self._sources: BoundedCache[Schema] = BoundedCache(4 * options.cache_size, clock=clock)
+
+    def by_id(self, schema_id: int) -> RegisteredSchema:
+        """The schema of a global id."""
+        what = f"schema id {schema_id}"
+        if not 0 <= schema_id <= LARGEST_ID:
+            raise UnknownSchema(
+                f"There can be no {what}: ids of a schema registry are positive. The record is damaged."
+            )
+        return self._kept(
+            self._schemas,
+            schema_id,
+            load=lambda: self._read(what, lambda form: self._client.get_schema(schema_id, fmt=form)),
+        )
+
+    def by_guid(self, guid: str) -> RegisteredSchema:
+        """The schema of a GUID, written with dashes."""
+        what = f"schema GUID {guid}"
+        return self._kept(
+            self._schemas,
+            guid,
+            load=lambda: self._read(what, lambda form: self._client.get_schema_by_guid(guid, fmt=form)),
+        )
+
+    def version_of(self, subject: str, schema: RegisteredSchema) -> int | None:
+        """The schema's version number in a subject, None where the subject does not have it; deleted versions count, as they do in Connect.
+
+        A schema with references must have come from this client.
+        """
+        try:
+            return self._kept(self._versions, (subject, schema), load=lambda: self._look_up(subject, schema))
+        except UnknownSchema:
+            return None
+
+    def latest(self, subject: str) -> tuple[int, RegisteredSchema]:
+        """The subject's newest version and its schema, at most `latest_ttl_s` old."""
+        return self._kept(self._latest, subject, load=lambda: self._newest(subject), ttl_s=self.options.latest_ttl_s)
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._client.__exit__(None, None, None)
+
+    def __enter__(self) -> Self:
+        """The client itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes the connections."""
+        self.close()
+
+    def _kept(
+        self, cache: BoundedCache[T | _Unknown], key: Hashable, *, load: Callable[[], T], ttl_s: float = math.inf
+    ) -> T:
+        found = cache.get(key)
+        if found is None:
+            with self._requests:
+                found = cache.get(key)  # another thread may have asked while this one waited
+                if found is None:
+                    try:
+                        found = load()
+                    except UnknownSchema as error:
+                        cache.put(key, _Unknown(error), ttl_s=self.options.negative_ttl_s)
+                        raise
+                    cache.put(key, found, ttl_s=ttl_s)
+        if isinstance(found, _Unknown):
+            raise UnknownSchema(str(found))
+        return found
+
+    def _read(self, what: str, request: Callable[[str | None], Schema]) -> RegisteredSchema:
+        source = self._ask(what, lambda: request(None))
+        language = self._language(what, source)
+        references = tuple(self._resolved(what, source.references or [], language=language))
+        text = self._text(what, source, request=request)
+        schema = RegisteredSchema(language, text, references, _properties(source))
+        self._sources.put(schema, source)
+        return schema
+
+    def _text(self, what: str, source: Schema, *, request: Callable[[str | None], Schema]) -> str:
+        """The schema's text; a Protobuf file's in serialized form where the registry has that, for it saves a parser of .proto files."""
+        if source.schema_type == Language.PROTOBUF:
+            try:
+                source = self._ask(what, lambda: request(SERIALIZED))
+            except (UnknownSchema, RegistryUnavailable):
+                raise
+            except RegistryError:
+                pass  # a registry that does not know the form; the .proto file will do
+        if source.schema_str is None:
+            raise RegistryError(
+                f"The answer of {self.options.shown_urls} holds no text of {what}: check schema.registry.url."
+            )
+        return str(source.schema_str)
+
+    def _resolved(self, what: str, references: list[SchemaReference], *, language: Language) -> Iterator[Reference]:
+        """All schemas that are referred to, each once, after those it needs itself; of two with one name the first counts."""
+        done: set[str] = set()
+
+        def resolve(wanted: list[SchemaReference], path: tuple[tuple[str, int], ...]) -> Iterator[Reference]:
+            for reference in wanted:
+                place = (str(reference.subject), _version_of(reference))
+                if place in path:
+                    circle = " -> ".join(f"{subject} version {version}" for subject, version in (*path, place))
+                    raise RegistryError(
+                        f"The references of {what} at {self.options.shown_urls} go in a circle: {circle}."
+                    )
+                if reference.name not in done:
+                    target = self._version(what, reference, language=language)
+                    yield from resolve(target.references or [], (*path, place))
+                    done.add(str(reference.name))
+                    yield Reference(str(reference.name), str(target.schema_str))
+
+        return resolve(references, ())
+
+    def _version(self, what: str, reference: SchemaReference, *, language: Language) -> Schema:
+        subject, version = str(reference.subject), _version_of(reference)
+        name = f"version {version} of subject {subject}, to which {what} refers as {reference.name}"
+
+        def request(form: str | None) -> Schema:
+            return self._client.get_version(subject, version, deleted=True, fmt=form).schema
+
+        def load() -> Schema:
+            source = self._ask(name, lambda: request(None))
+            text = self._text(name, source, request=request)
+            return Schema(text, str(language), source.references)
+
+        return self._kept(self._referenced, (subject, version), load=load)
+
+    def _newest(self, subject: str) -> tuple[int, RegisteredSchema]:
+        what = f"latest version of subject {subject}"
+        newest = self._ask(what, lambda: self._client.get_version(subject, "latest"))
+        version = self._ask(what, lambda: _version_of(newest))
+
+        def request(form: str | None) -> Schema:
+            return newest.schema if form is None else self._client.get_version(subject, version, fmt=form).schema
+
+        return version, self._read(what, request)
+
+    def _look_up(self, subject: str, schema: RegisteredSchema) -> int:
+        source = self._sources.get(schema)
+        if source is None and schema.references:
+            raise RegistryError(
+                f"The version of a schema in subject {subject} cannot be looked up: it has references, and this client has not read it."
+            )
+        source = source or Schema(schema.text, str(schema.language), [])
+        what = f"such a schema in subject {subject}"
+        return self._ask(what, lambda: _version_of(self._client.lookup_schema(subject, source, deleted=True)))
+
+    def _language(self, what: str, source: Schema) -> Language:
+        try:
+            return Language(str(source.schema_type))
+        except ValueError:
+            known = ", ".join(Language)
+            raise RegistryError(
+                f"The {what} at {self.options.shown_urls} is of the unknown type {source.schema_type!r}: known are {known}."
+            ) from None
+
+    def _ask(self, what: str, request: Callable[[], T]) -> T:
+        with self._requests:
+            self._client.clear_caches()  # they have no bounds, and do not tell the forms of a schema apart
+            try:
+                for url in self.options.urls:
+                    check_url(url)
+                return request()
+            except ForbiddenAddress as error:
+                raise RegistryError(
+                    f"The {what} is not asked for: {self.options.masked(str(error))}. Check schema.registry.url."
+                ) from None
+            except Exception as error:
+                # Not chained: a refused header's error would show the header.
+                raise registry_error(error, what, options=self.options) from None
+
+
+def _properties(source: Schema) -> tuple[tuple[str, str], ...]:
+    properties = source.metadata.properties if source.metadata else None
+    return tuple(sorted(properties.properties.items())) if properties else ()
+
+
+def _version_of(registered: ClientSchema | SchemaReference) -> int:
+    """The version that the registry gave. Raises ValueError where it gave none."""
+    if registered.version is None:
+        raise ValueError("The registry's answer names no version.")
+    return int(registered.version)

@@ -1,0 +1,265 @@
+"""Which Connect schema and values does a Protobuf message type mean? The rules of Confluent's ProtobufData, reading (SEMANTICS A11).
+
+A message is a struct: first a field for every oneof (`<name>_<index>`, a struct of which one member is set), then its other fields
+as declared. Every field's schema has its number as the parameter `io.confluent.connect.protobuf.Tag`.
+
+Optional: by default all fields. With `optional.for.nullables` only messages, enums, repeated fields, maps, and what has the
+keyword `optional`; with `wrapper.for.nullables` alone the same without the keyword. Branches of a oneof always, for one at most is set.
+
+Null: unset messages, unset fields with the keyword `optional`, and oneofs without a branch. Other unset fields have their default.
+
+Wrappers (`google.protobuf.StringValue`...): structs with the field `value`, as any message; with `wrapper.for.nullables` optional
+primitives. Unsigned 64-bit numbers above 2^63 become negative, as in Java; unsigned 32-bit ones become int64.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from google.protobuf import descriptor_pb2, message_factory
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor, OneofDescriptor
+from google.protobuf.message import Message
+
+from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
+from kafka_s3.connect.schemas.protobuf_descriptors import is_proto2
+from kafka_s3.connect.schemas.protobuf_types import WRAPPERS, ProtobufMapping, Read, enum, logical, message_of, scalar
+
+NAMESPACE: Final = "io.confluent.connect.protobuf"
+UNION, TAG = f"{NAMESPACE}.Union.", f"{NAMESPACE}.Tag"
+DEEPEST: Final = 100
+"""Protobuf's own parsers take no more levels of messages."""
+
+Present = Mapping[int, Any]
+"""The set fields of a message, by number."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProtobufOptions:
+    """Settings of the Protobuf converter, by their names with dots, with its defaults.
+
+    `scrub.invalid.names` is not among them: it concerns names of Connect schemas that become Protobuf, not reading.
+    """
+
+    optional_for_nullables: bool = False
+    optional_for_proto2: bool = True
+    wrapper_for_nullables: bool = False
+    wrapper_for_raw_primitives: bool = True
+    generate_index_for_unions: bool = True
+    generate_struct_for_nulls: bool = False
+    int_for_enums: bool = False
+    flatten_unions: bool = False
+    enhanced_protobuf_schema_support: bool = False
+    default_messages: bool = False
+    """Of AWS Glue's converter: a message that is absent, and has no keyword `optional`, holds its defaults."""
+
+
+def translation(descriptor: Descriptor, *, options: ProtobufOptions, version: int | None) -> ProtobufMapping:
+    """The schema of a message type, with `version`, and what reads its messages into the forms of `connect.schemas.json_form`.
+
+    Raises SchemaError for types that Connect cannot hold: recursive ones, and groups. Reading raises ValueError where a value has
+    no Connect form: a date that does not exist, text that is not UTF-8.
+    """
+    if options.wrapper_for_raw_primitives and descriptor.full_name in WRAPPERS:
+        unwrapped = WRAPPERS[descriptor.full_name]
+        return replace(unwrapped, schema=replace(unwrapped.schema, version=version))
+    struct = _Translator(options).message(descriptor)
+    return replace(struct, schema=replace(struct.schema, version=version))
+
+
+def connect_schema_of_protobuf(
+    descriptor: Descriptor, *, options: ProtobufOptions, version: int | None
+) -> ConnectSchema:
+    """The schema part of `translation`."""
+    return translation(descriptor, options=options, version=version).schema
+
+
+class _Translator:
+    """Translates the message types of one schema, each once."""
+
+    def __init__(self, options: ProtobufOptions) -> None:
+        self._options = options
+        self._done: dict[str, ProtobufMapping] = {}
+        self._open: list[str] = []
+
+    def message(self, descriptor: Descriptor) -> ProtobufMapping:
+        name = descriptor.full_name
+        if name in self._done:
+            return self._done[name]
+        if name in self._open or len(self._open) >= DEEPEST:
+            raise SchemaError(_endless([*self._open, name]))
+        self._open.append(name)
+        keywords = _Keywords(descriptor)
+        members: list[tuple[Field, Callable[[Present], Any]]] = []
+        for oneof in descriptor.oneofs:
+            if not keywords.synthetic(oneof):
+                members += self._oneof(oneof)
+        for field in descriptor.fields:
+            if field.containing_oneof is None or keywords.synthetic(field.containing_oneof):
+                made = self._field(field, nullable=keywords.optional(field))
+                members.append((Field(field.name, made.schema), self._getter(field, made.read, keywords)))
+        self._open.pop()
+        schema = ConnectSchema(
+            SchemaType.STRUCT, name=self._name(descriptor), fields=tuple(field for field, _ in members)
+        )
+        self._done[name] = ProtobufMapping(schema, _struct_reader([(field.name, get) for field, get in members]))
+        return self._done[name]
+
+    def _name(self, descriptor: Any) -> str:
+        full = self._options.enhanced_protobuf_schema_support
+        return str(descriptor.full_name if full else descriptor.name)
+
+    def _oneof(self, oneof: OneofDescriptor) -> list[tuple[Field, Callable[[Present], Any]]]:
+        branches = [(field, self._field(field, nullable=False)) for field in oneof.fields]
+        fields = [Field(field.name, replace(made.schema, optional=True)) for field, made in branches]
+        if self._options.flatten_unions:
+            gets = [_if_present(field.number, made.read) for field, made in branches]
+            return list(zip(fields, gets, strict=True))
+        name = f"{oneof.name}_{oneof.index}" if self._options.generate_index_for_unions else oneof.name
+        schema = ConnectSchema(SchemaType.STRUCT, optional=True, name=UNION + self._name(oneof), fields=tuple(fields))
+        readers = [(field.number, field.name, made.read) for field, made in branches]
+        return [(Field(name, schema), _union_reader(readers))]
+
+    def _field(self, field: FieldDescriptor, *, nullable: bool) -> ProtobufMapping:
+        made = self._map(field) if _is_map(field) else self._single(field)
+        if field.is_repeated and made.schema.kind is not SchemaType.MAP:
+            items = ConnectSchema(SchemaType.ARRAY, optional=True, items=replace(made.schema, optional=True))
+            made = ProtobufMapping(items, _array_reader(made.read))
+        if self._options.optional_for_nullables:
+            optional = made.schema.optional or nullable
+        else:
+            optional = made.schema.optional or not self._options.wrapper_for_nullables
+        parameters = in_order((*made.schema.parameters, (TAG, str(field.number))))
+        return replace(made, schema=replace(made.schema, optional=optional, parameters=parameters))
+
+    def _single(self, field: FieldDescriptor) -> ProtobufMapping:
+        if field.type == FieldDescriptor.TYPE_ENUM:
+            symbols = cast(EnumDescriptor, field.enum_type)
+            return enum(
+                symbols,
+                self._name(symbols),
+                kind=SchemaType.INT32 if self._options.int_for_enums else SchemaType.STRING,
+            )
+        if field.type == FieldDescriptor.TYPE_GROUP:
+            raise SchemaError(f"The field {field.full_name} is a group, which Connect cannot hold; make it a message.")
+        if field.type != FieldDescriptor.TYPE_MESSAGE:
+            return scalar(field)
+        made = logical(field)
+        if made is None and self._options.wrapper_for_nullables:
+            made = WRAPPERS.get(message_of(field).full_name)
+        if made is None:
+            made = self.message(message_of(field))
+        return replace(made, schema=replace(made.schema, optional=True))
+
+    def _map(self, field: FieldDescriptor) -> ProtobufMapping:
+        entry = message_of(field)
+        keywords = _Keywords(entry)
+        keys, values = (self._field(member, nullable=keywords.optional(member)) for member in entry.fields)
+        name = re.sub("(?<!^)(?=[A-Z])", "_", self._name(entry).removesuffix("Entry")).lower()
+        schema = ConnectSchema(SchemaType.MAP, optional=True, name=name, keys=keys.schema, values=values.schema)
+        return ProtobufMapping(schema, _map_reader(field, keys, values.read))
+
+    def _getter(self, field: FieldDescriptor, read: Read, keywords: _Keywords) -> Callable[[Present], Any]:
+        number = field.number
+        if field.is_repeated:
+            return lambda present: read(present[number]) if number in present else []
+        single = field.type == FieldDescriptor.TYPE_MESSAGE
+        tracked = keywords.proto3(field) or (self._options.optional_for_proto2 and keywords.optional(field))
+        nullable = tracked or (single and not self._options.default_messages)
+        if nullable and not self._options.generate_struct_for_nulls:
+            return _if_present(number, read)
+        default = message_factory.GetMessageClass(message_of(field))() if single else field.default_value
+        return lambda present: read(present.get(number, default))
+
+
+class _Keywords:
+    """Which fields of a message type have the keyword `optional`? Descriptors do not tell it, their serialized form does."""
+
+    def __init__(self, descriptor: Descriptor) -> None:
+        proto = descriptor_pb2.DescriptorProto()
+        descriptor.CopyToProto(proto)
+        self._proto2 = is_proto2(descriptor.file)
+        self._proto3 = {field.number for field in proto.field if field.proto3_optional}
+
+    def proto3(self, field: FieldDescriptor) -> bool:
+        return field.number in self._proto3
+
+    def synthetic(self, oneof: OneofDescriptor) -> bool:
+        return len(oneof.fields) == 1 and self.proto3(oneof.fields[0])
+
+    def optional(self, field: FieldDescriptor) -> bool:
+        single = not (field.is_repeated or field.is_required) and field.containing_oneof is None
+        return self.proto3(field) or (self._proto2 and single)
+
+
+def _endless(path: list[str]) -> str:
+    remedy = "Take the converter ByteArrayConverter for this topic, or a message type without that field."
+    if path.index(path[-1]) == len(path) - 1:
+        return f"The Protobuf type {path[0]} nests messages more than {DEEPEST} levels deep. {remedy}"
+    circle = " -> ".join(path[path.index(path[-1]) :])
+    return f"The Protobuf type {path[0]} is recursive ({circle}), so it has no finite schema. {remedy}"
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    # By its looks, as ProtobufData tells it: Connect's own schemas spell entries out instead of writing map<K, V>.
+    if not field.is_repeated or field.type != FieldDescriptor.TYPE_MESSAGE:
+        return False
+    entry = message_of(field)
+    single = [member.name for member in entry.fields if not member.is_repeated]
+    return bool(entry.name.endswith("Entry")) and len(entry.fields) == 2 and single == ["key", "value"]
+
+
+def _struct_reader(members: list[tuple[str, Callable[[Present], Any]]]) -> Read:
+    def read(message: Message) -> dict[str, Any]:
+        # Of the class: a field of that name hides the method on the message.
+        present = {field.number: value for field, value in type(message).ListFields(message)}
+        value: dict[str, Any] = {}
+        name = ""
+        try:
+            for name, get in members:
+                value[name] = get(present)
+        except (ValueError, ArithmeticError) as error:
+            raise ValueError(f"{name}: {error}") from None
+        return value
+
+    return read
+
+
+def _union_reader(branches: list[tuple[int, str, Read]]) -> Callable[[Present], Any]:
+    empty = {name: None for _, name, _ in branches}
+
+    def get(present: Present) -> dict[str, Any] | None:
+        for number, name, read in branches:
+            if number in present:
+                return {**empty, name: read(present[number])}
+        return None
+
+    return get
+
+
+def _if_present(number: int, read: Read) -> Callable[[Present], Any]:
+    return lambda present: read(present[number]) if number in present else None
+
+
+def _array_reader(read: Read) -> Read:
+    return lambda values: [read(value) for value in values]
+
+
+def _map_reader(field: FieldDescriptor, keys: ProtobufMapping, read_value: Read) -> Read:
+    read_key = keys.read
+
+    def entries(values: Any) -> list[tuple[Any, Any]]:
+        pairs = [(read_key(entry.key), read_value(entry.value)) for entry in values]
+        return (
+            pairs
+            if keys.schema.kind in (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
+            else list(dict(pairs).items())
+        )
+
+    def real(values: Any) -> list[tuple[Any, Any]]:
+        # Sorted, for the order in Protobuf's hash table differs between processes.
+        return [(read_key(key), read_value(values[key])) for key in sorted(values)]
+
+    return real if message_of(field).GetOptions().map_entry else entries

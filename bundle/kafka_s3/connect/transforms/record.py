@@ -1,0 +1,161 @@
+"""What does a transform see? One record with key, value and headers in the forms of `connect.schemas.json_form`, as Connect's `SinkRecord`.
+
+A record that a transform refuses is a `Refused` with the original's exception and text; the chain makes a failure of it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Final, Protocol, TypeAlias
+
+from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaType
+from kafka_s3.connect.schemas.json_form import from_json
+from kafka_s3.model.errors import SinkError
+
+CONNECT: Final = "org.apache.kafka.connect.errors.ConnectException"
+DATA: Final = "org.apache.kafka.connect.errors.DataException"
+ILLEGAL: Final = "java.lang.IllegalArgumentException"
+NULL_POINTER: Final = "java.lang.NullPointerException"
+Schema: TypeAlias = ConnectSchema | None
+
+
+class Refused(SinkError):
+    """A transform cannot take a record. `exception` is the Java class that the original throws."""
+
+    def __init__(self, message: str, exception: str = DATA) -> None:
+        self.exception = exception
+        self.message = message
+        super().__init__(message)
+
+
+class JavaDate(int):
+    """A `java.util.Date` in a value without schema: epoch milliseconds, and written as that number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """One header; `schema` None where the value has none."""
+
+    key: str
+    value: Any
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRecord:
+    """A record between converters and writer. `timestamp` is epoch ms, None where Kafka has none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    key: Any
+    key_schema: Schema
+    value: Any
+    value_schema: Schema
+    headers: tuple[Header, ...] = ()
+
+
+class RecordPart(StrEnum):
+    """Which part of a record a transform works on (`$Key`, `$Value`)."""
+
+    KEY = "key"
+    VALUE = "value"
+
+    def of(self, record: ConnectRecord) -> tuple[Any, Schema]:
+        """The part and its schema."""
+        return (record.key, record.key_schema) if self is RecordPart.KEY else (record.value, record.value_schema)
+
+    def put(self, record: ConnectRecord, value: Any, schema: Schema) -> ConnectRecord:
+        """The record with another such part."""
+        if self is RecordPart.KEY:
+            return replace(record, key=value, key_schema=schema)
+        return replace(record, value=value, value_schema=schema)
+
+
+class Transform(Protocol):
+    """One step of a chain. Own ones are entry points of the group `kafka_s3.transforms`: callables that take the settings below
+    `transforms.<alias>.` as `connect.config.transforms.Configured` and return an object of this protocol. One that may make something else of the
+    same record the next time, for example because it looks at the clock, says so by an attribute `deterministic` that is False: `verify`
+    then does not compare values.
+    """
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord | None:
+        """The record as it goes on, None where it is dropped. Raises Refused."""
+        ...
+
+
+class Predicate(Protocol):
+    """A question about a record."""
+
+    def test(self, record: ConnectRecord) -> bool:
+        """Whether it holds."""
+        ...
+
+
+def require_map(value: Any, purpose: str) -> dict[str, Any]:
+    """A value without schema that has fields. Raises Refused."""
+    if not isinstance(value, dict):
+        raise Refused(f"Only Map objects supported in absence of schema for [{purpose}], found: {java_class(value)}")
+    return value
+
+
+def require_struct(value: Any, schema: ConnectSchema, purpose: str) -> dict[str, Any]:
+    """A struct. Raises Refused."""
+    if schema.kind is not SchemaType.STRUCT or value is None:
+        raise Refused(f"Only Struct objects supported for [{purpose}], found: {java_class(value, schema)}")
+    found: dict[str, Any] = value
+    return found
+
+
+def require_fields(schema: ConnectSchema) -> ConnectSchema:
+    """A schema with fields. Raises Refused."""
+    if schema.kind is not SchemaType.STRUCT:
+        raise Refused("Cannot list fields on non-struct type")
+    return schema
+
+
+def field_value(value: dict[str, Any], name: str, schema: ConnectSchema, *, defaults: bool) -> Any:
+    """The member of a struct; its default in place of null where `defaults`."""
+    found = value.get(name)
+    return default_of(schema) if found is None and defaults else found
+
+
+def default_of(schema: ConnectSchema) -> Any:
+    """The default of a schema, None where it has none."""
+    return None if schema.default is None else from_json(json.loads(schema.default), schema)
+
+
+def bare(schema: ConnectSchema, **changes: Any) -> ConnectSchema:
+    """Name, version, doc and parameters of a schema and nothing else of it, which is what most transforms keep."""
+    kept = ConnectSchema(schema.kind, False, schema.name, schema.version, schema.doc, schema.parameters)
+    return replace(kept, **changes)
+
+
+_SCHEMALESS: Final = {
+    str: "java.lang.String", bool: "java.lang.Boolean", JavaDate: "java.util.Date", int: "java.lang.Long", float: "java.lang.Double",
+    list: "java.util.ArrayList", dict: "java.util.HashMap", Decimal: "java.math.BigDecimal", bytes: "[B",
+}  # fmt: skip
+_LOGICAL: Final = {
+    DATE: "java.util.Date", TIME: "java.util.Date", TIMESTAMP: "java.util.Date", DECIMAL: "java.math.BigDecimal",
+}  # fmt: skip
+_KINDS: Final = {
+    SchemaType.INT8: "java.lang.Byte", SchemaType.INT16: "java.lang.Short", SchemaType.INT32: "java.lang.Integer",
+    SchemaType.INT64: "java.lang.Long",
+    SchemaType.FLOAT32: "java.lang.Float", SchemaType.FLOAT64: "java.lang.Double", SchemaType.BOOLEAN: "java.lang.Boolean",
+    SchemaType.STRING: "java.lang.String", SchemaType.BYTES: "[B", SchemaType.ARRAY: "java.util.ArrayList",
+    SchemaType.MAP: "java.util.HashMap",
+    SchemaType.STRUCT: "org.apache.kafka.connect.data.Struct",
+}  # fmt: skip
+
+
+def java_class(value: Any, schema: Schema = None) -> str:
+    """The name of the Java class that a value has in the original, `null` for null."""
+    if value is None:
+        return "null"
+    if schema is not None:
+        return _LOGICAL.get(schema.name or "") or _KINDS[schema.kind]
+    return _SCHEMALESS[type(value)]

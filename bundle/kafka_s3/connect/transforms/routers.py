@@ -1,0 +1,196 @@
+"""Which topic does a record go to? `RegexRouter`, `TimestampRouter`, `ExtractTopic`, `MessageTimestampRouter`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from kafka_s3.connect.java.numbers import object_text
+from kafka_s3.connect.java.regex import replaced_first
+from kafka_s3.connect.java.simple_dates import SimpleDates
+from kafka_s3.connect.records.runs import Run
+from kafka_s3.connect.records.values import NO_TIMESTAMP
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
+from kafka_s3.connect.transforms.record import (
+    ILLEGAL,
+    ConnectRecord,
+    RecordPart,
+    Refused,
+    default_of,
+    java_class,
+    require_map,
+    require_struct,
+)  # fmt: skip
+from kafka_s3.model.offsets import TopicPartition
+
+BOUNDS: Final = "java.lang.IndexOutOfBoundsException"
+TOPIC: Final = re.compile(r"\$\{topic\}")
+TIMESTAMP: Final = re.compile(r"\$\{timestamp\}")
+EXTRACTION: Final = "extracting the topic"
+ROUTING: Final = "routing by a timestamp of the message"
+
+
+@dataclass(frozen=True, slots=True)
+class RegexRouter:
+    """Replaces in topics that the whole pattern matches."""
+
+    pattern: re.Pattern[str]
+    replacement: str
+
+    def target(self, topic: str) -> str:
+        """The topic in place of one. Raises Refused."""
+        if self.pattern.fullmatch(topic) is None:
+            return topic
+        found = self.pattern.search(topic)
+        assert found is not None
+        try:
+            return replaced_first(found, self.replacement)
+        except IndexError as error:
+            raise Refused(str(error), BOUNDS) from None
+        except ValueError as error:
+            raise Refused(str(error), ILLEGAL) from None
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        """The record with its topic."""
+        return replace(record, topic=self.target(record.topic))
+
+    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+        """All records of a run have one topic."""
+        try:
+            return replace(run, topic=self.target(place.topic))
+        except Refused:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampRouter:
+    """Puts topic and time of a record into `${topic}` and `${timestamp}` of a format."""
+
+    format: str
+    dates: SimpleDates
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        """The record with its topic. Refuses one without timestamp."""
+        if record.timestamp is None:
+            place = f"{record.topic}-{record.partition} offset {record.offset}"
+            raise Refused(f"Timestamp missing on record: {place}")
+        return replace(record, topic=formatted(self.format, record.topic, self.dates.format(record.timestamp)))
+
+    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+        """A run whose records all go to one topic."""
+        if not len(run) or (run.timestamps == NO_TIMESTAMP).any():
+            return None
+        first, last = (self.dates.format(int(at)) for at in (run.timestamps.min(), run.timestamps.max()))
+        coarse = all(not count or text in "GyYMLwWDdFEuaHkKhmsS" for text, count in self.dates.tokens)
+        if first != last or not coarse or not np.isin("y", [text for text, _ in self.dates.tokens]):
+            return None
+        whole = SimpleDates("yyyyDDDHHmmssSSS"[: self._depth()], now_ms=0)
+        edges = {whole.format(int(at)) for at in (run.timestamps.min(), run.timestamps.max())}
+        return replace(run, topic=formatted(self.format, place.topic, first)) if len(edges) == 1 else None
+
+    def _depth(self) -> int:
+        """How much of year, day, hour, minute, second and millisecond decides about the text."""
+        finest = {
+            "y": 4,
+            "M": 7,
+            "L": 7,
+            "d": 7,
+            "D": 7,
+            "H": 9,
+            "k": 9,
+            "K": 9,
+            "h": 9,
+            "a": 9,
+            "m": 11,
+            "s": 13,
+            "S": 16,
+        }
+        return max(finest.get(text, 7) for text, count in self.dates.tokens if count)
+
+
+def formatted(pattern: str, topic: str, timestamp: str) -> str:
+    """A topic format with both put in, the topic first."""
+    return TIMESTAMP.sub(lambda _: timestamp, TOPIC.sub(lambda _: topic, pattern))
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractTopic:
+    """Takes the topic from a part (the whole of it where `path` is empty), or, without a part, from the header `text`."""
+
+    part: RecordPart | None
+    path: tuple[str, ...]
+    text: str
+    skips: bool
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        """The record with that topic; `skips` leaves the topic where there is none, otherwise it is refused."""
+        found = self._from_header(record) if self.part is None else self._from_part(record, self.part)
+        if found is None and self.skips:
+            return record
+        if found is None:
+            what = self.text or f"whole {self.part}"
+            raise Refused(
+                f"{'Header' if self.part is None else 'Field'} {what} is missing or null: it should be the topic."
+            )
+        if not isinstance(found, str):
+            raise Refused(
+                f"{self.text or f'The whole {self.part}'} should be the topic, a string, found: {java_class(found)}"
+            )
+        return replace(record, topic=found)
+
+    def _from_header(self, record: ConnectRecord) -> Any:
+        return next((one.value for one in reversed(record.headers) if one.key == self.text), None)
+
+    def _from_part(self, record: ConnectRecord, part: RecordPart) -> Any:
+        value, schema = part.of(record)
+        for name in self.path:
+            if value is None:
+                return None
+            value, schema = _member(value, schema, name)
+        return value
+
+
+def _member(value: Any, schema: ConnectSchema | None, name: str) -> tuple[Any, ConnectSchema | None]:
+    if schema is None:
+        return require_map(value, EXTRACTION).get(name), None
+    if schema.kind is SchemaType.MAP:
+        return dict(value).get(name), schema.values
+    field = schema.field(name) if schema.kind is SchemaType.STRUCT else None
+    member = require_struct(value, schema, EXTRACTION).get(name)
+    if field is None:
+        return None, None
+    return (default_of(field.schema) if member is None else member), field.schema
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTimestampRouter:
+    """As `TimestampRouter`, with a time of the message: the first of `names` that it has, a text that `reads` reads."""
+
+    format: str
+    names: tuple[str, ...]
+    reads: SimpleDates
+    writes: SimpleDates
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        """The record with its topic. Refuses values that are no maps, and those without such a time."""
+        if record.value_schema is not None and record.value_schema.kind is not SchemaType.MAP:
+            raise Refused(
+                f"Only Map objects supported for [{ROUTING}], found: {java_class(record.value, record.value_schema)}"
+            )
+        value = require_map(record.value, ROUTING) if record.value_schema is None else dict(record.value or ())
+        found = next((value[name] for name in self.names if value.get(name) is not None), None)
+        if found is None:
+            raise Refused(
+                f"The message has none of the fields {', '.join(self.names)}, one of which should be its time."
+            )
+        text = found if isinstance(found, str) else object_text(found)
+        try:
+            at = self.reads.parse(text)
+        except ValueError:
+            raise Refused(
+                f"Could not parse timestamp: value ({text}) does not match pattern ({self.reads.pattern})"
+            ) from None
+        return replace(record, topic=formatted(self.format, record.topic, self.writes.format(at)))

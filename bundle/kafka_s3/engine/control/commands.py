@@ -1,0 +1,282 @@
+"""What shall the running sink do? The control object beside the commit log: desired state and requests, which the sink reads and answers.
+
+`<state.prefix>/<sink>/control.json` is written by commands and only read by the sink; the sink answers in its heartbeat, by the id of the
+request. The same place holds `config.json`, a configuration that is stored for later starts, without plain secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kafka_s3 import __version__
+from kafka_s3.connect.config.options.table import presentable
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.worker import is_setting
+from kafka_s3.engine.control.heartbeat import Phase, typed
+from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.model.errors import (
+    ConfigError,
+    LogDamaged,
+    ObjectMissing,
+    PreconditionFailed,
+    Problem,
+    SinkError,
+    StorageUnavailable,
+)
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.secret import MASK
+from kafka_s3.store.store import ObjectStore
+
+FORMAT: Final = 1
+LOOK_EVERY_MS: Final = 1000
+_REFERENCE: Final = re.compile(r"\$\{[A-Za-z][A-Za-z0-9_-]*:[^}]*\}")
+_USER_INFO: Final = re.compile(r"(?<=//)([^/@\s]+)@")
+_JAAS_OPTION: Final = re.compile(r"([A-Za-z][\w.]*)\s*=\s*(\"(?:[^\"\\]|\\.)*\"|[^\s;]+)")
+_JAAS_OPEN: Final = frozenset(
+    {"username", "serviceName", "principal", "useKeyTab", "storeKey", "keyTab", "useTicketCache", "refreshKrb5Config"}
+)
+_REMEDY: Final = (
+    "Write a reference instead, such as ${env:NAME} or ${secrets:scope/key}; it is looked up when the sink starts."
+)
+_UNTOLD: Final = "What is asked of the sink cannot be told:"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What is asked of a sink: whether to pause, by which request, and the last request to flush."""
+
+    paused: bool = False
+    request: str = ""
+    flush: str = ""
+    requested_at: str = ""
+    requested_by: str = ""
+
+    def to_json(self) -> bytes:
+        """The control object as stored."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRequest:
+    """One request: its id, when (epoch ms) and by whom."""
+
+    id: str
+    at_ms: int
+    by: str
+
+
+def read_control(store: ObjectStore, paths: StatePaths) -> Control | None:
+    """The sink's control object, None where nothing was ever asked. Raises LogDamaged where it cannot be read, StorageError."""
+    key = paths.control()
+    try:
+        document = json.loads(store.get(key))
+        if document["format"] > FORMAT:
+            raise LogDamaged(
+                f"Control object {key} has format {document['format']}; this version reads up to {FORMAT}."
+            )
+        return typed(Control(**{name: document[name] for name in Control.__dataclass_fields__ if name in document}))
+    except ObjectMissing:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LogDamaged(
+            f"Control object {key} cannot be read ({type(error).__name__}: {error}). Delete it, or pause or resume the sink: both write "
+            "it anew."
+        ) from error
+
+
+def ask_pause(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
+    """Asks the sink to do nothing until it is resumed."""
+    return _put(store, paths, replace(_now(store, paths), paused=True, request=asked.id), asked=asked)
+
+
+def ask_resume(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
+    """Asks the sink to go on."""
+    return _put(store, paths, replace(_now(store, paths), paused=False, request=asked.id), asked=asked)
+
+
+def ask_flush(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
+    """Asks the sink to close its open files once."""
+    return _put(store, paths, replace(_now(store, paths), flush=asked.id), asked=asked)
+
+
+def _now(store: ObjectStore, paths: StatePaths) -> Control:
+    try:
+        return read_control(store, paths) or Control()
+    except LogDamaged:
+        return Control()  # what cannot be read is replaced
+
+
+def _put(store: ObjectStore, paths: StatePaths, control: Control, *, asked: CommandRequest) -> Control:
+    at = datetime.fromtimestamp(asked.at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    control = replace(control, requested_at=at, requested_by=asked.by)
+    store.put(paths.control(), control.to_json())
+    return control
+
+
+class ControlChannel:
+    """The running sink's side: reads what is asked, and answers through the heartbeat.
+
+    What cannot be read leaves the sink as it was; until it could be read once, a bucket that does not answer keeps the sink waiting.
+    """
+
+    every_ms: int = LOOK_EVERY_MS
+
+    def __init__(
+        self, store: ObjectStore, paths: StatePaths, *, heartbeat_writer: HeartbeatWriter, clock_ms: Callable[[], int]
+    ) -> None:
+        self._store, self._paths, self._heartbeat_writer, self._clock_ms = store, paths, heartbeat_writer, clock_ms
+        self._known: Control | None = None
+        self._read_ms: int | None = None
+        self._told = ""
+
+    def opened(self, driver: str) -> None:
+        """The sink has claimed the log as this driver."""
+        self._heartbeat_writer.claimed(driver)
+
+    def commands(self) -> Control | None:
+        """What is asked, None where it cannot be told yet. Looks at most twice in `every_ms`."""
+        now = self._clock_ms()
+        if self._read_ms is None or not 0 <= now - self._read_ms < self.every_ms // 2:
+            self._poll(now)
+        return self._known
+
+    def has_news(self) -> bool:
+        """Whether something else is asked than before."""
+        before = self._known
+        self._poll(self._clock_ms())
+        return self._known != before
+
+    def resting(self, commands: Control) -> None:
+        """The sink pauses, as asked."""
+        if self._heartbeat_writer.current.phase is not Phase.PAUSED:
+            _log.warning(
+                "Sink %s is paused (asked by %s at %s).", self._paths.sink, commands.requested_by, commands.requested_at
+            )
+        self._heartbeat_writer.doing(Phase.PAUSED, commands.request)
+
+    def working(self, commands: Control) -> None:
+        """The sink works, as asked."""
+        if self._heartbeat_writer.current.phase is Phase.PAUSED:
+            _log.warning(
+                "Sink %s goes on (asked by %s at %s).", self._paths.sink, commands.requested_by, commands.requested_at
+            )
+        self._heartbeat_writer.doing(Phase.RUNNING, commands.request)
+
+    def worked(self, lag: Mapping[TopicPartition, int], looked_ms: int | None, standing: Sequence[str]) -> None:
+        """Everything answered, and what was due is done."""
+        self._heartbeat_writer.worked(
+            lag, looked_ms, standing=[*standing, *([f"{_UNTOLD} {self._told}"] if self._told else [])]
+        )
+
+    def owes_flush(self, commands: Control) -> bool:
+        """Whether a flush was asked for that is not done yet."""
+        return bool(commands.flush) and commands.flush != self._heartbeat_writer.current.flushed
+
+    def flushed(self, commands: Control) -> None:
+        """The flush is done."""
+        self._heartbeat_writer.flushed(commands.flush)
+
+    def _poll(self, now_ms: int) -> None:
+        self._read_ms = now_ms
+        try:
+            self._known = read_control(self._store, self._paths) or Control()
+            self._told = ""
+        except StorageUnavailable as error:
+            self._notify(str(error))
+        except SinkError as error:
+            self._known = self._known or Control()
+            self._notify(f"{error} The sink goes on as before.")
+
+    def _notify(self, text: str) -> None:
+        if text != self._told:  # the loop asks every second: once is enough
+            self._heartbeat_writer.warned(f"{_UNTOLD} {text}")
+        self._told = text
+
+
+# ------------------------------------------------------------ the stored configuration
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConfig:
+    """A configuration as it was written, with what of the worker's file matters to it; its secrets are references."""
+
+    name: str
+    created_at: str
+    product: str
+    config: Mapping[str, str]
+    worker: Mapping[str, str]
+
+
+def stored_config(settings: Settings, *, now_ms: int) -> StoredConfig:
+    """The form in which unresolved settings may be stored. Raises ConfigError with every secret that is not a reference."""
+    worker = {key: text for key, text in settings.worker.items() if is_setting(key)}
+    problems = [*plain_secrets(settings.source), *plain_secrets(worker)]
+    if problems:
+        raise ConfigError(problems)
+    at = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return StoredConfig(settings.name, at, __version__, dict(settings.source), worker)
+
+
+def store_config(store: ObjectStore, paths: StatePaths, stored: StoredConfig) -> bool:
+    """Stores the first configuration of a sink; False, and nothing changed, where it has one."""
+    try:
+        store.put_new(paths.config(), _config_json(stored))
+    except PreconditionFailed:
+        return read_stored_config(store, paths) == stored  # after a lost answer it is our own
+    return True
+
+
+def replace_config(store: ObjectStore, paths: StatePaths, stored: StoredConfig) -> None:
+    """Stores a configuration in place of another."""
+    store.put(paths.config(), _config_json(stored))
+
+
+def read_stored_config(store: ObjectStore, paths: StatePaths) -> StoredConfig | None:
+    """The stored configuration, None where there is none. Raises LogDamaged where it cannot be read, StorageError."""
+    key = paths.config()
+    try:
+        document: dict[str, Any] = json.loads(store.get(key))
+        return StoredConfig(**{name: document[name] for name in StoredConfig.__dataclass_fields__})
+    except ObjectMissing:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise LogDamaged(
+            f"Stored configuration {key} cannot be read ({type(error).__name__}: {error}). Write it again with "
+            "`kafka-s3 create CONFIG --replace`."
+        ) from error
+
+
+def plain_secrets(texts: Mapping[str, str]) -> Iterator[Problem]:
+    """The settings with a secret in clear: each has to become a reference before the settings may lie in a bucket."""
+    for key, text in texts.items():
+        if text.strip() and not _is_open(key, text):
+            yield Problem(key, MASK, "holds a secret in clear, and no secret is ever put into the bucket.", _REMEDY)
+
+
+def _is_open(key: str, text: str) -> bool:
+    """Whether nothing secret is in a text but by reference."""
+    if presentable(key, "any") == "any":  # not a secret as a whole, but an address may hold user and password
+        return all(_harmless(found) for found in _USER_INFO.findall(_REFERENCE.sub("", text)))
+    if _REFERENCE.fullmatch(text.strip()):
+        return True
+    if key.endswith("jaas.config"):
+        options = [(name, value.strip('"')) for name, value in _JAAS_OPTION.findall(text)]
+        return bool(options) and all(name in _JAAS_OPEN or _REFERENCE.fullmatch(value) for name, value in options)
+    return False
+
+
+def _harmless(user_info: str) -> bool:
+    _, separator, password = user_info.partition(":")
+    return bool(separator) and not password
+
+
+def _config_json(stored: StoredConfig) -> bytes:
+    return json.dumps({"format": FORMAT, **asdict(stored)}, indent=1).encode()

@@ -1,0 +1,222 @@
+"""Which open files go on where the last task stopped? The driver's side of open files that outlive a round.
+
+The commit log does not know of them. The hint that is written here holds for a topic-partition as long as the log's frontier, the topic and
+the configuration are those it was written for, and Kafka's log is still the one that was read (`topics.py` asks the brokers at each look);
+the task looks at the state itself. Whatever does not hold is dropped with one line that says why, and the tail is read again from the
+frontier.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.engine.loop.partition_state import PartitionState
+from kafka_s3.engine.open_files.noted_files import HintUnusable, NotedFiles, note_open_files, noted_open_files
+from kafka_s3.engine.open_files.open_state import NEW_TABLE_SCHEMA, drop_state, drop_unused_state, state_uploads
+from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
+from kafka_s3.model.observer import Observer
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import TaskReport
+from kafka_s3.model.threads import ThreadPool
+from kafka_s3.store.store import ObjectStore
+
+_log = logging.getLogger(__name__)
+THREADS: Final = 16
+"""How many overtaken states are removed at a time."""
+
+
+@dataclass
+class OpenStates:
+    """The kept open files of one sink. `written` and `bytes` count the state objects of this run.
+
+    `keeps` is False where the bucket does not let the sink delete: states would pile up, so the tail is read again instead. `left` are
+    topic-partitions of which overtaken states may still be there.
+    """
+
+    store: ObjectStore
+    paths: StatePaths
+    fingerprint: str
+    observer: Observer
+    written: int = 0
+    bytes: int = 0
+    keeps: bool = True
+    left: set[TopicPartition] = field(default_factory=set)
+    _noted: dict[TopicPartition, str] = field(default_factory=dict)
+    _there: dict[TopicPartition, list[str]] = field(default_factory=dict)
+    _continued: set[str] = field(default_factory=set)
+
+    def restored(
+        self, partitions: Mapping[TopicPartition, PartitionState], log: CommitLog
+    ) -> dict[TopicPartition, PartitionState]:
+        """A new driver's topic-partitions, with the open files of the last one where its hint holds; other states are removed.
+
+        Raises Fenced where another driver has taken over meanwhile.
+        """
+        found, ended = dict(partitions), list[str]()
+        try:
+            self.keeps = self._may_delete()
+            if not self.keeps:
+                return found
+            last = self._last_noted()
+            listed = [info.key for info in self.store.list(self.paths.open_states())]
+            log.check_owner(log.state.version)  # else what was read may be a successor's
+            if last is None:
+                note_open_files((), self.store, self.paths)
+            for noted in last or ():
+                tp = noted.topic_partition
+                why = self._mismatch(noted, partitions.get(tp), log.state)
+                if why:
+                    self._tell(tp, why)
+                    ended.append(noted.state.key)
+                else:
+                    found[tp] = _with(partitions[tp], noted)
+                    self._noted[tp] = noted.state.key
+                    self._there[tp] = [noted.state.key]
+            self._remove_others(listed, ended, log.state.epoch)
+        except StorageError as error:
+            self.observer.warned(f"Open files of the last driver were not looked at; the sink goes on. {error}")
+        return found
+
+    def _last_noted(self) -> list[NotedFiles] | None:
+        """What the last driver noted; None, after one line that says why, where that cannot be used. Raises StorageError."""
+        try:
+            return noted_open_files(self.store, self.paths)
+        except HintUnusable as error:
+            self.observer.warned(str(error))
+            return None
+
+    def reported(self, reports: Sequence[TaskReport]) -> None:
+        """Learns which states tasks left, from committed reports; `note` has to follow."""
+        for report in reports:
+            tp = report.topic_partition
+            if report.dropped == NEW_TABLE_SCHEMA:
+                _log.info("%s: open files are begun anew with the table's new schema", tp)
+            elif report.dropped:
+                self._tell(tp, report.dropped)
+            else:
+                self._continued.update(self._there.get(tp, ()))
+            if report.state is not None:
+                self.written, self.bytes = self.written + 1, self.bytes + report.state.bytes
+                self._there.setdefault(tp, []).append(report.state.key)
+
+    def note(self, partitions: Mapping[TopicPartition, PartitionState], log: CommitLog) -> None:
+        """Notes what holds now, then removes what was overtaken.
+
+        Raises Fenced where another driver has taken over: what holds is then its to say.
+        """
+        now = {tp: one.open_state.key for tp, one in partitions.items() if one.open_state is not None}
+        if now == self._noted:
+            return
+        overtaken = [key for tp, keys in self._there.items() for key in keys if key != now.get(tp)]
+        self._noted = now
+        try:
+            log.check_owner(log.state.version)
+            note_open_files(self._to_note(partitions, log.state), self.store, self.paths)
+            with ThreadPool(THREADS) as pool:
+                list(pool.each(self._remove, overtaken))
+        except StorageError as error:  # only a hint is lost
+            self.left |= self._there.keys()
+            self.observer.warned(f"Open files could not be noted; the sink goes on. {error}")
+        self._there = {tp: [key] for tp, key in now.items()}
+        self._continued.clear()
+
+    def _remove(self, key: str) -> None:
+        if key in self._continued:  # its uploads went on in another state, or into objects
+            self.store.delete(key)
+        else:
+            drop_state(key, self.store)
+
+    def abandoned(self, reports: Sequence[TaskReport]) -> None:
+        """Removes the states of reports that will not be committed, with the uploads that their tasks began.
+
+        What those took over is left: it is of a state that the next start goes on with, or the driver that has replaced this one.
+        """
+        try:
+            for report in reports:
+                if report.state is not None:
+                    drop_unused_state(report.state.key, self.store)
+        except StorageError as error:  # `sweep` finds what is left
+            self.observer.warned(f"Open files that nobody goes on with were not removed. {error}")
+
+    def _may_delete(self) -> bool:
+        """Tries it on an object that is not there. Raises StorageUnavailable."""
+        try:
+            self.store.delete(f"{self.paths.open_states()}none")
+        except StorageUnavailable:
+            raise
+        except StorageError as error:
+            self.observer.warned(
+                f"Open files are not kept, and each look reads their records again: {error} Grant s3:DeleteObject on "
+                f"{self.paths.open_states()}*, or set tail.state.enable=false."
+            )
+            return False
+        return True
+
+    def _to_note(self, partitions: Mapping[TopicPartition, PartitionState], log: LogState) -> list[NotedFiles]:
+        return [
+            NotedFiles(
+                tp,
+                log.topic_ids.get(tp.topic, ""),
+                self.fingerprint,
+                one.rotation_ms,
+                one.tail,
+                one.open_state,
+                one.open_epoch,
+            )
+            for tp, one in partitions.items()
+            if one.open_state is not None
+        ]
+
+    def _mismatch(self, noted: NotedFiles, found: PartitionState | None, log: LogState) -> str:
+        """Why a hint does not hold, blank where it does."""
+        if found is None:
+            return "the topic-partition is not read any more"
+        if noted.fingerprint != self.fingerprint:
+            return "they are of another configuration or version"
+        if log.topic_ids.get(noted.topic_partition.topic, "") != noted.topic_id:
+            return "they are of another topic of that name"
+        if noted.state.frontier != found.frontier:
+            return f"they begin at offset {noted.state.frontier}, and the sink stands at {found.frontier}"
+        return ""
+
+    def _tell(self, tp: TopicPartition, why: str) -> None:
+        self.observer.warned(f"{tp}: open files of an earlier task are not continued, because {why}; read again.")
+
+    def _remove_others(self, listed: Collection[str], ended: Collection[str], epoch: int) -> None:
+        """Removes those of the listed states that nobody goes on from: those that were noted and have `ended`, and those that never held.
+
+        A state of a later epoch than this driver's is a successor's; what has no epoch in its name is no state of a driver.
+        """
+        kept = set(self._noted.values())
+        epochs = {key: self.paths.open_state_epoch(key) for key in listed if key not in kept}
+        others = [key for key, of_epoch in epochs.items() if of_epoch is not None and of_epoch <= epoch]
+        if not others:
+            return
+        try:
+            spared = {upload for key in kept for upload in state_uploads(key, self.store)}
+        except ObjectMissing:  # somebody was there; what is left is the sweep's
+            return
+        for key in others:
+            if key in ended:
+                drop_state(key, self.store)
+            else:
+                drop_unused_state(key, self.store, spared)
+
+
+def _with(partition_state: PartitionState, noted: NotedFiles) -> PartitionState:
+    """The topic-partition as the last driver left it."""
+    return replace(
+        partition_state,
+        rotation_ms=noted.rotation_ms,
+        examined=noted.state.examined,
+        examined_ms=partition_state.grown_ms,
+        tail=noted.tail,
+        open_state=noted.state,
+        open_epoch=noted.leader_epoch,
+    )

@@ -1,0 +1,287 @@
+"""How does an open object take values of more than one schema? Either not at all, or by finding the one schema that holds them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final, Protocol, cast
+
+import pyarrow as pa
+
+from kafka_s3.connect.records.arrow_stream import stream_of, table_of
+from kafka_s3.connect.records.avro_bodies import AvroBodies
+from kafka_s3.connect.records.runs import Sidecar
+from kafka_s3.connect.records.values import StructColumns, Values
+from kafka_s3.connect.schemas.arrow import arrow_table
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
+from kafka_s3.connect.schemas.stored import schema_document, stored_schema
+from kafka_s3.engine.open_files.schema_changes import UNIFIED, SchemaRules, projected
+from kafka_s3.model.deflate import Bytes
+from kafka_s3.objects.format import CannotPause, Encoder, Fitting, Format, Keyed, Paused, Pausing, can
+
+HELD_BYTES: Final = 4 << 20
+"""How much of a file waits for its schema to settle."""
+
+
+class FileEncoder(Protocol):
+    """A format's encoder with the schema of its file; bytes and sizes as `objects.format.Encoder` says."""
+
+    @property
+    def schema(self) -> ConnectSchema | None:
+        """The file's schema so far."""
+        ...
+
+    @property
+    def unifies(self) -> bool:
+        """Whether values of several schemas may be appended, each with its own."""
+        ...
+
+    @property
+    def inner(self) -> Encoder | None:
+        """The format's encoder, None as long as the schema is not settled."""
+        ...
+
+    def takes(self, schema: ConnectSchema | None) -> bool:
+        """Whether values of that schema can be appended as they are."""
+        ...
+
+    def widens(self, schema: ConnectSchema | None) -> bool:
+        """Whether values of a schema that the file `takes` would change its own."""
+        ...
+
+    def fits(self, values: Values) -> bool:
+        """Whether the file's columns can hold the values."""
+        ...
+
+    def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
+        """Adds values of a schema that the file `takes`; a format that writes keys in front of them gets these."""
+        ...
+
+    def size(self) -> int:
+        """Encoded bytes so far, by estimate where they wait."""
+        ...
+
+    def pending(self) -> int:
+        """Bytes of memory held."""
+        ...
+
+    def compact(self) -> None:
+        """Encodes what is pending."""
+        ...
+
+    def take(self) -> Bytes:
+        """The encoded bytes since the last take."""
+        ...
+
+    def finish(self) -> None:
+        """Encodes the rest and the file's end."""
+        ...
+
+    def pause(self) -> Paused:
+        """What a new encoder of the same format and schema needs to go on; a last `take` follows. Raises CannotPause."""
+        ...
+
+    def resume(self, paused: Paused) -> None:
+        """Makes a new encoder go on for the paused one."""
+        ...
+
+
+def file_encoder(rules: SchemaRules, form: Format, schema: ConnectSchema | None) -> FileEncoder:
+    """A new file's encoder: one that unifies, where that is asked for and there is a schema."""
+    if rules.unify and schema is not None:
+        return Unifying(form.open, schema)
+    return OneSchema(form.open(schema), schema)
+
+
+@dataclass(slots=True)
+class OneSchema:
+    """An open file of one schema."""
+
+    inner: Encoder
+    schema: ConnectSchema | None
+    unifies: bool = field(default=False, init=False)
+
+    def takes(self, schema: ConnectSchema | None) -> bool:
+        """Whether it is the very schema of the file."""
+        return schema is self.schema
+
+    def widens(self, schema: ConnectSchema | None) -> bool:
+        """Never."""
+        return False
+
+    def fits(self, values: Values) -> bool:
+        """As the encoder says, where its columns settle late."""
+        return not can(self.inner, Fitting) or cast(Fitting, self.inner).fits(values)
+
+    def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
+        """Adds values, with their keys where the encoder holds such."""
+        if keys is not None and isinstance(self.inner, Keyed):
+            self.inner.append_keyed(values, keys.values.objects())
+        else:
+            self.inner.append(values)
+
+    def size(self) -> int:
+        """Encoded bytes so far, by estimate where they wait."""
+        return self.inner.size()
+
+    def pending(self) -> int:
+        """Bytes of memory held."""
+        return self.inner.pending()
+
+    def compact(self) -> None:
+        """Encodes what is pending."""
+        self.inner.compact()
+
+    def take(self) -> Bytes:
+        """The encoded bytes since the last take."""
+        return self.inner.take()
+
+    def finish(self) -> None:
+        """Encodes the rest and the file's end."""
+        self.inner.finish()
+
+    def pause(self) -> Paused:
+        """As the encoder says, where it can. Raises CannotPause."""
+        return _paused(self.inner)
+
+    def resume(self, paused: Paused) -> None:
+        """Goes on for the paused encoder. Raises CannotPause where this one cannot."""
+        _resume(self.inner, paused)
+
+
+@dataclass(slots=True)
+class Unifying:
+    """An open file whose schema is the widest of its first records'. Later records are projected, or the writer rolls the file."""
+
+    open: Callable[[ConnectSchema | None], Encoder]
+    schema: ConnectSchema | None
+    unifies: bool = field(default=True, init=False)
+    _held: list[tuple[Values, ConnectSchema]] = field(default_factory=list)
+    _held_bytes: int = 0
+    _inner: Encoder | None = None
+
+    @property
+    def inner(self) -> Encoder | None:
+        """The encoder of the settled schema, None before it is settled."""
+        return self._inner
+
+    def takes(self, schema: ConnectSchema | None) -> bool:
+        """Whether values of that schema can join the file."""
+        if schema is None or self.schema is None:
+            return schema == self.schema
+        if schema is self.schema:
+            return True
+        wide = UNIFIED(self.schema, schema)
+        return wide is not None and (self._inner is None or wide.unversioned() == self.schema.unversioned())
+
+    def widens(self, schema: ConnectSchema | None) -> bool:
+        """Whether values of a schema that the file `takes` would change its own."""
+        if self._inner is not None or schema is None or self.schema is None or schema is self.schema:
+            return False
+        wide = UNIFIED(self.schema, schema)
+        return wide != self.schema
+
+    def fits(self, values: Values) -> bool:
+        """Always: what `takes` let pass is projected."""
+        return True
+
+    def append(self, values: Values, schema: ConnectSchema | None, *, keys: Sidecar | None = None) -> None:
+        """Adds values of a schema that the file `takes`; a file that unifies holds no keys in front of them."""
+        if self._inner is None and schema is not None and self.schema is not None:
+            self.schema = UNIFIED(self.schema, schema) or self.schema
+            self._held.append((values, schema))
+            self._held_bytes += values.nbytes()
+            if self._held_bytes >= HELD_BYTES:
+                self.compact()
+        else:
+            self._chosen().append(self._fitted(values, schema))
+
+    def size(self) -> int:
+        """Encoded bytes; what is held back counts by a quarter."""
+        return self._held_bytes // 4 + (self._inner.size() if self._inner is not None else 0)
+
+    def pending(self) -> int:
+        """Bytes of memory held."""
+        return self._held_bytes + (self._inner.pending() if self._inner is not None else 0)
+
+    def compact(self) -> None:
+        """Settles the schema and encodes what was held back."""
+        self._chosen().compact()
+
+    def take(self) -> Bytes:
+        """The encoded bytes since the last take."""
+        return self._inner.take() if self._inner is not None else b""
+
+    def finish(self) -> None:
+        """Settles and ends the file."""
+        self._chosen().finish()
+
+    def pause(self) -> Paused:
+        """The values that are held back, in columns, with their schemas; and the encoder, if there is one. Raises CannotPause."""
+        schemas = {id(schema): schema for _, schema in self._held}
+        number = {key: at for at, key in enumerate(schemas)}
+        return {
+            "schemas": [schema_document(schema) for schema in schemas.values()],
+            "held": [{"schema": number[key], "rows": stream_of(table)} for key, table in self._held_tables()],
+            "held_bytes": self._held_bytes,
+            "inner": None if self._inner is None else _paused(self._inner),
+        }
+
+    def resume(self, paused: Paused) -> None:
+        """Goes on for the paused encoder, whose schema this one was opened with."""
+        schemas = [stored_schema(schema) for schema in paused["schemas"]]
+        self._held = [(StructColumns(table_of(one["rows"])), schemas[one["schema"]]) for one in paused["held"]]
+        self._held_bytes = paused["held_bytes"]
+        if paused["inner"] is not None:
+            self._inner = self.open(self.schema)
+            _resume(self._inner, paused["inner"])
+
+    def _held_tables(self) -> Iterator[tuple[int, pa.Table]]:
+        """The values that are held back in columns, neighbours of one schema (by its `id`) together."""
+        tables = ((id(schema), _columns(values, schema)) for values, schema in self._held)
+        for (key, columns), group in groupby(tables, key=lambda pair: (pair[0], pair[1].schema)):
+            if len(columns):
+                yield key, pa.concat_tables([table for _, table in group])
+            else:  # tables without columns lose their number of rows when joined
+                yield from group
+
+    def _chosen(self) -> Encoder:
+        if self._inner is None:
+            self._inner = self.open(self.schema)
+            held, self._held, self._held_bytes = self._held, [], 0
+            for values, schema in held:
+                self._inner.append(self._fitted(values, schema))
+        return self._inner
+
+    def _fitted(self, values: Values, schema: ConnectSchema | None) -> Values:
+        if schema == self.schema or schema is None or self.schema is None:
+            return values
+        fitted, bad = projected(values, schema, self.schema)
+        if bad:  # `takes` has promised that it fits
+            raise SchemaError(f"A value does not fit the unified schema {self.schema.label()}: {bad[0][1]}")
+        return fitted
+
+
+def _paused(encoder: Encoder) -> Paused:
+    if not isinstance(encoder, Pausing):
+        raise CannotPause(f"files of {type(encoder).__name__} cannot be kept open between two tasks")
+    return encoder.pause()
+
+
+def _resume(encoder: Encoder, paused: Paused) -> None:
+    if not isinstance(encoder, Pausing):
+        raise CannotPause(f"files of {type(encoder).__name__} cannot be kept open between two tasks")
+    encoder.resume(paused)
+
+
+def _columns(values: Values, schema: ConnectSchema) -> pa.Table:
+    """Structs that are held back, in columns. Raises CannotPause."""
+    if isinstance(values, StructColumns | AvroBodies) and values.table is not None:
+        return values.table
+    try:
+        return arrow_table(values.objects(), schema)
+    except (SchemaError, ValueError, pa.ArrowException) as error:
+        raise CannotPause(
+            f"values of {schema.label()} that wait for their file's schema have no columns: {error}"
+        ) from None

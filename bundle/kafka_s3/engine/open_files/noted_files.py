@@ -1,0 +1,108 @@
+"""Which state of open files did the driver note last? A hint beside the heartbeat, `<state.prefix>/<sink>/open-files.json`.
+
+It is written after what it refers to, and read by the next driver and by those who tidy up. Without a hint, or with one that does not
+hold, the open tail is read again. Whoever may write below the sink's state can write a hint: it is checked whole before any of it is used,
+and names states in the sink's own folder only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.model.errors import ObjectMissing, SinkError
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import OpenState, Tail
+from kafka_s3.store.store import ObjectStore
+
+FORMAT: Final = 2
+MOST: Final = 2**53
+"""No offset, time or size is larger; what is made of them fits into 64 bits."""
+
+
+class HintUnusable(SinkError):
+    """What a driver noted of its open files cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotedFiles:
+    """The open files of one topic-partition: their state, what the planner knows of them, and the schedule's mark (epoch ms).
+
+    `topic_id` and `fingerprint` say for which topic and configuration they are, `leader_epoch` which one Kafka's log had when it reached to
+    the end of what they hold (None: not known).
+    """
+
+    topic_partition: TopicPartition
+    topic_id: str
+    fingerprint: str
+    rotation_ms: int | None
+    tail: Tail
+    state: OpenState
+    leader_epoch: int | None = None
+
+
+def note_open_files(noted: Iterable[NotedFiles], store: ObjectStore, paths: StatePaths) -> None:
+    """Writes the hint anew. Raises StorageError."""
+    document = {"format": FORMAT, "open": [asdict(one) for one in noted]}
+    store.put(paths.open_files(), json.dumps(document, separators=(",", ":")).encode())
+
+
+def noted_open_files(store: ObjectStore, paths: StatePaths) -> list[NotedFiles]:
+    """What the hint says; nothing where there is none. Raises HintUnusable where it is not what a driver writes, StorageError."""
+    try:
+        document = json.loads(store.get(paths.open_files()))
+        if document["format"] != FORMAT:
+            raise ValueError(f"it has format {document['format']!r}, and this version reads {FORMAT}")
+        return [_noted(one, paths) for one in document["open"]]
+    except ObjectMissing:
+        return []
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise HintUnusable(
+            f"{paths.open_files()}, the note of open files, cannot be used ({reason:.200}). A start of the sink drops it, and reads their "
+            "records again; it may be deleted."
+        ) from None
+
+
+def _noted(document: dict[str, Any], paths: StatePaths) -> NotedFiles:
+    topic, partition = document["topic_partition"]
+    tp = TopicPartition(_text(topic), _number(partition))
+    tail, state = document["tail"], document["state"]
+    noted = NotedFiles(
+        tp,
+        _text(document["topic_id"]),
+        _text(document["fingerprint"]),
+        _number_or_none(document["rotation_ms"]),
+        Tail(
+            _number(tail["records"]),
+            _number(tail["bytes"]),
+            _number_or_none(tail["base_ms"]),
+            _number(tail["open_files"]),
+        ),
+        OpenState(_text(state["key"]), *(_number(state[name]) for name in ("bytes", "epoch", "frontier", "examined"))),
+        _number_or_none(document["leader_epoch"]),
+    )
+    if not paths.is_open_state(noted.state.key, tp):
+        raise ValueError(f"{noted.state.key!r:.100} is no state of {tp}")
+    if not 0 <= noted.state.frontier <= noted.state.examined:
+        raise ValueError(f"offsets {noted.state.frontier} to {noted.state.examined} are no range")
+    return noted
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.100} is no text")
+    return value
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MOST:
+        raise TypeError(f"{value!r:.100} is no number of a hint")
+    return value
+
+
+def _number_or_none(value: object) -> int | None:
+    return None if value is None else _number(value)

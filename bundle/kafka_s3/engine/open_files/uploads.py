@@ -1,0 +1,131 @@
+"""How does a file's content get into the bucket without being seen? As the parts of a multipart upload that is left uncompleted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka_s3.engine.open_files.open_state import StateBytes
+from kafka_s3.engine.open_files.spill import Spilled, SpillFile, read_back, spilled
+from kafka_s3.model.deflate import Bytes
+from kafka_s3.model.files import Upload
+from kafka_s3.objects.format import Paused
+from kafka_s3.store.store import ObjectStore
+
+LARGE_PIECE: Final = 64 << 10
+
+
+class FileUpload:
+    """One object on its way: bytes go in, full parts go out, the rest waits in memory or, when that is short, on local disk."""
+
+    __slots__ = (
+        "_etags", "_id", "_inherited", "_part_size", "_sent", "_spilled", "_spilled_bytes", "_store", "_waiting", "_waiting_bytes", "key",
+    )  # fmt: skip
+
+    def __init__(self, store: ObjectStore, key: str, *, part_size: int) -> None:
+        self.key = key
+        self._store = store
+        self._part_size = part_size
+        self._waiting: list[Bytes] = []
+        self._waiting_bytes = 0
+        self._spilled: list[Spilled] = []
+        self._spilled_bytes = 0
+        self._id: str | None = None
+        self._etags: list[str] = []
+        self._sent = 0
+        self._inherited = False
+
+    @classmethod
+    def resumed(cls, store: ObjectStore, paused: Paused, *, part_size: int) -> FileUpload:
+        """Goes on with the upload of another task; what waits on local disk stays there. Raises KeyError, TypeError where it is none."""
+        upload = cls(store, paused["key"], part_size=part_size)
+        upload._id, upload._etags, upload._sent = paused["id"], list(paused["parts"]), paused["sent"]
+        waiting = paused["waiting"]
+        if isinstance(waiting, Spilled):
+            upload._spilled.append(waiting.file.part(waiting.begin, waiting.end))
+            upload._spilled_bytes = waiting.size
+        else:
+            upload.add(waiting)
+        upload._inherited = paused["id"] is not None
+        return upload
+
+    def pause(self, content: StateBytes) -> Paused:
+        """What another task needs to go on: the parts sent, and the bytes that wait, which become part of the state's content."""
+        waiting = content.add([*self._spilled, *self._waiting])
+        return {"key": self.key, "id": self._id, "parts": self._etags, "sent": self._sent, "waiting": waiting}
+
+    @property
+    def id(self) -> str | None:
+        """The upload's id, None before the first part."""
+        return self._id
+
+    @property
+    def inherited(self) -> bool:
+        """Whether another task began the upload, which may still be continued from its state."""
+        return self._inherited
+
+    def add(self, data: Bytes) -> None:
+        """Takes bytes, which nobody changes any more; sends every part that is full."""
+        while self._spilled_bytes + self._waiting_bytes + len(data) >= self._part_size:
+            room = self._part_size - self._spilled_bytes - self._waiting_bytes
+            self._keep(memoryview(data)[:room])
+            self._send(self._gathered())
+            data = bytes(memoryview(data)[room:])  # a view would hold all of it
+        self._keep(data)
+
+    def _keep(self, data: Bytes) -> None:
+        """Large pieces wait as they are, small ones are put behind each other."""
+        self._waiting_bytes += len(data)
+        if len(data) >= LARGE_PIECE:
+            self._waiting.append(data)
+        elif self._waiting and isinstance(self._waiting[-1], bytearray):
+            self._waiting[-1] += data
+        elif len(data):
+            self._waiting.append(bytearray(data))
+
+    def in_memory(self) -> int:
+        """Bytes that wait in memory."""
+        return self._waiting_bytes
+
+    def spill(self, into: SpillFile) -> None:
+        """Moves the waiting bytes to local disk. Raises LocalDiskError."""
+        if not self._waiting:
+            return
+        self._spilled.append(spilled(into, self._waiting, f"{self._waiting_bytes} bytes of {self.key}"))
+        self._spilled_bytes += self._waiting_bytes
+        self._waiting, self._waiting_bytes = [], 0
+
+    def finish(self) -> Upload:
+        """Sends the last part, even an empty one, and gives the upload for the commit entry. Nothing is visible yet."""
+        if self._spilled_bytes or self._waiting or not self._etags:
+            self._send(self._gathered())
+        assert self._id is not None
+        return Upload(self.key, self._id, tuple(self._etags), self._sent, self._inherited)
+
+    def abort(self) -> None:
+        """Drops what waits, and the upload unless it is inherited."""
+        self._drop()
+        if self._id is not None and not self._inherited:
+            self._store.abort_upload(self.key, self._id)
+
+    def _gathered(self) -> bytes:
+        gathered = b"".join(read_back([*self._spilled, *self._waiting]))
+        self._drop()
+        return gathered
+
+    def _drop(self) -> None:
+        for piece in self._spilled:
+            piece.file.drop()
+        self._waiting, self._waiting_bytes, self._spilled, self._spilled_bytes = [], 0, [], 0
+
+    def _send(self, data: bytes) -> None:
+        if self._id is None:
+            self._id = self._store.create_upload(self.key)
+        self._etags.append(self._store.upload_part(self.key, self._id, len(self._etags) + 1, data))
+        self._sent += len(data)
+
+
+def upload_whole(store: ObjectStore, key: str, content: bytes, *, part_size: int) -> Upload:
+    """A small object, uploaded and not yet published."""
+    upload = FileUpload(store, key, part_size=part_size)
+    upload.add(content)
+    return upload.finish()

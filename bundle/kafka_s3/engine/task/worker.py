@@ -1,0 +1,371 @@
+"""What does one task do? It reads one offset range of one topic-partition and leaves closed, unpublished files and a report.
+
+No Spark and no Kafka client here: Arrow batches come in, a `TaskReport` goes out. The task starts where the last one stopped, or at the
+committed frontier, goes through the deliveries that the planner has noted, and stops at the last one; what is still open then is kept for
+the next task, or read again.
+By example: docs/worked-examples.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_s3.connect.converters.whole_records import RecordDecoder
+from kafka_s3.connect.naming.keys import ObjectNames
+from kafka_s3.connect.records.runs import Decoded
+from kafka_s3.connect.schemas.expansion import TooManyValues
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.engine.open_files.interleaved import apart_from_tombstones
+from kafka_s3.engine.open_files.memory_bound import held_at_most
+from kafka_s3.engine.open_files.open_files import Output
+from kafka_s3.engine.open_files.open_state import StateUnusable
+from kafka_s3.engine.open_files.schema_changes import SchemaRules
+from kafka_s3.engine.open_files.spill import spill_folder
+from kafka_s3.engine.open_files.state_keeper import Handover, StateKeeper, StatePlace
+from kafka_s3.engine.open_files.uploads import upload_whole
+from kafka_s3.engine.task.coalescing import coalesced
+from kafka_s3.engine.task.dead_letters.bad_records import BadRecords, Stopped
+from kafka_s3.engine.task.dead_letters.file import DeadLetterFile
+from kafka_s3.engine.task.dead_letters.limit import AboveLimit, DeadLetterLimit
+from kafka_s3.engine.task.early_end import above_limit, dropped, stopped
+from kafka_s3.engine.task.error_policy import ErrorPolicy
+from kafka_s3.engine.task.examined import Examined
+from kafka_s3.engine.task.kafka_batches import converter_input, records_at_once, within_memory
+from kafka_s3.engine.task.partitioning.partitioners import Partitioner
+from kafka_s3.engine.task.partitioning.timestamps import TimestampExtractor
+from kafka_s3.engine.task.preparation import Preparation
+from kafka_s3.engine.task.rotation import RotationRules
+from kafka_s3.engine.task.routed_writer import RoutedWriter
+from kafka_s3.engine.task.table_guard.columns import Evolution
+from kafka_s3.engine.task.table_guard.record_filter import record_filter_of
+from kafka_s3.engine.task.task_names import TaskNames
+from kafka_s3.engine.task.writer import TopicPartitionWriter
+from kafka_s3.model.errors import SinkError, StorageError, TaskDefect, UnreadableRecord, UploadMissing
+from kafka_s3.model.files import DataFile, Role
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.tasks import Assignment, OpenState, TaskFailure, TaskOutcome, TaskReport, damage_report
+from kafka_s3.objects.format import CannotPause, Format
+from kafka_s3.store.store import ObjectStore
+
+_log = logging.getLogger(__name__)
+
+
+def never_late() -> bool:
+    """The task has all the time it needs."""
+    return False
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """How records become files under one configuration. Made once per process from the settings.
+
+    `fingerprint` names configuration and version: only with the same one are open files continued. `inflates` are the columns of
+    batches whose records may be compressed one by one.
+    """
+
+    converter: Callable[[TopicPartition], RecordDecoder]
+    extractor: TimestampExtractor | None
+    partitioner: Partitioner
+    rules: RotationRules
+    naming: ObjectNames
+    state: StatePaths
+    formats: Mapping[Role, Format]
+    schemas: SchemaRules
+    policy: ErrorPolicy
+    part_size: int
+    memory: int
+    threads: int
+    evolution: Evolution | None = None
+    routed: Callable[[str], ObjectNames] | None = None
+    dead_letter_ratio: float = 1.0
+    fingerprint: str = ""
+    inflates: tuple[str, ...] = ()
+
+    def outcome(
+        self,
+        assignment: Assignment,
+        batches: Iterable[pa.RecordBatch],
+        store: ObjectStore,
+        *,
+        is_late: Callable[[], bool] = never_late,
+    ) -> TaskOutcome:
+        """How the task ends, whatever happens in it: no error of one assignment is a matter of another."""
+        try:
+            return self.process(assignment, batches, store, is_late=is_late)
+        except UnreadableRecord as error:
+            if error.offset is None:
+                return TaskFailure(assignment.topic_partition, error)
+            return damage_report(assignment, error.offset, str(error))
+        except SinkError as error:
+            return TaskFailure(assignment.topic_partition, error)
+        except Exception as error:
+            return TaskFailure(assignment.topic_partition, _defect(assignment, error))
+
+    def process(
+        self,
+        assignment: Assignment,
+        batches: Iterable[pa.RecordBatch],
+        store: ObjectStore,
+        *,
+        is_late: Callable[[], bool] = never_late,
+    ) -> TaskReport:
+        """Runs a task over Arrow batches with the columns `offset, value, timestamp` and, for dead letters, `key, headers`.
+
+        Offsets ascend over all batches. Once `is_late` the task stops at the next batch, if what it has done is of use then. Errors of
+        the store and of local disk are raised; errors of records are in the report.
+        """
+        folder = spill_folder()
+        try:
+            return _Task(self, assignment, store, folder, is_late).run(batches)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _defect(assignment: Assignment, error: Exception) -> TaskDefect:
+    _log.error("a task failed in an unforeseen way", exc_info=error)
+    tp, where = assignment.topic_partition, traceback.extract_tb(error.__traceback__)[-1]
+    return TaskDefect(
+        f"{tp} from offset {assignment.start} on: {type(error).__name__} at {Path(where.filename).name}:{where.lineno}: {error}. "
+        "This is a defect of kafka-s3, or of a class of your own; the log of the task has its trace."
+    )
+
+
+class _Task:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        assignment: Assignment,
+        store: ObjectStore,
+        folder: Path,
+        is_late: Callable[[], bool],
+    ) -> None:
+        self._is_late = is_late
+        self._pipeline = pipeline
+        self._assignment = assignment
+        self._store = store
+        self._folder = folder
+        self._converter = pipeline.converter(assignment.topic_partition)
+        names = TaskNames(assignment, pipeline.naming, pipeline.routed, pipeline.formats)
+        self._preparation = Preparation(
+            assignment.topic_partition,
+            pipeline.formats,
+            pipeline.extractor,
+            pipeline.partitioner,
+            record_filter_of(pipeline.evolution, assignment.table) if pipeline.evolution is not None else None,
+            assignment.only,
+            names.belongs if pipeline.routed is not None else None,
+        )
+        self._bad = self._bad_records()
+        self._read, self._read_bytes = 0, 0
+        self._until = assignment.until
+        self._max_files = sys.maxsize if assignment.max_files is None else assignment.max_files
+        self._examined = Examined()
+        self._keeper = StateKeeper(assignment, pipeline.state, pipeline.fingerprint)
+        self._output = Output(
+            store,
+            names.of(),
+            pipeline.formats,
+            pipeline.schemas,
+            pipeline.part_size,
+            pipeline.memory,
+            pipeline.threads,
+            folder,
+        )
+        own = TopicPartitionWriter(
+            assignment.topic_partition,
+            pipeline.rules if assignment.only is None else RotationRules(),
+            self._output,
+            frontier=assignment.start,
+            next_rotation_ms=assignment.next_rotation_ms,
+        )
+        self._writer = own if pipeline.routed is None else RoutedWriter(own, names.of)
+
+    def _bad_records(self) -> BadRecords:
+        wanted, pipeline = self._assignment, self._pipeline
+        tp = wanted.topic_partition
+        file = DeadLetterFile(
+            tp,
+            self._store,
+            lambda offset: pipeline.state.dead_letters(tp, offset),
+            part_size=pipeline.part_size,
+            folder=self._folder,
+        )
+        ratio = pipeline.dead_letter_ratio if wanted.only is None else 1.0
+        return BadRecords(tp, pipeline.policy, file, DeadLetterLimit(ratio, wanted.until - wanted.first_unread))
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
+        try:
+            if self._assignment.state is not None:
+                self._resume(self._assignment.state)
+            self._deliver(coalesced(batches, self._writer.apart_count, self._pipeline.memory // 4))
+            if self._assignment.close is not None and self._until == self._assignment.until:
+                self._writer.close(self._assignment.close)
+            self._bad.check_all(self._read)
+            return self._report()
+        except Stopped as stop:
+            self._abort()
+            return stopped(self._assignment, stop, policy=self._pipeline.policy, read=self._read)
+        except AboveLimit as above:
+            self._abort()
+            return above_limit(self._assignment, str(above), self._bad.file, read=self._read)
+        except (StateUnusable, UploadMissing) as error:
+            self._abort()
+            if self._assignment.state is None:
+                raise
+            return dropped(self._assignment, str(error))
+        except BaseException:
+            self._abort()
+            raise
+
+    def _abort(self) -> None:
+        """Ends what the task began. What the bucket does not take now is left to the driver, which knows that the task failed."""
+        for abort in (self._writer.abort, self._bad.file.abort):
+            try:
+                abort()
+            except StorageError as error:
+                _log.info("uploads are left to the driver", extra={"facts": {"reason": str(error)}})
+
+    def _resume(self, state: OpenState) -> None:
+        """Goes on with the open files of the last task. Raises StateUnusable."""
+        kept = self._keeper.resumed(state, self._output)
+        self._writer.resume(kept.open)
+        self._examined.resume(kept.examined)
+        self._bad.resume(kept.skipped)
+
+    def _kept(self, frontier: int) -> OpenState | None:
+        """Keeps what is open for the next task; drops it where nobody asks, or where it cannot be kept."""
+        try:
+            if self._assignment.keep is not None:
+                examined, skipped = self._examined.pause(frontier), self._bad.pause(frontier)
+                place = StatePlace(self._assignment.keep, frontier, self._until)
+                return self._keeper.keep(Handover(self._writer.open_files(), examined, skipped), self._output, place)
+        except CannotPause as error:
+            _log.info("%s: open files are read again: %s.", self._assignment.topic_partition, error)
+        self._writer.drop_tail()
+        return None
+
+    def _deliver(self, batches: Iterator[pa.RecordBatch]) -> None:
+        batch: pa.RecordBatch | None = None
+        for delivery in self._assignment.deliveries:
+            self._writer.begin_delivery(delivery.now_ms)
+            while (batch := batch or next(batches, None)) is not None:
+                offsets = batch.column("offset").to_numpy()
+                inside = int(np.searchsorted(offsets, delivery.until))
+                taken = min(inside, self._at_once())
+                if taken:
+                    for piece in within_memory(batch.slice(0, taken), self._pipeline.inflates, self._pipeline.memory):
+                        self._take(piece, delivery.now_ms)
+                    if len(self._writer.closed.files) >= self._max_files or self._stops_late():
+                        self._until = int(offsets[taken - 1]) + 1
+                        break
+                batch = batch.slice(taken) if taken < len(offsets) else None
+                if batch is not None and taken == inside:
+                    break
+            if delivery.until <= self._until:
+                self._writer.end_delivery(delivery.now_ms)
+            if self._until < self._assignment.until:
+                return
+
+    def _stops_late(self) -> bool:
+        """Whether there is no time for more; without anything to show for it the task goes on, or it would never come further."""
+        return self._is_late() and (self._assignment.keep is not None or bool(self._writer.closed.files))
+
+    def _at_once(self) -> int:
+        closed, opened = len(self._writer.closed.files), self._writer.open_count()
+        return records_at_once(self._max_files, read=self._read, closed=closed, opened=opened)
+
+    def _take(self, batch: pa.RecordBatch, now_ms: int) -> None:
+        """Takes the records of a piece of a batch, all of one delivery, and counts them."""
+        self._read += len(batch)
+        self._read_bytes += batch.nbytes
+        offsets = batch.column("offset").to_numpy()
+        recorded = self._assignment.recorded.mask(offsets)
+        self._write(batch.filter(pa.array(~recorded)) if recorded.any() else batch, now_ms)
+        frontier, written = self._writer.frontier, self._writer.written
+        self._examined.add(offsets, frontier=frontier, written=written)
+        self._bad.count_skipped(frontier=frontier, written=written)
+
+    def _write(self, batch: pa.RecordBatch, now_ms: int) -> None:
+        """Writes records that are no dead letters yet; those that cannot be written are collected and handled once.
+
+        Of offsets 5 6 7 8, say 5 is recorded as a dead letter already, 6 has no value, 7 no time, and 8 a schema that the open file
+        refuses: all four are read, 6 to 8 reach the converter, 7 and 8 the preparation, 8 the writer. 6 is handled as the policy for
+        null values says, 7 and 8 as the one for failures does.
+        """
+        if not len(batch):
+            return
+        for piece, decoded in self._decoded(batch):
+            self._write_decoded(piece, decoded, now_ms)
+
+    def _decoded(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded]]:
+        """The records decoded; in halves, and halves of those, where they become too many values at once."""
+        try:
+            decoded = self._converter.decode(*converter_input(batch, envelopes=self._converter.needs_envelopes))
+        except TooManyValues:
+            half = len(batch) // 2
+            yield from self._decoded(batch.slice(0, half))
+            yield from self._decoded(batch.slice(half))
+        else:
+            yield batch, decoded
+
+    def _write_decoded(self, batch: pa.RecordBatch, decoded: Decoded, now_ms: int) -> None:
+        self._bad.dropped(decoded.dropped)
+        failures = list(decoded.failures)
+        parts = [part for run in decoded.runs for part in self._preparation.prepared(run, now_ms, failures)]
+        failures += [failure for part in apart_from_tombstones(parts) for failure in self._writer.write(part)]
+        self._bad.take(failures, decoded.nulls, batch)
+        self._bad.keep_within(held_at_most(self._pipeline.memory), self._writer.memory)
+
+    def _report(self) -> TaskReport:
+        writer, assignment = self._writer, self._assignment
+        closed, tail = writer.closed, writer.tail()
+        frontier = writer.frontier if tail.records else max(self._until, writer.frontier)
+        rows, skipped = self._examined.below(frontier), self._bad.skipped_before(frontier)
+        state = self._kept(frontier) if tail.records else None
+        files = [*closed.files, *self._pointer_file(closed.files), *filter(None, [self._bad.file.finish()])]
+        if assignment.only is not None:
+            files = self._only_of_role(files, assignment.only.role)
+        return TaskReport(
+            assignment.topic_partition,
+            assignment.start,
+            self._until,
+            frontier,
+            rows=rows,
+            read=self._read,
+            files=tuple(files),
+            dead=self._bad.file.offsets,
+            stages=self._bad.file.stages,
+            commonest=self._bad.file.commonest,
+            skipped=skipped,
+            next_rotation_ms=writer.next_rotation_ms,
+            tail=tail,
+            columns=tuple(closed.columns),
+            read_bytes=self._read_bytes,
+            state=state,
+        )
+
+    def _only_of_role(self, files: list[DataFile], role: Role) -> list[DataFile]:
+        """The object that is made again; what was uploaded beside it is there already."""
+        for file in files:
+            if file.role is not role:
+                self._store.abort_upload(file.upload.key, file.upload.id)
+        return [file for file in files if file.role is role]
+
+    def _pointer_file(self, closed: list[DataFile]) -> list[DataFile]:
+        """The object that names the last file, where the layout has one."""
+        values = [file for file in closed if file.role is Role.VALUE]
+        found = self._pipeline.naming.pointer(self._assignment.topic_partition, values[-1].key) if values else None
+        if found is None:
+            return []
+        key, content = found
+        sent = upload_whole(self._store, key, content, part_size=self._pipeline.part_size)
+        return [replace(values[-1], key=key, bytes=sent.size, upload=sent, role=Role.POINTER, format="pointer")]

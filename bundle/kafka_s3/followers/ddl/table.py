@@ -1,0 +1,130 @@
+"""What does a query engine have to know of a topic's objects? Where they lie, their format, their columns and directories.
+
+The facts come from the log (`objects`) and from the objects themselves (`columns`); `statements` puts them into an engine's words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.task.table_guard.columns import TableColumns
+from kafka_s3.model.errors import SinkError
+from kafka_s3.model.files import Role
+from kafka_s3.objects.sidecars import INFIX
+
+LOOKED_INTO: Final = 8
+"""How many of a topic's newest objects are asked for their columns: each may lack some."""
+_NAME: Final = re.compile(r"[^a-z0-9_]")
+_EXTENSION: Final = re.compile(r"\d(\.[^/]*)?$")
+
+
+class NoTable(SinkError):
+    """A topic's objects cannot be a table; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectFacts:
+    """What the log says of one object: its key, its size in bytes, its encoded partition and the name of its format."""
+
+    key: str
+    size: int
+    encoded_partition: str
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicObjects:
+    """A topic's objects that hold values: the newest ones, the newest first, and the encoded partitions of all.
+
+    `sidecars` are what lies beside them.
+    """
+
+    topic: str
+    newest: Sequence[ObjectFacts]
+    encoded_partitions: Sequence[str]
+    sidecars: tuple[Role, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """The folder above all directories, as the newest object has it, with a trailing slash."""
+        above, _, _ = self.newest[0].key.rpartition("/")
+        encoded = self.newest[0].encoded_partition.strip("/")
+        return f"{above.removesuffix(encoded).rstrip('/')}/" if above else ""
+
+    @property
+    def extension(self) -> str:
+        """What follows the offset in the newest object's name, codec and compression included."""
+        found = _EXTENSION.search(self.newest[0].key.rpartition("/")[2])
+        return (found[1] or "") if found else ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionKey:
+    """A directory level `name=value`. A `unit` of time makes its values computable; `digits` is their width, 0 where it varies.
+
+    `first` and `last` are the lowest and the highest value that were met, of a level with a unit.
+    """
+
+    name: str
+    unit: str = ""
+    digits: int = 0
+    first: str = ""
+    last: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalTable:
+    """A topic as a table over its objects. `location` is a URL with a trailing slash; `columns` are the records' own, but hidden ones.
+
+    `delta` says that a Delta table lies there, which knows its files and columns by itself. `avro_schema` is the newest object's, as JSON.
+    `notes` are for the reader: what the table does not show.
+    """
+
+    topic: str
+    location: str
+    format: str
+    extension: str
+    columns: TableColumns
+    keys: tuple[PartitionKey, ...] = ()
+    delta: bool = False
+    avro_schema: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def name(self) -> str:
+        """A name that every engine takes."""
+        return table_name(self.topic)
+
+    @property
+    def folder_url(self) -> str:
+        """The location without its trailing slash."""
+        return self.location.rstrip("/")
+
+
+def table_name(topic: str) -> str:
+    """A topic's name in lower case, with underscores for all that is neither letter nor digit."""
+    return _NAME.sub("_", topic.lower()) or "topic"
+
+
+def topics_of(entries: Iterable[CommitEntry]) -> dict[str, TopicObjects]:
+    """The topics of a log, in order of their names, with their objects that hold values."""
+    newest: dict[str, list[ObjectFacts]] = {}
+    encoded: dict[str, dict[str, None]] = {}
+    beside: dict[str, dict[Role, None]] = {}
+    for entry in entries:
+        for file in entry.files:
+            if file.role in INFIX:
+                beside.setdefault(file.topic, {})[file.role] = None
+            if file.role is not Role.VALUE:
+                continue
+            facts = ObjectFacts(file.key, file.upload.size, file.encoded_partition, file.format)
+            newest[file.topic] = [facts, *newest.get(file.topic, [])][:LOOKED_INTO]
+            encoded.setdefault(file.topic, {})[file.encoded_partition] = None
+    return {
+        topic: TopicObjects(topic, newest[topic], tuple(encoded[topic]), tuple(beside.get(topic, ())))
+        for topic in sorted(newest)
+    }

@@ -1,0 +1,74 @@
+"""Who is told which objects each commit has made visible? One message for each entry, or several where it has very many objects.
+
+A message is sent at least once: how far it has come is noted beside the log behind each entry. `entry` and `part` are the same when it is
+sent again. It begins with the first entry after it was switched on; from then on none is left out, however long nobody took them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.loop.follower import FollowerPosition
+from kafka_s3.model.errors import NotificationFailed, SinkError
+from kafka_s3.model.files import Role
+
+AT_ONCE: Final = 100
+"""Objects of one message: with keys of 1 KiB it is below the 256 KiB of SNS and SQS."""
+
+
+class Notifier(Protocol):
+    """What takes messages: webhook, SNS, SQS, or one of an entry point of the group `kafka_s3.notifications`."""
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Sends one message, which is JSON's; returns when it is taken. Whatever it raises lets it be sent again."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Notifications:
+    """The follower. `bucket` is named in each message."""
+
+    notifier: Notifier
+    bucket: str
+    name: str = "notifications"
+
+    def catch_up(self, log: CommitLog) -> None:
+        """Sends what every entry since the last one noted has made visible. Raises NotificationFailed, StorageError."""
+        place = FollowerPosition(log.store, log.paths, "notifications")
+        for entry in place.new_entries(log):
+            for message in messages(entry, self.bucket):
+                self._send(message)
+            place.note(entry.version)
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        try:
+            self.notifier.send(message)
+        except SinkError:
+            raise
+        except Exception as error:  # somebody else's code
+            raise NotificationFailed(
+                f"Entry {message['entry']} could not be notified ({type(error).__name__})."
+            ) from error
+
+
+def messages(entry: CommitEntry, bucket: str) -> Iterator[dict[str, Any]]:
+    """The messages of an entry: none without objects. Dead letter files are told, too, by their role."""
+    files = [file for file in entry.files if file.role is not Role.POINTER]
+    parts = -(-len(files) // AT_ONCE)
+    for part in range(parts):
+        yield {
+            "sink": entry.sink, "entry": entry.version, "commit_id": entry.commit_id, "committed_at": entry.committed_at,
+            "bucket": bucket, "part": part + 1, "parts": parts,
+            "objects": [
+                {
+                    "key": file.key, "role": file.role.value, "topic": file.topic, "partition": file.partition,
+                    "first_offset": file.first_offset, "last_offset": file.last_offset, "records": file.records, "bytes": file.bytes,
+                    "encoded_partition": file.encoded_partition, "format": file.format,
+                }
+                for file in files[part * AT_ONCE : (part + 1) * AT_ONCE]
+            ],
+        }  # fmt: skip

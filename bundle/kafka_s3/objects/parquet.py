@@ -1,0 +1,253 @@
+"""How are records written as Parquet? Connect's mapping for values with a schema (SEMANTICS A8.3), inference for schemaless JSON.
+
+Rows wait as Arrow tables until a row group is full; a file with an inferred schema takes its columns from its first row group, and
+`fits` tells the writer when later rows need other columns, so that it rolls the file.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from kafka_s3.connect.records.arrow_stream import stream_of, table_of
+from kafka_s3.connect.records.avro_bodies import AvroBodies
+from kafka_s3.connect.records.runs import Run
+from kafka_s3.connect.records.values import JsonText, StructColumns, Values
+from kafka_s3.connect.schemas.arrow import arrow_table, precision_of
+from kafka_s3.connect.schemas.avro_out import avro_schema
+from kafka_s3.connect.schemas.avro_types import AvroOptions
+from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType
+from kafka_s3.connect.schemas.inference import conform, unify, wider
+from kafka_s3.connect.schemas.json_form import scale_of
+from kafka_s3.objects.format import Format, FormatError, Paused
+from kafka_s3.objects.parquet_pieces import FileLayout, Piece, footer_of
+
+ROW_GROUP_BYTES: Final = 64 << 20
+OBJECT_BYTES: Final = 1536  # what an Arrow column costs beside its data; counts where a file gets a few rows at a time
+WRITER_BYTES: Final = 16 << 10  # what Arrow's writer holds for a column between two row groups
+FEW_ROWS: Final = 256
+SAMPLE: Final = 4096
+MANY_TABLES: Final = 4
+COMPRESSED_SHARE: Final = 0.25
+CODECS: Final = {
+    "none": ("NONE", ".parquet"),
+    "snappy": ("SNAPPY", ".snappy.parquet"),
+    "gzip": ("GZIP", ".gz.parquet"),
+    "brotli": ("BROTLI", ".br.parquet"),
+    "lz4": ("LZ4", ".lz4.parquet"),
+    "lz4_raw": ("LZ4", ".lz4raw.parquet"),
+    "zstd": ("ZSTD", ".zstd.parquet"),
+}
+
+
+def parquet_format(codec: str, options: AvroOptions) -> Format:
+    """Parquet with one of Connect's codec names; `options` are for the Avro schema in the footer."""
+    arrow_codec, extension = CODECS[codec]
+    return Format(
+        "parquet",
+        extension,
+        partial(ParquetFile, codec=arrow_codec, options=options),
+        _fit,
+        stops_original=_kills_original,
+    )
+
+
+def _kills_original(run: Run) -> bool:
+    return run.schema is None or run.schema.kind is not SchemaType.STRUCT
+
+
+def _fit(run: Run) -> Values | str:
+    if isinstance(run.values, JsonText):
+        inferred = run.values.table is not None
+        return run.values if inferred else "Parquet cannot hold schemaless values (see value.schema.inference)."
+    if run.schema is None or run.schema.kind is not SchemaType.STRUCT:
+        return "Parquet needs values with a struct schema."
+    try:
+        if unfit := _unfit(run.schema):
+            return f"Parquet cannot hold {unfit}."
+        if isinstance(run.values, StructColumns | AvroBodies) and run.values.table is not None:
+            return run.values
+        return StructColumns(arrow_table(run.values.objects(), run.schema))
+    except (SchemaError, ValueError, pa.ArrowException) as error:
+        return f"Parquet cannot hold the value: {error}"
+
+
+def _unfit(schema: ConnectSchema) -> str:
+    """What Parquet has no type for, blank where it has one for all of it. Raises SchemaError, ValueError for parameters of no meaning."""
+    if schema.kind is SchemaType.STRUCT and not schema.fields:
+        return "a struct without fields"
+    if schema.name == DECIMAL and not 0 <= scale_of(schema) <= precision_of(schema):
+        return f"a decimal of scale {scale_of(schema)} and precision {precision_of(schema)}"
+    inner = [field.schema for field in schema.fields] + [s for s in (schema.items, schema.keys, schema.values) if s]
+    return next(filter(None, map(_unfit, inner)), "")
+
+
+class ParquetFile:
+    """An open Parquet file."""
+
+    def __init__(self, schema: ConnectSchema | None, *, codec: str, options: AvroOptions) -> None:
+        self._schema = schema
+        self._codec = codec
+        self._avro = footer(schema, options)
+        self._tables: list[pa.Table] = []
+        self._waiting = 0
+        self._few = 0
+        self._share = COMPRESSED_SHARE
+        self._out = bytearray()
+        self._taken = 0
+        self._layout: FileLayout | None = None
+        self._piece: Piece | None = None
+        self._footers: list[bytes] = []
+
+    def fits(self, values: Values) -> bool:
+        """Whether the values can join this file, whose columns are settled once a row group is written."""
+        if self._layout is None or self._schema is not None or not isinstance(values, JsonText) or values.table is None:
+            return True
+        settled = {field.name: field.type for field in self._layout.schema}
+        return all(
+            field.name in settled and wider(settled[field.name], field.type) == settled[field.name]
+            for field in values.table.schema
+            if values.table.column(field.name).null_count < values.table.num_rows
+        )
+
+    def append(self, values: Values) -> None:
+        """Adds rows; a full row group is encoded."""
+        table = self._table(values)
+        self._tables.append(table)
+        self._waiting += table.nbytes + OBJECT_BYTES * table.num_columns
+        self._few += 1 if table.num_rows < FEW_ROWS else 0
+        if self._few == MANY_TABLES:
+            self._join_small()
+        if self._waiting >= ROW_GROUP_BYTES:
+            self._encode()
+
+    def size(self) -> int:
+        """Encoded bytes, and an estimate of the waiting rows by the compression seen so far."""
+        return self._position() + int(self._waiting * self._share)
+
+    def pending(self) -> int:
+        """Bytes of the rows that wait for their row group, and what Arrow's writer holds."""
+        held = WRITER_BYTES * len(self._layout.schema) if self._piece is not None and self._layout is not None else 0
+        return self._waiting + held
+
+    def compact(self) -> None:
+        """Writes the waiting rows as a row group, and lets go of Arrow's writer."""
+        self._encode()
+        self._end_piece()
+
+    def _encode(self) -> None:
+        if not self._tables:
+            return
+        table = pa.concat_tables(self._tables) if self._schema is not None else unify(self._tables)
+        if self._layout is None:
+            self._layout = _layout(table)
+        before = self._position()
+        self._opened(self._layout).write(conform(table, self._layout.schema))
+        self._share = max((self._position() - before) / max(self._waiting, 1), 0.01)
+        self._tables, self._waiting, self._few = [], 0, 0
+
+    def take(self) -> bytes:
+        """The encoded bytes since the last take."""
+        taken = bytes(self._out)
+        self._taken += len(taken)
+        self._out.clear()  # the open piece writes into it
+        return taken
+
+    def finish(self) -> None:
+        """Writes the last row group and the footer."""
+        self.compact()
+        if self._footers:
+            self._out += footer_of(self._footers)
+
+    def pause(self) -> Paused:
+        """The rows that wait, the footers of the row groups that are written, and what the first of them settled."""
+        self._end_piece()
+        tables, self._tables = self._tables[::-1], []
+        return {
+            "tables": [stream_of(tables.pop()) for _ in range(len(tables))],  # each lets go of its memory
+            "waiting": self._waiting,
+            "few": self._few,
+            "share": self._share,
+            "taken": self._position(),
+            "columns": None if self._layout is None else self._layout.schema.serialize().to_pybytes(),
+            "repeated": None if self._layout is None else list(self._layout.repeated),
+            "footers": self._footers,
+        }
+
+    def resume(self, paused: Paused) -> None:
+        """Goes on behind the row groups of another one."""
+        self._tables = [table_of(content) for content in paused["tables"]]
+        self._waiting, self._few, self._share = paused["waiting"], paused["few"], paused["share"]
+        self._taken, self._footers = paused["taken"], list(paused["footers"])
+        if paused["columns"] is not None:
+            columns = pa.ipc.read_schema(pa.py_buffer(paused["columns"]))
+            self._layout = FileLayout(columns, tuple(paused["repeated"]))
+
+    def written_schema(self) -> pa.Schema:
+        """The columns of the finished file, as its footer has them."""
+        return pq.read_schema(pa.BufferReader(self._footers[0]))
+
+    def _position(self) -> int:
+        return self._taken + len(self._out)
+
+    def _opened(self, layout: FileLayout) -> Piece:
+        if self._piece is None:
+            self._piece = Piece(self._out, self._position(), layout, codec=self._codec, metadata=self._avro)
+        return self._piece
+
+    def _end_piece(self) -> None:
+        if self._piece is not None:
+            self._footers.append(self._piece.end())
+            self._piece = None
+
+    def _join_small(self) -> None:
+        """Makes many tables of a few rows each into one: with a thousand open files their Arrow objects outweigh the data four to one."""
+        joined: list[pa.Table] = []
+        for (few, schema), run in groupby(self._tables, key=lambda table: (table.num_rows < FEW_ROWS, table.schema)):
+            tables = list(run)
+            joinable = few and len(schema)  # tables without columns lose their number of rows when joined
+            joined += [pa.concat_tables(tables).combine_chunks()] if joinable else tables
+        self._tables, self._few = joined, 0
+        self._waiting = sum(table.nbytes + OBJECT_BYTES * table.num_columns for table in joined)
+
+    def _table(self, values: Values) -> pa.Table:
+        if isinstance(values, StructColumns | AvroBodies | JsonText) and values.table is not None:
+            return values.table
+        if self._schema is not None:
+            try:
+                return arrow_table(values.objects(), self._schema)
+            except (SchemaError, ValueError, pa.ArrowException) as error:
+                raise FormatError(f"Parquet cannot hold the values: {error}") from error
+        raise FormatError("Parquet needs values with a struct schema.")
+
+
+def _layout(table: pa.Table) -> FileLayout:
+    """What a file settles by its first row group."""
+    texts = [field.name for field in table.schema if pa.types.is_string(field.type)]
+    return FileLayout(table.schema, tuple(name for name in texts if _repeats(table.column(name))))
+
+
+def _repeats(column: pa.ChunkedArray) -> bool:
+    """Whether a dictionary pays: values come again among the first ones. Where they do not, hashing them all costs as much as writing."""
+    first = column.slice(0, SAMPLE)
+    return pc.count_distinct(first).as_py() <= len(first) // 2 or len(first) < SAMPLE
+
+
+def footer(schema: ConnectSchema | None, options: AvroOptions) -> dict[str, str]:
+    """The footer's metadata: the Avro schema, where Avro can express the Connect schema (SEMANTICS A8.3).
+
+    Half a surrogate pair, which no encoding takes, is `?` there, as Java's encoder has it.
+    """
+    if schema is None:
+        return {}
+    try:
+        text = json.dumps(avro_schema(schema, options=options), ensure_ascii=False, separators=(",", ":"))
+    except SchemaError:  # a name that Avro does not allow: Parquet itself holds it
+        return {}
+    return {"parquet.avro.schema": text.encode(errors="replace").decode(), "writer.model.name": "avro"}

@@ -1,0 +1,75 @@
+"""Does the schema registry answer, and does it let us in? Asked for a schema that cannot exist: "unknown" is the good answer.
+
+Where it does, the fields of the topics' newest schemas are compared with the names of the directories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from kafka_s3.connect.config.classes import GLUE_CONVERTERS, REGISTRY_CONVERTERS
+from kafka_s3.connect.config.rules.columns import compared_with_registry
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.schemas.connect import SchemaError
+from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
+from kafka_s3.ops.doctor.finding import Area, CheckResult, CheckStatus
+from kafka_s3.run.wiring.conversion import reads_envelopes
+from kafka_s3.run.wiring.latest_schemas import hidden_by_directories, latest_schemas
+from kafka_s3.run.wiring.pipeline import is_block_gzip
+from kafka_s3.run.wiring.registries import registry_of
+
+AREA: Final = Area("registry")
+TIMEOUT_S: Final = 10.0
+RETRIES: Final = 1
+LARGEST_ID: Final = 2**31 - 1
+NO_SUCH_GUID: Final = "ffffffff-ffff-4fff-bfff-ffffffffffff"
+
+
+def check_registry(settings: Settings) -> Iterator[CheckResult]:
+    """One finding for each converter that asks a registry, and one for each field that a directory hides."""
+    for converter in _converters(settings):
+        found = _answers(settings, converter)
+        yield found
+        if converter == "value.converter" and found.status is CheckStatus.OK and compared_with_registry(settings):
+            yield from _hidden(settings)
+
+
+def _hidden(settings: Settings) -> Iterator[CheckResult]:
+    with latest_schemas(settings, timeout_s=TIMEOUT_S, retries=RETRIES) as latest:
+        for topic in settings.names("topics"):
+            try:
+                problems = hidden_by_directories(settings, latest, topic)
+            except (RegistryError, SchemaError) as error:
+                yield AREA.warning(f"schema of {topic}", f"its fields were not compared with the directories: {error}")
+                continue
+            yield from (AREA.warning(f"schema of {topic}", problem.rule, problem.remedy) for problem in problems)
+
+
+def _converters(settings: Settings) -> Iterator[str]:
+    raw_values = is_block_gzip(settings) and settings.text("block.gzip.dialect") != "original"
+    used = {"value.converter": not raw_values, "key.converter": reads_envelopes(settings) and not raw_values}
+    yield from (key for key, is_used in used.items() if is_used and settings.text(key) in REGISTRY_CONVERTERS)
+
+
+def _answers(settings: Settings, converter: str) -> CheckResult:
+    try:
+        # a check that takes minutes tells no more than one that takes seconds
+        registry, address = registry_of(settings, converter, timeout_s=TIMEOUT_S, retries=RETRIES)
+    except (ValueError, RegistryError) as error:
+        return AREA.failed(converter, str(error), f"Correct the settings below {converter}.")
+    tried = f"{converter} at {address}"
+    try:
+        if settings.text(converter) in GLUE_CONVERTERS:
+            registry.by_guid(NO_SUCH_GUID)
+        else:
+            registry.by_id(LARGEST_ID)
+    except UnknownSchema:
+        return AREA.ok(tried, "answers, and lets this client read schemas")
+    except RegistryUnavailable as error:
+        return AREA.failed(tried, str(error), "Check the registry's address and the network.")
+    except RegistryError as error:
+        return AREA.failed(tried, str(error))
+    finally:
+        registry.close()
+    return AREA.ok(tried, "answers, and lets this client read schemas")

@@ -1,0 +1,127 @@
+"""What does Kafka have at the offsets of each segment? One scan per topic-partition, from which the segments take their records in turn.
+
+Memory holds the records of one segment, as digests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_s3.kafka.envelopes import ENVELOPE
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.ops.verify.bounds import Bounds
+from kafka_s3.ops.verify.bucket import Tell
+from kafka_s3.ops.verify.check import SegmentRecords
+from kafka_s3.ops.verify.cluster import Cluster
+from kafka_s3.ops.verify.expected import ByBytes, ByChain, Row
+from kafka_s3.ops.verify.form import Form
+from kafka_s3.ops.verify.objects import Letter
+from kafka_s3.ops.verify.segments import Segment, Span
+
+
+def with_evidence(
+    segments: Iterable[Segment], span: Span, *, kafka: Cluster | None, bounds: Bounds | None, form: Form, tell: Tell
+) -> Iterator[tuple[Segment, SegmentRecords | None]]:
+    """Each of a topic-partition's segments with Kafka's records of its offsets; None where Kafka has none of them any more.
+
+    Without `kafka` or `bounds` none has any. Raises what the methods of `Cluster` raise, and RegistryError (`ByChain`).
+    """
+    tp, end = span.topic_partition, span.end
+    if kafka is None or bounds is None or not span.current or bounds.start >= end:
+        yield from ((segment, None) for segment in segments)
+        return
+    start = max(bounds.start, span.begin)
+    cursor = _cursor(kafka, tp, start, until=min(end, bounds.head), form=form)
+    try:
+        for segment in segments:
+            if segment.until <= bounds.start and segment.until > segment.start:
+                yield segment, None
+                continue
+            rows = list(cursor.within(segment.start, segment.until))
+            tell(f"Kafka {tp}", segment.until - start, end - start)
+            yield segment, SegmentRecords(rows, _keeps(bounds, segment))
+    finally:
+        cursor.close()
+
+
+def rows_of_letters(letters: Sequence[Letter], tp: TopicPartition, *, form: Form) -> list[Row]:
+    """Dead letters of a topic-partition as records that are compared with objects."""
+    if not isinstance(form.expected, ByChain):
+        return [_row(form.expected, letter.offset, letter.value) for letter in letters]
+    columns = {name: [getattr(letter, name) for letter in letters] for name in ENVELOPE.names}
+    return form.expected.rows(tp, pa.RecordBatch.from_pydict(columns, schema=ENVELOPE)) if letters else []
+
+
+def _row(expected: ByBytes | None, offset: int, value: bytes | None) -> Row:
+    return Row(offset, null=value is None) if expected is None else expected.row(offset, value)
+
+
+def _keeps(bounds: Bounds, segment: Segment) -> bool:
+    """Whether Kafka has removed none of a segment's records."""
+    return bounds.whole and segment.start >= bounds.start and segment.until <= bounds.head
+
+
+class _Cursor(Protocol):
+    """Records in ascending order, taken range by range."""
+
+    def within(self, start: int, until: int) -> Iterator[Row]:
+        """The next ones with offsets in `[start, until)`; those before are left out."""
+        ...
+
+    def close(self) -> None:
+        """Ends the scan."""
+        ...
+
+
+def _cursor(kafka: Cluster, tp: TopicPartition, start: int, *, until: int, form: Form) -> _Cursor:
+    if isinstance(form.expected, ByChain):
+        return _Batches(form.expected, tp, kafka.batches(tp, start, until=until) if until > start else iter(()))
+    return _Values(form.expected, kafka.values(tp, start, until=until) if until > start else iter(()))
+
+
+class _Values:
+    """Rows of values; one is read ahead."""
+
+    def __init__(self, expected: ByBytes | None, values: Iterator[tuple[int, bytes | None]]) -> None:
+        self._expected, self._values = expected, values
+        self._next = next(values, None)
+
+    def within(self, start: int, until: int) -> Iterator[Row]:
+        while self._next is not None and self._next[0] < until:
+            offset, value = self._next
+            if offset >= start:
+                yield _row(self._expected, offset, value)
+            self._next = next(self._values, None)
+
+    def close(self) -> None:
+        _close(self._values)
+
+
+class _Batches:
+    """Rows of whole records; of the batch that was read last the rest is kept."""
+
+    def __init__(self, expected: ByChain, tp: TopicPartition, batches: Iterator[pa.RecordBatch]) -> None:
+        self._expected, self._tp, self._batches = expected, tp, batches
+        self._batch: pa.RecordBatch | None = None
+
+    def within(self, start: int, until: int) -> Iterator[Row]:
+        while (batch := self._batch or next(self._batches, None)) is not None:
+            first, end = np.searchsorted(batch.column("offset").to_numpy(), [start, until]).tolist()
+            self._batch = batch.slice(end) if end < len(batch) else None
+            if first < end:
+                yield from self._expected.rows(self._tp, batch.slice(first, end - first))
+            if self._batch is not None:
+                return
+
+    def close(self) -> None:
+        _close(self._batches)
+
+
+def _close(records: object) -> None:
+    close = getattr(records, "close", None)
+    if close is not None:
+        close()

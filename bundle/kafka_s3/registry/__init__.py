@@ -1,5 +1,0 @@
-"""How is the schema found that a record names? The wire format, subject names, and a client of the schema registry.
-
-The schema languages themselves are elsewhere; nothing here writes to a registry. The clients are in `registry.client` (Confluent's, which
-alone needs the extra packages of `confluent-kafka[schemaregistry]`), `registry.glue` and `registry.apicurio`.
-"""

@@ -1,0 +1,1 @@
+"""Where do Java and the jars come from?"""

@@ -1,0 +1,36 @@
+"""What is the archive of Spark's 13,000 classes, with which a local session starts (`run.java.class_archive`)?
+
+python -m kafka_s3.run.spark.class_archive     (what the first session on a machine does; in an image, say)
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from kafka_s3.run.java.class_archive import ClassArchive, run_quietly
+from kafka_s3.run.java.jars import pyspark_jars
+from kafka_s3.run.java.java import find_java
+
+QUICK: Final = "-XX:TieredStopAtLevel=1"
+"""What lives so short is compiled quickly, not well."""
+WRITER: Final = "kafka_s3.run.spark.archive_writer"
+
+
+def spark_classes() -> ClassArchive:
+    """The archive for the installed pyspark. Raises LocalServiceError where there is none."""
+    return ClassArchive("Spark", pyspark_jars(), _write)
+
+
+def joined(options: Iterable[str]) -> str:
+    """Options of a JVM as Spark takes them, whatever their paths are called."""
+    return " ".join(f'"{option}"' for option in options)
+
+
+def _write(options: Sequence[str]) -> None:
+    run_quietly([sys.executable, "-m", WRITER, joined([*options, QUICK])])
+
+
+if __name__ == "__main__":
+    spark_classes().options(find_java())

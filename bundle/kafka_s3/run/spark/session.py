@@ -1,0 +1,231 @@
+"""Which Spark session does the sink run on? The one that is there, else a local one with the Kafka connector.
+
+On Databricks and under spark-submit a session exists and the connector is part of the runtime or of `--packages`; nothing is added there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kafka_s3.model.threads import begun, beside
+from kafka_s3.run.spark.jvm_output import into_log
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+LOCAL: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+    "spark.python.worker.reuse": "true",
+    "spark.python.daemon.module": "kafka_s3.run.spark.daemon",
+    "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
+    "spark.log.level": "ERROR",
+    "spark.scheduler.mode": "FAIR",
+}
+"""The traceback's form is Spark's own choice for the functions of a DataFrame; set for all, they share workers with `_first_worker`."""
+ATTEMPTS: Final = 2
+"""A process that dies takes no other task along: Spark tries the dead one's task again, which then only says so (`attempts`)."""
+JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+DELTA: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    JAVA_OPTIONS: "-Duser.timezone=UTC",
+}
+ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+COLLECTOR: Final = "-XX:+UseParallelGC"
+COMPILER: Final = (
+    "-XX:Tier4InvocationThreshold=500000 -XX:Tier4MinInvocationThreshold=60000 -XX:Tier4CompileThreshold=1500000 "
+    "-XX:Tier4BackEdgeThreshold=4000000"
+)
+"""The JVM's good compiler took nearly half of a start's CPU. A hundred times its usual thresholds leave it what is busy for long: code that
+all records pass through, where Spark reads them.
+"""
+FIRST_WORKER: Final = "first worker"
+FIRST_WORKER_S: Final = 60
+OPTIONS_OF_USERS: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS")
+
+
+def spark_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
+    """The active session, or a new local one on `cores` cores with the Kafka connector's jars from the cache, in `jvm` if that is given."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if _is_given():
+        return SparkSession.builder.appName(name).getOrCreate()
+    return local_session(name=name, cores=cores, jvm=jvm)
+
+
+@contextmanager
+def begun_jvm(*, name: str, cores: str = "*") -> Iterator[Future[JavaGateway | None] | None]:
+    """The JVM of a `spark_session` to come, which starts beside what the caller does; None where that one will not be local.
+
+    It raises what the session would raise. One that no session took ends with the body. It waits for no download: on a machine's first
+    start the session starts the JVM.
+    """
+    if _is_given():
+        yield None
+        return
+    import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
+
+    jvm = begun(lambda: _launched(_kafka_settings(name, cores)) if _made_before() else None)
+    try:
+        yield jvm
+    finally:
+        _end_unless_taken(jvm)
+
+
+def _end_unless_taken(jvm: Future[JavaGateway | None]) -> None:
+    from pyspark import SparkContext
+
+    gateway = None if jvm.exception() is not None else jvm.result()
+    if gateway is None or gateway is SparkContext._gateway:
+        return
+    end_jvm(gateway)
+
+
+def end_jvm(gateway: JavaGateway, *, within_s: float | None = None) -> None:
+    """Ends a JVM without a session and waits for its end; `within_s` is how many seconds it may take."""
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # which ends it
+    gateway.proc.wait(within_s)
+
+
+def _made_before() -> bool:
+    """Whether this machine has what a local session needs: its classes are written down once its jars are there."""
+    from kafka_s3.run.java.java import find_java
+    from kafka_s3.run.spark.class_archive import spark_classes
+
+    return spark_classes().was_tried(find_java())
+
+
+def _is_given() -> bool:
+    """Whether the surroundings have a session, or say where it is."""
+    return not {"SPARK_REMOTE", "SPARK_ENV_LOADED", "DATABRICKS_RUNTIME_VERSION"}.isdisjoint(os.environ)
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stops the session; that of a platform is left to it, for its runs do not outlive or share it as they should after a stop."""
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
+        return
+    _wait_for_first_worker()
+    spark.stop()
+
+
+def local_session(*, name: str, cores: str = "*", jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
+    """A new local session; finds Java, fetches the connector once."""
+    return _started(_kafka_settings(name, cores), jvm)
+
+
+def _kafka_settings(name: str, cores: str) -> dict[str, str]:
+    from kafka_s3.run.java.jars import spark_kafka_jars
+
+    return _settings(name, cores, {JAVA_OPTIONS: _archive()}, spark_kafka_jars)
+
+
+def delta_session(*, name: str, cores: str, warehouse: Path) -> SparkSession:
+    """A new local session that also reads and writes Delta tables, with its own tables in a folder: for tests, small and quick."""
+    from kafka_s3.run.java.jars import spark_kafka_and_delta_jars
+
+    more = {**DELTA, "spark.sql.warehouse.dir": str(warehouse), JAVA_OPTIONS: f"{DELTA[JAVA_OPTIONS]} {_archive()}"}
+    return _started(_settings(name, cores, more, spark_kafka_and_delta_jars))
+
+
+def session_with(options: str) -> SparkSession:
+    """A new local session whose JVM gets these options, as the archive of classes is made (`class_archive`)."""
+    from kafka_s3.run.java.jars import spark_kafka_jars
+
+    return _started(_settings("class archive", "2", {JAVA_OPTIONS: options}, spark_kafka_jars))
+
+
+def _archive() -> str:
+    from kafka_s3.run.java.java import find_java
+    from kafka_s3.run.spark.class_archive import joined, spark_classes
+
+    return joined(spark_classes().options(find_java()))
+
+
+def _settings(name: str, cores: str, more: Mapping[str, str], jars: Callable[[], Sequence[Path]]) -> dict[str, str]:
+    options = f"{java_options(os.environ)} {more.get(JAVA_OPTIONS, '')}".strip()
+    own = {
+        "spark.master": f"local[{cores},{ATTEMPTS}]",
+        "spark.app.name": name,
+        "spark.jars": ",".join(map(str, jars())),
+    }
+    return {**LOCAL, **more, **own, JAVA_OPTIONS: options}
+
+
+def _started(settings: Mapping[str, str], jvm: Future[JavaGateway | None] | None = None) -> SparkSession:
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    if SparkContext._gateway is None:  # a process has one JVM, in which one session can follow another
+        begun_before = jvm.result() if jvm is not None else None
+        SparkContext._ensure_initialized(gateway=begun_before or _launched(settings))
+    beside(partial(_first_worker, SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))), FIRST_WORKER)
+    session: SparkSession = SparkSession.builder.config(map=dict(settings)).getOrCreate()
+    _leave_the_stop_to_python(session)
+    return session
+
+
+def _launched(settings: Mapping[str, str]) -> JavaGateway:
+    """A JVM that waits for Spark's context, with what Spark's start and its workers need of the environment."""
+    from pyspark import SparkConf
+    from pyspark.java_gateway import launch_gateway
+
+    from kafka_s3.run.java.jars import pyspark_jars
+    from kafka_s3.run.java.java import java_environment
+
+    os.environ.update(java_environment())
+    os.environ.setdefault("SPARK_HOME", str(pyspark_jars().parent))  # else a script starts a Python to find it
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the workers' Python must be the one that has the product
+    with into_log() as lines:
+        conf = SparkConf(loadDefaults=False).setAll([*settings.items()])
+        return launch_gateway(conf, {"stderr": lines})  # type: ignore[no-untyped-call]
+
+
+def _first_worker(context: SparkContext) -> None:
+    """Has Spark start its workers' daemon, which imports for two seconds, while it prepares its first query. If that fails, jobs tell."""
+    with suppress(Exception):
+        context.parallelize(range(1), 1).count()
+
+
+def _wait_for_first_worker() -> None:
+    """Waits for it where nothing was read meanwhile: a stop while it imports is, to Spark, a worker that crashed."""
+    for thread in threading.enumerate():
+        if thread.name == FIRST_WORKER:
+            thread.join(FIRST_WORKER_S)
+
+
+def _leave_the_stop_to_python(session: SparkSession) -> None:
+    """Lets the JVM ignore SIGTERM: `timeout` and systemd send it to every process of a service, and the sink still has to commit.
+
+    The JVM ends with the session, and when this process is gone, for then its standard input ends.
+    """
+    signals = session._jvm.sun.misc  # type: ignore[union-attr]
+    signals.Signal.handle(signals.Signal("TERM"), signals.SignalHandler.SIG_IGN)
+
+
+def java_options(environment: Mapping[str, str]) -> str:
+    """The options of the local session's JVM. What the user's variables choose stays: with a second garbage collector it does not start."""
+    given = " ".join(environment.get(name, "") for name in OPTIONS_OF_USERS)
+    ours = {COLLECTOR: r"-XX:\+Use\w+GC\b", COMPILER: r"-XX:[+-]?Tiered"}
+    return " ".join([*(options for options, chosen in ours.items() if not re.search(chosen, given)), ARROW])

@@ -1,0 +1,185 @@
+"""How does a configuration become Delta tables? The composition: settings and a bucket in, the follower and its parts out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+from urllib.parse import quote
+
+from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, VALUE_PARTITIONERS
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.naming.table_names import TableNames, place
+from kafka_s3.engine.task.table_guard.columns import Mode
+from kafka_s3.followers.delta.cached import CachedColumns
+from kafka_s3.followers.delta.copying import Copying, SparkTables
+from kafka_s3.followers.delta.entries import ChangeReporter
+from kafka_s3.followers.delta.expected import ExpectedColumns, ReadableTable
+from kafka_s3.followers.delta.follower import DeltaTables, TableWriter
+from kafka_s3.followers.delta.guard import GuardedSource
+from kafka_s3.followers.delta.layout import TableLayout
+from kafka_s3.followers.delta.planner import TablePlanner
+from kafka_s3.followers.delta.registering import Catalog, Registering
+from kafka_s3.followers.delta.states import APP
+from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.protocols import Source
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.options import store_options
+from kafka_s3.store.rust_options import RustOptions
+from kafka_s3.store.store import ObjectStore
+
+if TYPE_CHECKING:
+    from kafka_s3.followers.delta.table import Table
+    from kafka_s3.followers.delta.zero_copy import ZeroCopy
+
+    Tables: TypeAlias = Callable[[str], Table]
+
+SPARK = "spark"
+NEEDS_SPARK = "needs a Spark that knows Delta, and there is none here."
+
+
+class Spark(Catalog, SparkTables, Protocol):
+    """What the Spark that runs the sink does for tables."""
+
+    def url(self, key: str) -> str:
+        """Where Spark finds an object or a folder of the bucket."""
+        ...
+
+
+def delta_tables(
+    settings: Settings,
+    store: ObjectStore,
+    *,
+    clock_ms: Callable[[], int],
+    warn: Callable[[str], None],
+    spark: Spark | None = None,
+    tables: Tables | None = None,
+) -> DeltaTables:
+    """The follower of a sink whose `delta.enable` is true. Raises ConfigError where it needs Spark and gets none.
+
+    `tables` are those of delta-rs that the sink has open already.
+    """
+    paths, reporter = state_paths(settings), ChangeReporter(warn)
+    if written_by_spark(settings):
+        if spark is None:
+            raise ConfigError([Problem("delta.writer", SPARK, NEEDS_SPARK, "Run the sink on Spark, or leave it out.")])
+        names = TableNames(settings.text("delta.table.name"))
+        topics, cached = settings.names("topics"), cached_of(settings, store)
+        own = _own_places(settings, spark)
+        copying = Copying(intake_of(settings, store), paths, spark, names, reporter, cached, own, topics)
+        return DeltaTables(copying, store, place_of(settings), clock_ms=clock_ms)
+    from kafka_s3.followers.delta.zero_copy import ZeroCopy  # loads delta-rs
+
+    tables = tables or tables_of(settings, store)
+    table_writer: TableWriter
+    table_writer = inner = ZeroCopy(intake_of(settings, store), settings.name, tables, clock_ms, reporter)
+    if settings.text("delta.table.name") and spark is not None:
+        table_writer = _registering(settings, inner, spark, clock_ms=clock_ms, warn=warn)
+    return DeltaTables(table_writer, store, place_of(settings), clock_ms=clock_ms)
+
+
+def _own_places(settings: Settings, spark: Spark) -> Callable[[str], set[str]]:
+    """Where a topic's objects lie, in each spelling."""
+    layout, bucket = table_layout(settings), settings.text("s3.bucket.name")
+
+    def own(topic: str) -> set[str]:
+        folder = layout.folder(topic)
+        return {place(spark.url(folder)), place(f"s3://{bucket}/{folder}")}
+
+    return own
+
+
+def _registering(
+    settings: Settings, inner: ZeroCopy, spark: Spark, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
+) -> Registering:
+    layout, names = table_layout(settings), TableNames(settings.text("delta.table.name"))
+
+    def location(topic: str) -> str:
+        return spark.url(layout.folder(topic).rstrip("/"))
+
+    return Registering(inner, spark, names, location, clock_ms=clock_ms, warn=warn)
+
+
+def written_by_spark(settings: Settings) -> bool:
+    """Whether Spark writes the tables, as copies."""
+    return settings.text("delta.writer") == SPARK
+
+
+def place_of(settings: Settings) -> str:
+    """The key of the object that says how far the tables have come: copies under another name are other tables."""
+    paths = state_paths(settings)
+    if not written_by_spark(settings):
+        return paths.follower("delta")
+    digest = hashlib.sha256(settings.text("delta.table.name").encode()).hexdigest()[:8]
+    return paths.follower(f"delta-spark-{digest}")
+
+
+def guarded(
+    settings: Settings, source: Source, store: ObjectStore, *, bucket: ObjectStore, tables: Tables | None = None
+) -> Source:
+    """The engine of a sink whose `delta.enable` is true. `store` has the engine's uploads, which need not be the bucket's (a outcome).
+
+    `tables` are those of delta-rs that the sink has open already.
+    """
+    mode = Mode(settings.text("delta.schema.evolution.mode"))
+    known: Callable[[str], ReadableTable]
+    known = cached_of(settings, bucket) if written_by_spark(settings) else tables or tables_of(settings, store)
+    expected = ExpectedColumns(known, mode, fields=table_layout(settings).fields)
+    return GuardedSource(source, store, expected, mode)
+
+
+def shared_tables(settings: Settings, store: ObjectStore) -> Tables | None:
+    """Tables of delta-rs for a guard and a follower together, so that each is read once; None where Spark writes them."""
+    return None if written_by_spark(settings) else tables_of(settings, store)
+
+
+def cached_of(settings: Settings, store: ObjectStore) -> Callable[[str], CachedColumns]:
+    """Gives the cached columns of a topic's table, where Spark writes it."""
+    paths, names = state_paths(settings), TableNames(settings.text("delta.table.name"))
+    held: dict[str, CachedColumns] = {}
+
+    def cached(topic: str) -> CachedColumns:
+        if topic not in held:
+            held[topic] = CachedColumns(store, paths.follower(f"delta-columns/{topic}"), names.of(topic))
+        return held[topic]
+
+    return cached
+
+
+def intake_of(settings: Settings, store: ObjectStore) -> TablePlanner:
+    """How the sink's files are taken into tables."""
+    return TablePlanner(
+        store,
+        table_layout(settings),
+        Mode(settings.text("delta.schema.evolution.mode")),
+        tolerant=settings.text("errors.tolerance") == "all",
+    )
+
+
+def table_layout(settings: Settings) -> TableLayout:
+    """How the sink's objects lie below `topics.dir`."""
+    name = settings.text("partitioner.class")
+    by_field, of_values = name in FIELD_PARTITIONERS, name in FIELD_PARTITIONERS | VALUE_PARTITIONERS
+    return TableLayout(
+        settings.text("topics.dir"),
+        fields=frozenset(settings.names("partition.field.name")) if by_field else frozenset(),
+        quoted=of_values and settings.text("partition.value.encoding") == "percent",
+    )
+
+
+def tables_of(settings: Settings, store: ObjectStore) -> Tables:
+    """Gives the table of a topic, as delta-rs writes it; the same one each time."""
+    from kafka_s3.followers.delta.table import Table  # loads delta-rs
+
+    layout, options = table_layout(settings), store_options(settings)
+    rust = RustOptions(options)
+    held: dict[str, Table] = {}
+
+    def table(topic: str) -> Table:
+        if topic not in held:
+            folder = layout.folder(topic)
+            address = f"s3://{options.bucket}/{quote(folder.rstrip('/'))}"
+            held[topic] = Table(address, app=f"{APP}{settings.name}", options=rust, store=store, folder=folder)
+        return held[topic]
+
+    return table

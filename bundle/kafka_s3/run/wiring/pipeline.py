@@ -1,0 +1,200 @@
+"""Which objects does a configuration stand for? The composition: settings in, pipeline, rules and followers out.
+
+`make_pipeline` is called in every worker process; everything it makes is free of Spark and Kafka.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, tzinfo
+from functools import partial
+
+from kafka_s3 import __version__
+from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS
+from kafka_s3.connect.config.rules.names import connect_name
+from kafka_s3.connect.config.rules.rule import rotates_by_time
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.transforms import routes
+from kafka_s3.connect.joda import zone
+from kafka_s3.connect.naming.block_gzip import BlockNames, DateLayout, UploadNames
+from kafka_s3.connect.naming.data_keys import BlockKeys, DataKeys, PartitionedKeys, TemplateKeys
+from kafka_s3.connect.naming.keys import Naming, ObjectNames, OfTopic
+from kafka_s3.connect.naming.templates import CONNECT_DIRECTORY, TemplateNames
+from kafka_s3.connect.schemas.compatibility import Compatibility
+from kafka_s3.connect.transforms.classes import has_targets_apart
+from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.engine.loop.behaviour import Readiness
+from kafka_s3.engine.open_files.schema_changes import SchemaRules
+from kafka_s3.engine.task.error_policy import ErrorPolicy
+from kafka_s3.engine.task.partitioning.directories import InsideOnly
+from kafka_s3.engine.task.partitioning.timestamps import Wallclock
+from kafka_s3.engine.task.rotation import OFF, RotationRules
+from kafka_s3.engine.task.table_guard.columns import Evolution, Mode
+from kafka_s3.engine.task.worker import Pipeline
+from kafka_s3.model.files import Reason
+from kafka_s3.run.wiring.conversion import inflated_columns, record_converters
+from kafka_s3.run.wiring.file_formats import formats_of
+from kafka_s3.run.wiring.partitioning import directory, extractor, fields, partitioner, uses_time, writes_nulls
+
+
+def make_pipeline(settings: Settings) -> Pipeline:
+    """The worker's pipeline of a validated configuration."""
+    naming, formats = _naming(settings), formats_of(settings)
+    routed = None
+    if routes(settings):
+        routed = partial(
+            OfTopic, template_names(settings) or connect_names(settings), keeps_source=not has_targets_apart(settings)
+        )
+    extension = max((form.extension for form in formats.values()), key=len)
+    return Pipeline(
+        converter=record_converters(settings, fields=fields(settings)),
+        extractor=extractor(settings),
+        partitioner=InsideOnly(partitioner(settings), naming, extension, settings.text("state.prefix")),
+        rules=rotation_rules(settings),
+        naming=naming,
+        state=state_paths(settings),
+        formats=formats,
+        schemas=SchemaRules(
+            Compatibility.named(settings.text("schema.compatibility")), settings.flag("schema.compatibility.unify")
+        ),
+        policy=error_policy(settings),
+        part_size=settings.number("s3.part.size"),
+        memory=settings.number("writer.memory.bytes"),
+        threads=settings.number("s3.upload.threads"),
+        evolution=_evolution(settings) if settings.flag("delta.enable") else None,
+        routed=routed,
+        dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
+        fingerprint=fingerprint(settings),
+        inflates=inflated_columns(settings),
+    )
+
+
+def fingerprint(settings: Settings) -> str:
+    """A text that is another one for another configuration or version; secrets do not go into it."""
+    text = json.dumps([__version__, settings.masked_choices()])  # sorted; the defaults are the version's
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _evolution(settings: Settings) -> Evolution:
+    by_field = settings.text("partitioner.class") in FIELD_PARTITIONERS
+    fields = frozenset(settings.names("partition.field.name")) if by_field else frozenset[str]()
+    return Evolution(Mode(settings.text("delta.schema.evolution.mode")), fields)
+
+
+def _naming(settings: Settings) -> ObjectNames:
+    if is_block_gzip(settings):
+        zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
+        return UploadNames(block_names(settings), zone)
+    return template_names(settings) or connect_names(settings)
+
+
+def connect_names(settings: Settings) -> Naming:
+    """How the connector names its objects."""
+    return Naming(
+        settings.text("topics.dir"),
+        settings.text("directory.delim"),
+        settings.text("file.delim"),
+        settings.number("filename.offset.zero.pad.width"),
+    )
+
+
+def template_names(settings: Settings) -> TemplateNames | None:
+    """How objects are called where the names are not Connect's."""
+    name, folder = settings.text("object.name.template"), settings.text("directory.template")
+    if not name and not folder:
+        return None
+    return TemplateNames(
+        settings.text("topics.dir"),
+        folder or CONNECT_DIRECTORY,
+        name or connect_name(settings.text("file.delim")),
+        settings.number("filename.offset.zero.pad.width"),
+    )
+
+
+def data_keys_of(settings: Settings) -> DataKeys:
+    """How the keys of a configuration's data objects are read back."""
+    if is_block_gzip(settings):
+        return BlockKeys(block_names(settings))
+    names = template_names(settings)
+    return PartitionedKeys(connect_names(settings)) if names is None else TemplateKeys(names)
+
+
+def is_block_gzip(settings: Settings) -> bool:
+    """Whether objects are Block-GZIP, with names and a rotation of their own."""
+    return settings.text("format.class") == BLOCK_GZIP_FORMAT
+
+
+def block_names(settings: Settings) -> BlockNames:
+    """How a Block-GZIP sink names its objects."""
+    return BlockNames(settings.text("block.gzip.prefix"), DateLayout(settings.text("block.gzip.layout")))
+
+
+def state_paths(settings: Settings) -> StatePaths:
+    """Where the sink keeps its log."""
+    return StatePaths(settings.text("state.prefix"), settings.name)
+
+
+def rotation_rules(settings: Settings) -> RotationRules:
+    """The rotation settings."""
+    by_time = uses_time(settings)
+    if is_block_gzip(settings):
+        return RotationRules(
+            flush_bytes=settings.number("flush.bytes"),
+            idle_ms=settings.number("flush.idle.ms"),
+            interval_ms=settings.number("block.gzip.file.interval.ms"),
+            on_partition_change=False,
+            schedule_ms=settings.number("rotate.schedule.interval.ms"),
+            schedule_reason=Reason.OFFSET_FLUSH,
+            zone=_zone(settings),
+        )
+    return RotationRules(
+        flush_size=settings.number("flush.size") if settings.given("flush.size") else OFF,
+        flush_bytes=settings.number("flush.bytes"),
+        idle_ms=settings.number("flush.idle.ms"),
+        interval_ms=settings.number("rotate.interval.ms") if rotates_by_time(settings) else OFF,
+        # directories that are no times change with every record: the change says nothing about time
+        on_partition_change=by_time and settings.flag("rotate.file.on.partition.change"),
+        schedule_ms=settings.number("rotate.schedule.interval.ms"),
+        zone=_zone(settings),
+        max_open_files=settings.number("partitioner.max.open.files"),
+        tombstones=settings.text("tombstone.encoded.partition") if writes_nulls(settings) else None,
+    )
+
+
+def readiness(settings: Settings) -> Readiness:
+    """How eagerly the planner reads; strict examines every delivery at once, as the original does."""
+    by_time = rotates_by_time(settings) or is_block_gzip(settings)
+    check_ms = 0 if settings.strict else settings.number("tail.check.interval.ms")
+    rules = rotation_rules(settings)
+    keeps = settings.flag("tail.state.enable")
+    return Readiness(
+        rules,
+        by_record_time=by_time and rules.interval_ms > 0,
+        wall_clock=isinstance(extractor(settings), Wallclock),
+        check_ms=check_ms,
+        directory_ms=max(directory(settings)[0], 1) if uses_time(settings) else 1,
+        worth_records=settings.number("tail.read.records") if keeps else 0,
+        worth_bytes=settings.number("tail.read.bytes") if keeps else 0,
+    )
+
+
+def error_policy(settings: Settings) -> ErrorPolicy:
+    """The error policy."""
+    return ErrorPolicy(
+        tolerant=settings.text("errors.tolerance") == "all",
+        reporter=has_reporter(settings),
+        nulls=settings.text("behavior.on.null.values").lower(),
+        report_nulls=settings.flag("report.null.values.to.dlq"),
+        strict=settings.strict,
+    )
+
+
+def has_reporter(settings: Settings) -> bool:
+    """Whether the original's sink could skip a record (SEMANTICS A9.1)."""
+    return bool(settings.text("errors.deadletterqueue.topic.name")) or settings.flag("errors.log.enable")
+
+
+def _zone(settings: Settings) -> tzinfo | None:
+    name = settings.text("timezone")
+    return zone(name) if name else None

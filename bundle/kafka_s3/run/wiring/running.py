@@ -1,0 +1,140 @@
+"""How is a sink run as its settings say? With a heartbeat, obeying `kafka-s3 pause|resume|flush`, until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, current_thread, main_thread
+from types import FrameType
+
+from kafka_s3.connect.config.masking import masking, reason_of
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.control.commands import ControlChannel
+from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter, beating
+from kafka_s3.engine.control.limits import limits_of
+from kafka_s3.engine.control.settings_notes import note_settings, noted
+from kafka_s3.engine.loop.runner import UNATTENDED, CommandChannel, run_available_now, run_continuously, waiting
+from kafka_s3.engine.loop.sink import Sink
+from kafka_s3.model.errors import EngineDied, SinkError
+from kafka_s3.model.files import Reason
+from kafka_s3.model.observer import Observer
+from kafka_s3.run.wiring.metering import Metering
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.sink import pauses
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Attendance:
+    """How others see a sink's process, and reach it: it tells `heartbeat` what it does, and asks `channel` what to do.
+
+    `store` is the bucket, whose requests are counted.
+    """
+
+    heartbeat: HeartbeatWriter
+    channel: ControlChannel
+    store: S3Store
+
+
+@contextmanager
+def attended(
+    settings: Settings, *, observer: Observer, clock_ms: Callable[[], int], meters: Metering | None = None
+) -> Iterator[Attendance]:
+    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what the loop tells, `observer` is told it."""
+    metrics = None if meters is None else meters.sink(settings, observer, clock_ms)
+    store, paths = S3Store(store_options(settings)), state_paths(settings)
+    interval = settings.number("heartbeat.interval.ms")
+    writer = HeartbeatWriter(
+        store,
+        paths,
+        interval_ms=interval,
+        clock_ms=clock_ms,
+        mask=masking(settings),
+        inner=observer if metrics is None else metrics,
+        limits=limits_of(settings),
+        claimed=lambda beat: note_settings(store, paths, noted(settings, epoch=beat.epoch, at_ms=beat.beat_ms)),
+    )
+    if metrics is not None:
+        metrics.attach(lambda: writer.current, store.requests.taken)
+    with beating(writer) as heartbeat:
+        channel = ControlChannel(store, paths, heartbeat_writer=heartbeat, clock_ms=clock_ms)
+        yield Attendance(heartbeat, channel, store)
+
+
+def run_until_stopped(sink: Sink, settings: Settings, stop: Event, *, channel: CommandChannel = UNATTENDED) -> None:
+    """Round after round, until `stop` is set. Raises SinkError where going on would do harm."""
+    first, longest = pauses(settings)
+    run_continuously(
+        sink,
+        poll_ms=settings.number("poll.interval.ms"),
+        backoff_ms=first,
+        longest_backoff_ms=longest,
+        wait=waiting(stop),
+        stopped=stop.is_set,
+        channel=channel,
+    )
+
+
+def run_until_drained(
+    sink: Sink, settings: Settings, stop: Event, *, close: Reason | None = None, channel: CommandChannel = UNATTENDED
+) -> None:
+    """Works off what is in Kafka now; `close` is the reason for which the files still open are closed then, None leaves them open.
+
+    Raises TopicMissing, when all else is done, where a topic of the configuration is not in Kafka and never was.
+    """
+    first, longest = pauses(settings)
+    run_available_now(
+        sink,
+        backoff_ms=first,
+        longest_backoff_ms=longest,
+        wait=waiting(stop),
+        stopped=stop.is_set,
+        close=close,
+        channel=channel,
+    )
+    if not stop.is_set():
+        sink.topics.check_all_found()
+
+
+@contextmanager
+def stopping(stop: Event) -> Iterator[None]:
+    """SIGTERM and Ctrl-C set `stop` while the body runs; an engine that fails after that is part of the stop, and no error.
+
+    Whoever ends a service may end all of its processes at once, Spark's among them. What was not committed is read again.
+    """
+    stop_on_signals(stop)
+    try:
+        yield
+    except SinkError as error:
+        if not (isinstance(error, EngineDied) and stop.is_set()):
+            raise
+        _log.warning("Stopped while a batch was read. %s", error)
+    except Exception as error:
+        if not stop.is_set():
+            raise
+        _log.warning(
+            "Stopped; the engine had ended before (%s). What was not committed is read again.", reason_of(error)
+        )
+
+
+def stop_on_signals(stop: Event) -> None:
+    """SIGTERM and the first Ctrl-C end the sink after its commit; a second Ctrl-C ends it at once, which is safe too.
+
+    Only a process's first thread may listen; a platform that runs the sink in another one ends it like a crash, which is safe as well.
+    """
+    if current_thread() is not main_thread():
+        return
+
+    def ask(number: int, _: FrameType | None) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    signal.signal(signal.SIGTERM, ask)
+    signal.signal(signal.SIGINT, ask)

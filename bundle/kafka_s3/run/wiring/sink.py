@@ -1,0 +1,171 @@
+"""How is a sink put together? From settings and the seams: brokers, source, store, clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.loop.behaviour import Behaviour
+from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
+from kafka_s3.engine.loop.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
+from kafka_s3.engine.loop.follower import Follower
+from kafka_s3.engine.loop.group_offsets import GroupOffsets
+from kafka_s3.engine.loop.open_states import OpenStates
+from kafka_s3.engine.loop.retries import Background, at_once
+from kafka_s3.engine.loop.sink import Sink
+from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
+from kafka_s3.engine.loop.topics import Resume
+from kafka_s3.followers.log_tables import LogTables
+from kafka_s3.model.backoff import Backoff
+from kafka_s3.model.observer import Observer, Silent
+from kafka_s3.model.protocols import Brokers, Source
+from kafka_s3.model.seldom import Seldom
+from kafka_s3.run.wiring.followers import told
+from kafka_s3.run.wiring.pipeline import block_names, data_keys_of, fingerprint, is_block_gzip, readiness, state_paths
+from kafka_s3.run.wiring.replay import guard_of, replays_again
+from kafka_s3.store.store import ObjectStore
+
+if TYPE_CHECKING:
+    from kafka_s3.run.wiring.delta import Spark, Tables
+
+
+def build_sink(
+    settings: Settings,
+    brokers: Brokers,
+    *,
+    source: Source,
+    store: ObjectStore,
+    clock_ms: Callable[[], int],
+    observer: Observer | None = None,
+    spark: Spark | None = None,
+    background: Background = at_once,
+) -> Sink:
+    """A sink, ready to be opened. `settings` are resolved; `spark` is what gives its Delta tables names, or writes them.
+
+    `background` reads what fails beside the loop.
+    """
+    warn, tables = (observer or Silent()).warned, _tables(settings, store)
+    return Sink(
+        behaviour=behaviour(settings),
+        brokers=brokers,
+        source=guard_of(settings, store, tables=tables)(source, store),
+        store=store,
+        log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
+        clock_ms=clock_ms,
+        followers=_followers(settings, brokers, store=store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables),
+        group=_group(settings, brokers),
+        observer=observer or Silent(),
+        resume=_resume(settings, store),
+        replays_again=replays_again(settings, store),
+        open_states=_open_states(settings, store, observer or Silent()),
+        data_keys=data_keys_of(settings),
+        background=background,
+    )
+
+
+def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> OpenStates | None:
+    """What keeps open files between two tasks, None where the open tail is read again."""
+    if not settings.flag("tail.state.enable"):
+        return None
+    return OpenStates(store, state_paths(settings), fingerprint(settings), observer)
+
+
+def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
+    """The sink's Delta tables that are read by its guard and its follower."""
+    if not settings.flag("delta.enable"):
+        return None
+    from kafka_s3.run.wiring.delta import shared_tables  # loads delta-rs
+
+    return shared_tables(settings, store)
+
+
+def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
+    """The original Block-GZIP sink goes on where its bucket says, whatever Kafka's group says (SEMANTICS B5)."""
+    if not is_block_gzip(settings) or settings.text("block.gzip.dialect") != "original":
+        return None
+    return partial(position_in_bucket, store, block_names(settings))
+
+
+def behaviour(settings: Settings) -> Behaviour:
+    """What the loop needs of the settings."""
+    record_time = settings.text("timestamp.extractor") == "Record"
+    return Behaviour(
+        sink=settings.name,
+        topics=settings.names("topics"),
+        topics_regex=settings.optional_text("topics.regex") or None,
+        readiness=readiness(settings),
+        tasks_max=settings.number("tasks.max"),
+        reset=settings.optional_text("consumer.override.auto.offset.reset") or "earliest",
+        lost=settings.text("behavior.on.lost.offsets"),
+        refresh_ms=settings.number("topics.refresh.interval.ms"),
+        record_timestamps=record_time,
+        retry_timeout_ms=settings.number("errors.retry.timeout"),
+        dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
+        max_files=settings.number("commit.max.files"),
+        stop_scope=settings.text("errors.stop.scope"),
+        backoff=Backoff(*pauses(settings)),
+    )
+
+
+def pauses(settings: Settings) -> tuple[int, int]:
+    """First and longest pause (ms) after something did not answer; both the same under strict, where it does not grow (SEMANTICS A9.2)."""
+    first, longest = settings.number("retry.backoff.ms"), settings.number("errors.retry.delay.max.ms")
+    if settings.strict or longest <= 0:
+        return first, first
+    return min(first, longest), longest
+
+
+def _group(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
+    if not settings.flag("consumer.group.mirror.enable"):
+        return None
+    group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
+    return GroupOffsets(brokers, group, settings.strict)
+
+
+def _followers(
+    settings: Settings,
+    brokers: Brokers,
+    *,
+    store: ObjectStore,
+    clock_ms: Callable[[], int],
+    warn: Callable[[str], None],
+    spark: Spark | None,
+    tables: Tables | None,
+) -> list[Follower]:
+    tagging = tagging_of(settings)
+    followers: list[Follower] = [] if tagging is None else [ObjectTags(tagging, warn)]
+    topic = settings.text("errors.deadletterqueue.topic.name")
+    if topic:
+        followers.append(
+            DeadLetterTopic(
+                brokers,
+                store,
+                state_paths(settings),
+                topic,
+                replication=settings.number("errors.deadletterqueue.topic.replication.factor"),
+                context=settings.flag("errors.deadletterqueue.context.headers.enable"),
+                warn=warn,
+            )
+        )
+    if settings.flag("errors.log.enable"):
+        seldom = None if settings.strict else Seldom(LETTER_LINES_S)
+        coordinates = settings.flag("errors.log.include.messages")
+        followers.append(DeadLetterLog(store, settings.name, coordinates, warn, seldom))
+    followers += told(settings, store, brokers, clock_ms=clock_ms, warn=warn)
+    if settings.flag("delta.enable"):
+        from kafka_s3.run.wiring.delta import delta_tables  # loads delta-rs
+
+        followers.append(delta_tables(settings, store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables))
+    followers.append(LogTables(warn))
+    return followers
+
+
+def tagging_of(settings: Settings) -> Tagging | None:
+    """How objects are tagged, None where they are not."""
+    if not settings.flag("s3.object.tagging") or settings.number("s3.part.retries") == 0:
+        return None  # no attempt at all with s3.part.retries=0, as in the original (SEMANTICS A1.3)
+    pairs = dict(pair.split(":", 1) for pair in settings.names("s3.object.tagging.key.value.pairs"))
+    return Tagging(pairs, settings.text("s3.object.behavior.on.tagging.error") == "fail")

@@ -1,0 +1,289 @@
+"""How does an HTTP request reach S3, signed, and what comes back? By libcurl, which also signs it.
+
+A request takes libcurl 0.1 ms of CPU, where botocore's signer, urllib3 and `http.client` take 0.7. What goes wrong is told by botocore's
+errors, as for the requests of its client.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+import pycurl
+from botocore import exceptions as boto
+from botocore.awsrequest import HeadersDict
+from botocore.httpsession import mask_proxy_url
+
+from kafka_s3.model.addresses import is_metadata_service
+from kafka_s3.model.errors import StorageError
+from kafka_s3.store.store import Body, Streamed
+
+_UNTRUSTED: Final = frozenset(
+    {
+        pycurl.E_SSL_CONNECT_ERROR, pycurl.E_PEER_FAILED_VERIFICATION, pycurl.E_SSL_CACERT_BADFILE, pycurl.E_SSL_CERTPROBLEM,
+        pycurl.E_SSL_CIPHER, pycurl.E_SSL_ISSUER_ERROR, pycurl.E_SSL_INVALIDCERTSTATUS,
+    }
+)  # fmt: skip
+_UNREACHED: Final = frozenset({pycurl.E_COULDNT_CONNECT, pycurl.E_COULDNT_RESOLVE_HOST})
+_CLOSED: Final = frozenset(
+    {
+        pycurl.E_GOT_NOTHING, pycurl.E_SEND_ERROR, pycurl.E_RECV_ERROR, pycurl.E_PARTIAL_FILE, pycurl.E_SEND_FAIL_REWIND,
+    }
+)  # fmt: skip
+_NO_PROXY: Final = frozenset({pycurl.E_COULDNT_RESOLVE_PROXY, 97})
+"""97 is libcurl's CURLE_PROXY, which pycurl has no name for."""
+OLDEST: Final = 0x080400
+"""8.4 sorts and encodes a query as AWS does before it signs it."""
+HALF_A_LOOK_S: Final = 0.5
+"""libcurl lets look once a second whether something moves: so a time limit holds half a second early or late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """By whose keys, for which region and service a request is signed (AWS Signature Version 4)."""
+
+    region: str
+    service: str
+    access_key: str
+    secret_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """A request as it goes out. Its headers are signed; `signature` is None for anonymous ones.
+
+    `asks_first`: a body of more than 1 MiB waits for the answer to the headers (`Expect: 100-continue`).
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: Body
+    user_agent: str
+    signature: Signature | None
+    asks_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What came back; `headers` are found in any case of letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On which terms connections are made: the file of trusted authorities, a proxy's URL by scheme, and how long is waited.
+
+    `read_timeout_s` is how long nothing at all may move, half a second more or less.
+    """
+
+    authorities: str
+    proxies: Mapping[str, str]
+    connect_timeout_s: float
+    read_timeout_s: float
+
+    def proxy_of(self, url: str) -> str:
+        """The proxy for a URL, blank for none."""
+        return self.proxies.get(url.partition(":")[0], "")
+
+
+@cache
+def check_libcurl() -> None:
+    """Raises StorageError where this process's libcurl does not sign requests as S3 wants them. Asked once."""
+    found: Any = pycurl.version_info()
+    version, number, protocols = found[1], found[2], found[8]
+    if number < OLDEST or not hasattr(pycurl, "AWS_SIGV4") or "https" not in protocols:
+        raise StorageError(
+            f"pycurl uses libcurl {version}, which does not sign requests to S3 as they are made here: 8.4 or later with HTTPS is needed. "
+            "Install pycurl from its wheel (pip install --force-reinstall --only-binary pycurl pycurl), which brings its own."
+        )
+
+
+class Connections:
+    """Connections that are kept for the next requests, `most` of them at a time. Thread-safe; belongs to one process.
+
+    Raises StorageError where libcurl is too old.
+    """
+
+    def __init__(self, terms: Terms, *, most: int) -> None:
+        check_libcurl()
+        self._terms = terms
+        self._most = most
+        self._idle: deque[_Connection] = deque()
+
+    def send(self, asked: HttpRequest) -> HttpAnswer:
+        """The answer, whatever its status. Raises botocore's errors of connections, time and certificates."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = _Connection(self._terms)
+        try:
+            answer = connection.send(asked)
+        except BaseException:
+            connection.close()
+            raise
+        if len(self._idle) < self._most:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return answer
+
+    def close(self) -> None:
+        """Closes the connections that nobody uses."""
+        while self._idle:
+            self._idle.pop().close()
+
+
+class _Connection:
+    """One of libcurl's handles, which keeps its connection."""
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._lines: list[bytes] = []
+        self._body: list[bytes] = []
+        self._moved, self._since = 0, 0.0
+        self._curl: Any = pycurl.Curl()
+        for option, value in self._lasting().items():
+            self._curl.setopt(option, value)
+
+    def send(self, asked: HttpRequest) -> HttpAnswer:
+        """The answer. Raises botocore's errors; the connection is not to be used again then."""
+        self._lines.clear()
+        self._body.clear()
+        self._moved, self._since = 0, time.monotonic()
+        self._prepare(asked)
+        try:
+            self._curl.perform()
+        except pycurl.error as error:
+            raised = getattr(sys, "last_value", None)  # where pycurl leaves what a signal's handler raised
+            if error.args[0] == pycurl.E_ABORTED_BY_CALLBACK and raised is not None and not self._late():
+                raise raised from None
+            raise self._failure(asked.url, *error.args) from None
+        self._curl.setopt(pycurl.READFUNCTION, bytes)  # a part of many megabytes would be held until the next request
+        return HttpAnswer(self._curl.getinfo(pycurl.RESPONSE_CODE), _headers(self._lines), b"".join(self._body))
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._curl.close()
+
+    def _lasting(self) -> dict[int, Any]:
+        """What holds for all requests."""
+        terms = self._terms
+        return {
+            pycurl.NOSIGNAL: 1,
+            pycurl.HTTP_VERSION: pycurl.CURL_HTTP_VERSION_1_1,
+            pycurl.TCP_KEEPALIVE: 1,
+            pycurl.CONNECTTIMEOUT_MS: int(terms.connect_timeout_s * 1000),
+            pycurl.NOPROGRESS: 0,
+            pycurl.XFERINFOFUNCTION: self._watch,
+            pycurl.NOPROXY: "",
+            pycurl.CAINFO: terms.authorities,
+            pycurl.PROXY_CAINFO: terms.authorities,
+            pycurl.SSLVERSION: pycurl.SSLVERSION_TLSv1_2,
+            pycurl.ACCEPT_ENCODING: "identity",
+            pycurl.UPLOAD_BUFFERSIZE: 1 << 19,
+            pycurl.OPENSOCKETFUNCTION: _opened,
+            pycurl.HEADERFUNCTION: self._lines.append,
+            pycurl.WRITEFUNCTION: self._body.append,
+        }
+
+    def _prepare(self, asked: HttpRequest) -> None:
+        curl, signature = self._curl, asked.signature
+        curl.setopt(pycurl.URL, asked.url)
+        curl.setopt(pycurl.PROXY, self._terms.proxy_of(asked.url))
+        curl.setopt(pycurl.USERAGENT, asked.user_agent)
+        unwanted = ["Accept:", "Content-Type:", *([] if asked.asks_first else ["Expect:"])]
+        curl.setopt(pycurl.HTTPHEADER, [*(f"{name}: {text}" for name, text in asked.headers.items()), *unwanted])
+        curl.setopt(pycurl.HTTPGET, 1)
+        if asked.method == "HEAD":
+            curl.setopt(pycurl.NOBODY, 1)
+        elif asked.method != "GET":
+            curl.setopt(pycurl.POST, 1)
+            curl.setopt(pycurl.POSTFIELDSIZE_LARGE, len(asked.body))
+            # not as POSTFIELDS: libcurl would send them again by itself where a kept connection breaks, a completion twice
+            curl.setopt(pycurl.READFUNCTION, _read_of(asked.body))
+        curl.setopt(pycurl.CUSTOMREQUEST, asked.method)
+        if signature is not None:
+            curl.setopt(pycurl.AWS_SIGV4, f"aws:amz:{signature.region}:{signature.service}")
+            curl.setopt(pycurl.USERNAME, signature.access_key)
+            curl.setopt(pycurl.PASSWORD, signature.secret_key)
+
+    def _watch(self, _to_receive: int, received: int, _to_send: int, sent: int) -> int:
+        """Asked by libcurl whenever something moved, and each second: ends what stands still. Python handles signals here, too."""
+        if received + sent != self._moved:
+            self._moved, self._since = received + sent, time.monotonic()
+        return int(self._late())
+
+    def _late(self) -> bool:
+        return time.monotonic() - self._since + HALF_A_LOOK_S > self._terms.read_timeout_s
+
+    def _failure(self, url: str, code: int, text: str) -> Exception:
+        """Botocore's error for one of libcurl's."""
+        proxy = self._terms.proxy_of(url)
+        if code in _NO_PROXY or (proxy and (code == pycurl.E_COULDNT_CONNECT or "CONNECT" in text)):
+            return boto.ProxyConnectionError(proxy_url=mask_proxy_url(proxy), error=text)
+        kinds: list[tuple[bool, Callable[..., Exception]]] = [
+            (code in _UNREACHED, boto.EndpointConnectionError),
+            (code == pycurl.E_OPERATION_TIMEDOUT, boto.ConnectTimeoutError),
+            (code == pycurl.E_ABORTED_BY_CALLBACK, boto.ReadTimeoutError),
+            (code in _UNTRUSTED, boto.SSLError),
+            (code in _CLOSED, boto.ConnectionClosedError),
+        ]
+        kind = next((kind for holds, kind in kinds if holds), None)
+        return kind(endpoint_url=url, error=text) if kind else boto.HTTPClientError(error=f"{text} ({url})")
+
+
+def _read_of(body: Body) -> Callable[[int], bytes]:
+    """What libcurl asks for the next bytes, at most so many."""
+    if isinstance(body, bytes):
+        return io.BytesIO(body).read
+    return io.BufferedReader(_Pieces(body), 1 << 20).read1
+
+
+class _Pieces(io.RawIOBase):
+    """Content that is read while it is sent."""
+
+    def __init__(self, body: Streamed) -> None:
+        self._pieces = body.pieces()
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """The next bytes, as many as there is room for; none at the end."""
+        while not self._rest and (piece := next(self._pieces, None)) is not None:
+            self._rest = memoryview(piece)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+
+def _headers(lines: list[bytes]) -> Mapping[str, str]:
+    """The headers of the last answer; one that asks for the body, or a proxy's own, comes before it."""
+    found = HeadersDict()
+    for line in lines:
+        name, colon, text = line.decode("latin-1").partition(":")
+        if line.startswith(b"HTTP/"):
+            found = HeadersDict()
+        elif colon:
+            found[name] = text.strip()
+    return found
+
+
+def _opened(_purpose: int, place: Any) -> Any:
+    """A socket for an address that a name has led to; none for a cloud's metadata service."""
+    if is_metadata_service(str(place.addr[0])):
+        return pycurl.SOCKET_BAD
+    return socket.socket(place.family, place.socktype, place.protocol)

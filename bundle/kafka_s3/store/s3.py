@@ -1,0 +1,307 @@
+"""How do the store's verbs become S3 requests, and how are lost answers settled?"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import quote
+
+from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
+from kafka_s3.model.files import Upload
+from kafka_s3.store.client import SSE, creation_headers, customer_key_headers, digest_headers, secrets_of
+from kafka_s3.store.data_plane import DataPlane, S3Answer, S3Request
+from kafka_s3.store.documents import completion_document, tagging_document, text_of
+from kafka_s3.store.etag import etag_of
+from kafka_s3.store.options import StoreOptions
+from kafka_s3.store.retry import Retrier
+from kafka_s3.store.s3_errors import FAILURES, Conflict, Request, storage_error
+from kafka_s3.store.store import Body, ListedUpload, ObjectInfo
+from kafka_s3.store.tally import RequestTally
+
+CONFLICT_ATTEMPTS = 3
+"""Least number of attempts where another request on the same key may be under way: with one, a mere coincidence would fail."""
+
+
+class S3Store:
+    """One S3 bucket, or one of an S3-compatible service; the contract is `store.ObjectStore`'s.
+
+    Thread-safe and picklable: a pickle holds the options only, and each process makes its own client at the first request.
+    `requests` counts what is sent here. `sleep` (seconds) and `jitter` ([0, 1)) are for tests of the back-off.
+    """
+
+    def __init__(
+        self,
+        options: StoreOptions,
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.options = options
+        self.requests = RequestTally()
+        self._retrier = Retrier(
+            options.part_retries, options.retry_backoff_ms, sleep, jitter, again=self.requests.again
+        )
+        self._patient = replace(self._retrier, attempts=max(options.part_retries, CONFLICT_ATTEMPTS))
+        self._customer_key = customer_key_headers(options.encryption)
+        self._creation = creation_headers(options)
+        self._secrets = secrets_of(options)
+        self._lock = threading.Lock()
+        self._plane: DataPlane | None = None
+        self._plane_pid = -1
+        self._parents: list[DataPlane] = []
+        self._refuses_overwriting = False
+        self._retired = False
+
+    def __reduce__(self) -> tuple[type[S3Store], tuple[StoreOptions]]:
+        """Clients, locks and clocks stay behind."""
+        return (S3Store, (self.options,))
+
+    def __repr__(self) -> str:
+        return f"S3Store(s3://{self.options.bucket})"
+
+    def put(self, key: str, data: Body) -> str:
+        """Writes or overwrites an object; returns its ETag."""
+        return _etag(self._ask("put_object", self._state(key, data)).headers)
+
+    def put_new(self, key: str, data: bytes) -> str:
+        """Writes an object that must not exist yet; returns its ETag. Raises PreconditionFailed, also after its own lost answer.
+
+        The first one of a process, a driver's claim of its log, is put a second time, which the service has to refuse. Raises StorageError
+        where it does not: two drivers would overwrite each other's entries there.
+        """
+        etag = self._put_new_once(key, data)
+        if not self._refuses_overwriting:
+            self._check_refusal(key, data)
+        return etag
+
+    def get(self, key: str) -> bytes:
+        """The object's bytes. Raises ObjectMissing."""
+        return self._ask("get_object", S3Request(key, headers=self._customer_key)).body
+
+    def get_range(self, key: str, first: int, last: int) -> bytes:
+        """The object's bytes from `first` to `last`, both included, by a range request. Raises ObjectMissing."""
+        return self._ask(
+            "get_object", S3Request(key, headers=self._customer_key | {"Range": f"bytes={first}-{last}"})
+        ).body
+
+    def head(self, key: str) -> ObjectInfo | None:
+        """What is known of an object, None where there is none."""
+        try:
+            said = self._ask("head_object", S3Request(key, headers=self._customer_key)).headers
+        except ObjectMissing:
+            return None
+        modified_ms = int(parsedate_to_datetime(said["Last-Modified"]).timestamp() * 1000)
+        return ObjectInfo(key, int(said["Content-Length"]), _etag(said), modified_ms)
+
+    def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
+        """Objects below `prefix` in ascending key order, beginning after `start_after`; a page of 1000 per request."""
+        for page in self._pages(prefix, {"StartAfter": start_after} if start_after else {}):
+            for item in page.get("Contents", ()):
+                yield ObjectInfo(item["Key"], item["Size"], _etag(item), int(item["LastModified"].timestamp() * 1000))
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """The names directly below `prefix`, folders with a slash behind, in ascending order; 1000 per request."""
+        for page in self._pages(prefix, {"Delimiter": "/"}):
+            folders = [item["Prefix"] for item in page.get("CommonPrefixes", ())]
+            keys = [*folders, *(item["Key"] for item in page.get("Contents", ()))]
+            yield from sorted((key.removeprefix(prefix) for key in keys), key=str.encode)
+
+    def pending(self, prefix: str) -> Iterator[ListedUpload]:
+        """The pending uploads whose keys begin with `prefix`, 1000 per request."""
+        position: dict[str, str] = {}
+        while True:
+            page = self._call("list_multipart_uploads", prefix, **position)
+            for item in page.get("Uploads", ()):
+                yield ListedUpload(item["Key"], item["UploadId"], int(item["Initiated"].timestamp() * 1000))
+            if not page.get("IsTruncated"):
+                return
+            position = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+
+    def delete(self, key: str) -> None:
+        """Removes an object; no error where there is none."""
+        self._call("delete_object", key)
+
+    def create_upload(self, key: str) -> str:
+        """Begins a multipart upload with the configured ACL and encryption; returns its id."""
+        answer = self._ask("create_multipart_upload", S3Request(key, "uploads", self._creation))
+        upload_id = text_of(answer.body, "UploadId")
+        if not upload_id:
+            title = self._request("create_multipart_upload", key).title
+            raise StorageError(f"{title} was answered without an upload id: check what store.url names.")
+        return upload_id
+
+    def upload_part(self, key: str, upload_id: str, number: int, data: bytes) -> str:
+        """Sends part `number` (from 1); returns its ETag. Raises UploadMissing."""
+        digest = digest_headers(data) if self.options.send_digest else {}
+        query = f"partNumber={number}&{_upload(upload_id)}"
+        asked = S3Request(key, query, self._customer_key | digest, data, trusts_digest=True)
+        return _etag(self._ask("upload_part", asked).headers)
+
+    def complete_upload(self, upload: Upload) -> None:
+        """Makes the object visible; settles lost answers by the object's ETag. Raises UploadMissing, as `store.ObjectStore` says.
+
+        Where S3 keeps answering 409, UploadMissing too: S3 asks for the upload to be done again.
+        """
+        try:
+            self._patient.run(lambda: self._complete_once(upload))
+        except Conflict as error:
+            raise UploadMissing(f"{error} The file has to be uploaded again.") from None
+
+    def upload_exists(self, key: str, upload_id: str) -> bool:
+        """Whether the multipart upload is still pending."""
+        return self._retrier.run(lambda: self._pending_once(key, upload_id))
+
+    def abort_upload(self, key: str, upload_id: str) -> None:
+        """Drops a pending upload; no error where there is none."""
+        try:
+            self._ask("abort_multipart_upload", S3Request(key, _upload(upload_id)))
+        except UploadMissing:
+            return
+
+    def tag(self, key: str, tags: Mapping[str, str]) -> None:
+        """Replaces the object's tags."""
+        body = tagging_document(tags)
+        self._ask("put_object_tagging", S3Request(key, "tagging", digest_headers(body), body))
+
+    def retire(self) -> None:
+        """Sends nothing from now on: whoever still holds this store was given up."""
+        self._retired = True
+
+    def close(self) -> None:
+        """Gives this process's connections back; the next request makes new ones."""
+        with self._lock:
+            if self._plane is not None and self._plane_pid == os.getpid():
+                self._plane.close()
+            self._plane = None
+
+    def _put_new_once(self, key: str, data: bytes) -> str:
+        asked = self._state(key, data, {"If-None-Match": "*"})
+        try:
+            return _etag(self._patient.run(lambda: self._ask_once("put_object", asked)).headers)
+        except PreconditionFailed:
+            self._refuses_overwriting = True
+            raise
+
+    def _check_refusal(self, key: str, data: bytes) -> None:
+        try:
+            self._put_new_once(key, data)
+        except PreconditionFailed:
+            return
+        raise StorageError(
+            f"The service wrote s3://{self.options.bucket}/{key} a second time, though it was told not to overwrite (If-None-Match: *). "
+            "Two drivers would overwrite each other's commits there: use a service that honours conditional puts (store.url)."
+        )
+
+    def _state(self, key: str, data: Body, condition: Mapping[str, str] | None = None) -> S3Request:
+        """A put of state. Its digest is always there: buckets with Object Lock refuse a put without one."""
+        return S3Request(key, headers={**self._creation, **digest_headers(data), **(condition or {})}, body=data)
+
+    def _complete_once(self, upload: Upload) -> None:
+        asked = S3Request(upload.key, _upload(upload.id), self._customer_key, completion_document(upload.parts))
+        try:
+            self._ask_once("complete_multipart_upload", asked)
+        except (UploadMissing, StorageUnavailable):
+            if not self._completed_once(upload):
+                raise
+
+    def _completed_once(self, upload: Upload) -> bool:
+        """Whether a failed completion took effect after all. False where another try is due; raises UploadMissing where none is."""
+        # the upload before the object: a completion that ends in between is then seen, the other way round it would be missed
+        pending = self._pending_once(upload.key, upload.id)
+        if self._published_once(upload):
+            return True
+        if pending:
+            return False
+        text = f"The upload {upload.id} of s3://{self.options.bucket}/{upload.key} is gone, and no object with its ETag is there."
+        raise UploadMissing(f"{text} Aborted, by a lifecycle rule perhaps: the file has to be written again.")
+
+    def _published_once(self, upload: Upload) -> bool:
+        try:
+            answer = self._ask_once("head_object", S3Request(upload.key, headers=self._customer_key))
+        except ObjectMissing:
+            return False
+        return _is_of(upload, answer.headers)
+
+    def _pending_once(self, key: str, upload_id: str) -> bool:
+        try:
+            self._ask_once("list_parts", S3Request(key, f"max-parts=1&{_upload(upload_id)}", self._customer_key))
+        except UploadMissing:
+            return False
+        return True
+
+    def _pages(self, prefix: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        position: dict[str, str] = {}
+        while True:
+            page = self._call("list_objects_v2", prefix, **{**query, **position})
+            yield page
+            if not page.get("IsTruncated"):
+                return
+            position = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def _ask(self, operation: str, asked: S3Request) -> S3Answer:
+        return self._retrier.run(lambda: self._ask_once(operation, asked))
+
+    def _ask_once(self, operation: str, asked: S3Request) -> S3Answer:
+        with self.requests.of(operation):
+            try:
+                return self._connected().send(operation, asked)
+            except FAILURES as error:
+                # no chaining: the original's text is not masked
+                raise storage_error(error, self._request(operation, asked.key)) from None
+
+    def _call(self, method: str, key: str, **fields: Any) -> Any:
+        return self._retrier.run(lambda: self._once(method, key, **fields))
+
+    def _once(self, method: str, key: str, **fields: Any) -> Any:
+        place = "Prefix" if method.startswith("list_") else "Key"
+        with self.requests.of(method):
+            try:
+                return getattr(self._connected().client, method)(Bucket=self.options.bucket, **{place: key}, **fields)
+            except FAILURES as error:
+                raise storage_error(error, self._request(method, key)) from None
+
+    def _request(self, method: str, key: str) -> Request:
+        return Request(method, self.options.bucket, key, self._secrets)
+
+    def _connected(self) -> DataPlane:
+        if self._retired:
+            raise StorageError("The task was given up (task.timeout.ms): it sends nothing more.")
+        with self._lock:
+            # a forked child must not share its parent's sockets, nor close them: over TLS it would take leave in the parent's name
+            if self._plane is not None and self._plane_pid != os.getpid():
+                self._parents.append(self._plane)
+                self._plane = None
+            if self._plane is None:
+                self._plane, self._plane_pid = DataPlane(self.options), os.getpid()
+            return self._plane
+
+
+def _is_of(upload: Upload, head: Mapping[str, str]) -> bool:
+    """Whether an object is what completing the upload makes.
+
+    Its ETag tells, a digest over the parts' ETags (`etag_of`). Under SSE-KMS and SSE-C S3 documents no rule for ETags: there an object
+    of as many parts and bytes counts as well.
+    """
+    etag = _etag(head)
+    try:
+        same = etag == etag_of(upload.parts)
+    except ValueError:
+        same = False
+    opaque = head.get(f"{SSE}-customer-algorithm") or head.get(SSE, "").startswith("aws:kms")
+    return same or bool(
+        opaque and etag.endswith(f"-{len(upload.parts)}") and int(head["Content-Length"]) == upload.size
+    )
+
+
+def _etag(answer: Mapping[str, Any]) -> str:
+    return str(answer["ETag"]).strip('"')
+
+
+def _upload(upload_id: str) -> str:
+    return f"uploadId={quote(upload_id, safe='-_.~')}"

@@ -1,0 +1,69 @@
+"""Several sinks in one process: one session, one that fails stops alone, and a stop ends all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Event, Thread
+from urllib.request import urlopen
+
+import pytest
+
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.control.heartbeat import Phase, read_heartbeat
+from kafka_s3.model.errors import RecordError
+from kafka_s3.run.logs import LogObserver
+from kafka_s3.run.spark.process import Process
+from kafka_s3.run.spark.several import FailedSink, SharedSession, exit_code, run_side_by_side
+from kafka_s3.run.wiring.metering import metering
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
+from kafka_s3.testing.services.process import free_ports
+from tests.support.kafka import Given, document, produce
+from tests.support.log_lines import said
+from tests.support.surroundings import Surroundings
+from tests.support.waiting import eventually
+
+
+def phase(settings: Settings) -> Phase | None:
+    """What the sink's heartbeat says."""
+    beat = read_heartbeat(S3Store(store_options(settings)), state_paths(settings))
+    return None if beat is None else beat.phase
+
+
+@pytest.mark.nightly
+def test_a_sink_that_fails_stops_alone_and_a_stop_ends_the_others(
+    here: Surroundings, topic: Callable[..., str]
+) -> None:
+    good, other, broken = topic("good"), topic("other"), topic("broken")
+    (port,) = free_ports(1)
+    quick = {"flush.size": "2", "poll.interval.ms": "100", "metrics.prometheus.port": str(port)}
+    sinks = [
+        resolved(validate({**here.config(name, **quick), "name": name}).usable()) for name in (good, other, broken)
+    ]
+    for name in (good, other):
+        produce(here.servers, name, [Given(document(n=n)) for n in range(2)])
+    produce(here.servers, broken, [Given(b"{broken")])
+    stop, failed = Event(), list[FailedSink]()
+    with said() as lines, metering(sinks) as meters:
+        session = SharedSession(lambda: here.spark, sinks=len(sinks))
+        shared = Process(session, stop, meters, available_now=False, close=None)
+        work = Thread(target=lambda: failed.extend(run_side_by_side(sinks, lambda one: shared.run(one, LogObserver()))))
+        work.start()
+        eventually(lambda: phase(sinks[2]) is Phase.FAILED, what=lines.getvalue)
+        produce(here.servers, good, [Given(document(n=n)) for n in range(2, 4)])
+        eventually(lambda: len(here.bucket.data_keys()) == 3, what=lines.getvalue)
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            page = answer.read().decode()
+        stop.set()
+        work.join(120)
+        assert not work.is_alive()
+    assert [phase(one) for one in sinks] == [Phase.STOPPED, Phase.STOPPED, Phase.FAILED]
+    (failure,) = failed
+    assert (failure.sink, type(failure.error), exit_code(failed)) == (broken, RecordError, 1)
+    told = lines.getvalue().splitlines()
+    assert all(any(f"sink={name}" in line for name in (good, other, broken)) for line in told), told
+    assert any("CRITICAL" in line and f"sink={broken}" in line and "offset=0" in line for line in told)
+    for name, running in ((good, 1), (other, 1), (broken, 0)):
+        assert f'kafka_s3_phase{{phase="running",sink="{name}"}} {running}.0' in page

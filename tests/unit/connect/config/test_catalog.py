@@ -1,0 +1,59 @@
+"""Does the catalog say of each connector what validation asks for, out of the option table?"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_s3.cli.catalog import lines
+from kafka_s3.connect.config.catalog import catalog, entry, example_of
+from kafka_s3.connect.config.option import OptionStatus, parse
+from kafka_s3.connect.config.references import has_reference
+from kafka_s3.connect.config.valid_values import InvalidValue
+from kafka_s3.connect.config.validate import validate
+from kafka_s3.model.errors import ConfigError
+
+NAMES = ["S3SinkConnector", "S3_SINK", "Block-GZIP"]
+
+
+def test_every_connector_is_listed() -> None:
+    assert [one.name for one in catalog()] == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_required_keys_come_first_and_are_all_that_validation_misses(name: str) -> None:
+    found = entry(name)
+    rows = found.rows()
+    needed = [option for option, required in rows if required]
+    assert [option for option, _ in rows[: len(needed)]] == needed
+    assert len({option.key for option, _ in rows}) == len(rows)
+    config = {"connector.class": found.connector, **{option.key: example_of(option) for option in needed}}
+    missing = [problem.key for problem in validate(config).problems if "is required" in problem.rule]
+    # a partitioner and a format of the examples may ask for more; what the catalog calls required is there
+    assert not set(missing) & {option.key for option in needed}
+    assert all(config[option.key] for option in needed)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_example_is_a_value_of_its_key(name: str) -> None:
+    for option, _ in entry(name).rows():
+        example = example_of(option)
+        if example and not has_reference(example) and not option.family and option.status is OptionStatus.ACTED_ON:
+            try:
+                parse(option, example)
+            except InvalidValue as unfit:
+                pytest.fail(f"{option.key}={example}: {unfit.rule}")
+
+
+def test_a_description_says_all_that_the_table_knows() -> None:
+    text = "\n".join(lines(entry("s3_sink")))
+    assert "Required: kafka.api.key, kafka.api.secret" in text
+    assert (
+        "flush.size\n    type int; default 1000; since 0.1.0\n    As self-managed, with a default.\n    example flush.size=1000"
+    ) in text
+    assert "format.class" not in text.split("Required")[1].split("\n")[0]
+
+
+def test_a_connector_is_found_by_its_class_and_others_are_not() -> None:
+    assert entry("io.confluent.connect.s3.S3SinkConnector").name == "S3SinkConnector"
+    with pytest.raises(ConfigError, match=r"Known: S3SinkConnector, S3_SINK, Block-GZIP\. Did you mean S3_SINK\?"):
+        entry("S3SINK")

@@ -1,0 +1,93 @@
+"""A header's value as text: what Connect's simple header converter makes of it."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_s3.connect.converters.header_text import header_rows, header_text
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"plain", "plain"),
+        (b"", ""),
+        (b" spaced ", " spaced "),
+        (b"1.50", "1.5"),
+        (b"7.0", "7"),
+        (b"007", "7"),
+        (b"-0", "0"),
+        (b"+5", "5"),
+        (b" 42 ", "42"),
+        (b".5", "0.5"),
+        (b"1e3", "1000"),
+        (b"0.1", "0.1"),
+        (b"0.0001", "1.0E-4"),
+        (b"16777217.5", "1.6777218E7"),  # a 32-bit float has no more digits
+        (b"3.141592653589793", "3.1415927"),
+        (b"9223372036854775807", "9223372036854775807"),
+        (b"9223372036854775808", "9223372036854775808"),  # beyond a long, a decimal keeps its digits
+        (b"-9223372036854775808", "-9223372036854775808"),
+        (b"99999999999999999999", "99999999999999999999"),
+        (b"99999999999999999999.0", "1.0E20"),
+        (b"1e20", "1.0E20"),
+        (b"1e40", "1.0E40"),
+        (b"-1.5e40", "-1.5E40"),
+        (b"1e400", "1E+400"),
+        (b"1e-400", "0.0"),
+        (b"-1e-400", "-0.0"),
+        (b"1e99999", "1e99999"),
+        (b"9" * 70, "9" * 70),
+        (b"NaN", "NaN"),
+        (b"0x10", "0x10"),
+        (b"1_000", "1_000"),
+        (b"1,5", "1,5"),
+        (b'"quoted"', "quoted"),
+        (b'"7.0"', "7.0"),
+        (b'"a \\"b\\" c"', 'a "b" c'),
+        (b'"a\nb"', "a\nb"),
+        (b'"open', '"open'),
+        (b'say "hi"', 'say "hi"'),
+        ("ä😀".encode(), "ä😀"),
+        (b"\xff\xfea", "��a"),
+        (b"\xe2\x98", "�"),
+        (b"\x00", "\x00"),
+    ],
+)
+def test_text_numbers_and_quotes_are_read_and_written_as_connect_does(raw: bytes, text: str) -> None:
+    assert header_text(raw) == text
+
+
+def test_a_header_without_a_value_stays_without() -> None:
+    assert header_rows([[{"key": "a", "value": None}, {"key": "a", "value": b"1.0"}], []]) == [
+        [{"key": "a", "value": None}, {"key": "a", "value": "1"}],
+        [],
+    ]
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_become_text_that_utf_8_can_hold(raw: bytes) -> None:
+    text = header_text(raw)
+
+    assert text is not None
+    text.encode()
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_a_fraction_is_the_same_32_bit_number_afterwards(value: float) -> None:
+    text = header_text(repr(value).encode())
+
+    assert text is not None
+    assert struct.pack("f", float(text)) == struct.pack("f", value) or value == 0
+    assert math.isfinite(float(text))
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_a_whole_number_of_64_bits_keeps_every_digit(value: int) -> None:
+    assert header_text(str(value).encode()) == str(value)
+    assert header_text(f"{value}.00".encode()) == str(value)

@@ -1,0 +1,178 @@
+"""Hundreds of directories in batches that are joined, bad records among them, with little memory: each record once and in order."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kafka_s3.connect.naming.keys import Naming
+from kafka_s3.connect.records.runs import Run
+from kafka_s3.connect.records.values import JsonText, Objects
+from kafka_s3.engine.open_files.interleaved import Partitioned, interleaved
+from kafka_s3.engine.open_files.lines import DirectoryLines
+from kafka_s3.engine.open_files.open_files import OpenFile, Output
+from kafka_s3.engine.open_files.schema_changes import SchemaRules
+from kafka_s3.engine.task import writer
+from kafka_s3.engine.task.rotation import RotationRules
+from kafka_s3.engine.task.writer import TopicPartitionWriter
+from kafka_s3.model.files import Reason, Role
+from kafka_s3.model.tasks import Assignment, Delivery
+from kafka_s3.objects.json_lines import json_format
+from kafka_s3.run.wiring.pipeline import make_pipeline
+from kafka_s3.store import MemoryStore
+from kafka_s3.testing.services.memory import MemoryRecord
+from tests.support.configurations import FIELD, TOLERANT
+from tests.support.memory_world import ORDERS, START_MS, World, rows, settings_of
+
+RECORDS, DIRECTORIES = 4_000, 301
+PART_SIZE = 80_000
+LITTLE = {"flush.size": "1000000", **FIELD, **TOLERANT, "writer.memory.bytes": str(1 << 20)}
+KEYS = {"store.kafka.keys": "true", "keys.format.class": "io.confluent.connect.s3.format.json.JsonFormat"}
+
+
+@pytest.mark.parametrize(("compression", "stored"), [("none", {}), ("gzip", {}), ("gzip", KEYS)])
+def test_each_record_is_written_once_and_in_order_or_is_a_dead_letter(compression: str, stored: dict[str, str]) -> None:
+    config = {**LITTLE, **stored, "s3.compression.type": compression}
+    world, expected, bad = World(config, batch_size=500), defaultdict[str, list[int]](list), list[int]()
+    texts = list[str]()
+    for offset in range(RECORDS):
+        name = str(offset * 7919 % DIRECTORIES)
+        text = json.dumps({"d": name, "n": offset, "rest": "x" * 600})
+        texts.append(text)
+        if offset % 11 == 3:
+            text = text[:-1]
+            bad.append(offset)
+        else:
+            expected[name].append(offset)
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + offset, b"%d" % offset, text.encode()))
+
+    wanted = Assignment(ORDERS, 0, RECORDS, (Delivery(world.now, RECORDS),), close=Reason.FLUSH_NOW)
+    batches = world.kafka.batches(ORDERS, 0, until=RECORDS)
+    report = make_pipeline(settings_of(config)).process(wanted, batches, world.store)
+    for file in report.files:
+        world.store.complete_upload(file.upload)
+
+    values = [file for file in report.files if file.role is Role.VALUE]
+    found = {file.encoded_partition: [row["n"] for row in rows(file.key, world.store.get(file.key))] for file in values}
+    assert found == {f"d={name}": offsets for name, offsets in expected.items()}
+    assert {file.encoded_partition: (file.first_offset, file.last_offset, file.min_timestamp, file.max_timestamp) for file in values} == {
+        f"d={name}": (own[0], own[-1], START_MS + own[0], START_MS + own[-1]) for name, own in expected.items()
+    }  # fmt: skip
+    assert [offset for low, high in report.dead.ranges for offset in range(low, high + 1)] == bad
+    assert sum(len(text) for text in texts) > 2 * int(LITTLE["writer.memory.bytes"])
+
+
+ROUND = 1_000
+ROTATIONS = {
+    "closed at the end": {"flush.size": "1000000"},
+    "closed by count": {"flush.size": "700"},
+    "closed by size": {"flush.size": "1000000", "flush.bytes": "150000"},
+    "closed by the number of files": {"flush.size": "1000000", "partitioner.max.open.files": "150"},
+}
+
+
+ALL = [(rotation, compression) for rotation in ROTATIONS for compression in ("none", "gzip")]
+ALL.remove(("closed by size", "gzip"))  # that size is an estimate until gzip has seen the text
+
+
+@pytest.mark.parametrize(("rotation", "compression"), ALL)
+def test_in_bulk_the_objects_are_those_that_each_file_gets_by_itself(
+    rotation: str, compression: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = {
+        **FIELD, **TOLERANT, **ROTATIONS[rotation], "s3.compression.type": compression, "writer.memory.bytes": str(1 << 20),
+        "tail.read.records": "1",
+    }  # fmt: skip
+    bulk = played(config)
+    monkeypatch.setattr(writer, "MANY", RECORDS)
+    assert bulk == played(config)
+
+
+def played(config: dict[str, str]) -> dict[str, tuple[object, ...]]:
+    """What three rounds leave: objects' facts and rows. Directory 7 is large; some records are bad."""
+    world = World(config, batch_size=500)
+    world.kafka.pipeline = lambda: replace(make_pipeline(world.settings), part_size=PART_SIZE)
+    world.start()
+    for first in range(0, ROUND * 3, ROUND):
+        for offset in range(first, first + ROUND):
+            name = 7 if offset % 5 == 0 else offset * 7919 % DIRECTORIES
+            text = json.dumps({"d": str(name), "n": offset, "rest": "x" * 500}).encode()
+            if offset % 100 == 13:
+                text = b"no JSON"
+            world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + offset, b"%d" % offset, text))
+        world.now += 1_000
+        world.sink.cycle()
+    world.sink.drain(close=Reason.FLUSH_NOW)
+    assert not world.store.uploads
+    files = [file for entry in world.entries() for file in entry.files if file.role is Role.VALUE]
+    totals = world.log().load().totals
+    assert (totals.dead_letters, sum(file.records for file in files)) == (30, ROUND * 3 - 30)
+    return {
+        file.key: (
+            file.first_offset, file.last_offset, file.records, file.min_timestamp, file.max_timestamp, file.reason,
+            [row["n"] for row in rows(file.key, world.store.get(file.key))],
+        )
+        for file in files
+    }  # fmt: skip
+
+
+def test_what_is_no_line_as_it_comes_goes_behind_the_lines_of_its_file(tmp_path: Path) -> None:
+    names = [f"d={number}" for number in range(100)]
+    offsets, codes, store = np.arange(300), np.arange(300, dtype=np.int32) % 100, MemoryStore()
+    texts = pa.array([b'{"n":%d}' % offset for offset in offsets.tolist()], pa.binary())
+    naming, form = Naming("topics", "/", "+", 10), json_format(gzip_level=None, decimals="BASE64")
+    output = Output(store, naming, {Role.VALUE: form}, SchemaRules(), 5 << 20, 1 << 20, 2, tmp_path)
+    sink = TopicPartitionWriter(ORDERS, RotationRules(), output, 0, None)
+    whole = Run(offsets, offsets, JsonText(texts, None, lines=True), None)
+    for first, last in ((0, 150), (150, 220), (220, 300)):
+        run = whole.slice(first, last)
+        if first == 150:
+            run = replace(run, values=Objects(run.values.objects()))
+        assert not sink.write(interleaved([Partitioned(run, codes[first:last], names, None)]))
+        assert (len(sink.open.small), len(sink.open.files)) == ((100, 0) if first == 0 else (0, 100))
+
+    for file in sink.close(Reason.FLUSH_NOW).files:
+        store.complete_upload(file.upload)
+        expected = [n for n in range(300) if names[n % 100] == file.encoded_partition]
+        assert [row["n"] for row in rows(file.key, store.get(file.key))] == expected
+        assert (file.first_offset, file.last_offset, file.records) == (expected[0], expected[-1], 3)
+    assert len(store.objects) == 100
+
+
+def test_files_that_grow_all_at_once_do_not_come_back_into_memory_all_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count, step, memory, store = 1_000, 3, 1 << 20, MemoryStore()
+    names, line = [f"d={number}" for number in range(count)], b'{"n":"' + b"x" * 9_992 + b'"}'
+    naming, form = Naming("topics", "/", "+", 10), json_format(gzip_level=None, decimals="BASE64")
+    output = Output(store, naming, {Role.VALUE: form}, SchemaRules(), 5 << 20, memory, 2, tmp_path)
+    sink, codes, most = (
+        TopicPartitionWriter(ORDERS, RotationRules(), output, 0, None),
+        np.arange(100, dtype=np.int32),
+        0,
+    )
+    append_lines = OpenFile.append_lines
+
+    def watched(file: OpenFile, lines: DirectoryLines) -> None:
+        nonlocal most
+        append_lines(file, lines)
+        most = max(most, sink.memory())
+
+    monkeypatch.setattr(OpenFile, "append_lines", watched)
+    for first in range(0, count * step, 100):
+        offsets, some = np.arange(first, first + 100), names[first % count : first % count + 100]
+        run = Run(offsets, offsets, JsonText(pa.array([line] * 100, pa.binary()), None, lines=True), None)
+        assert not sink.write(interleaved([Partitioned(run, codes, some, None)]))
+        if first == count * 2 - 100:
+            sink._settle()
+
+    assert len(sink.open.files) == count
+    assert 0 < most < 2 * memory
+    files = sink.close(Reason.FLUSH_NOW).files
+    assert [(file.records, file.bytes) for file in files] == [(step, step * (len(line) + 1))] * count

@@ -1,0 +1,170 @@
+"""Directories are called as the original calls them (SEMANTICS A4.2)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kafka_s3.connect.joda import Pattern, zone
+from kafka_s3.connect.joda.buckets import BucketNames
+from kafka_s3.connect.naming.keys import Naming
+from kafka_s3.connect.records.runs import Run
+from kafka_s3.connect.records.values import JsonText, Objects, Plain
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
+from kafka_s3.engine.task.partitioning.directories import InsideOnly
+from kafka_s3.engine.task.partitioning.field_partitioner import FieldPartitioner, Schemaless
+from kafka_s3.engine.task.partitioning.partitioners import DefaultPartitioner, Partitioner, TimePartitioner
+from kafka_s3.model.offsets import TopicPartition
+from tests.support.runs import run_of
+
+ORDERS = TopicPartition("orders", 3)
+FIELDS = [
+    ("s", "string"), ("i", "int8"), ("l", "int64"), ("b", "boolean"), ("f", "double"), ("y", "bytes"),
+]  # fmt: skip
+STRUCT = {"type": "struct", "fields": [{"field": name, "type": kind, "optional": True} for name, kind in FIELDS]}
+DAY = {"field": "day", "type": "int32", "name": "org.apache.kafka.connect.data.Date"}
+NESTED = {
+    "field": "in",
+    "type": "struct",
+    "optional": True,
+    "fields": [{"field": "s", "type": "string", "optional": True}],
+}
+SCHEMA = read_schema({**STRUCT, "fields": [*STRUCT["fields"], NESTED, DAY]})
+
+
+def directories(partitioner: Partitioner, run: Run, times: list[int] | None = None) -> list[str | None]:
+    found = partitioner.encode(ORDERS, run, np.array(times or [0] * len(run), np.int64))
+    assert [failure.offset for failure in found.failures] == run.offsets[found.codes < 0].tolist()
+    assert len(set(found.names)) == len(found.names)
+    return [None if code < 0 else found.names[code] for code in found.codes]
+
+
+def by(
+    *names: str, encoding: str = "none", schemaless: Schemaless = Schemaless.REFUSE, delimiter: str = "/"
+) -> FieldPartitioner:
+    return FieldPartitioner(names, delimiter=delimiter, schemaless=schemaless, encoding=encoding)
+
+
+def test_the_default_is_one_directory_per_kafka_partition() -> None:
+    assert directories(DefaultPartitioner(), run_of(Objects([1, 2]), None)) == ["partition=3"] * 2
+
+
+@pytest.mark.parametrize(
+    ("names", "value", "directory"),
+    [
+        (["s"], {"s": "x"}, "s=x"),
+        (["s"], {"s": "a/b c=%"}, "s=a/b c=%"),
+        (["s"], {"s": ""}, "s="),
+        (["s"], {"s": None}, "s=null"),
+        (["i", "s"], {"i": -5, "s": "x"}, "i=-5/s=x"),
+        (["s", "i"], {"i": -5, "s": "x"}, "s=x/i=-5"),
+        (["l"], {"l": 2**62}, f"l={2**62}"),
+        (["b"], {"b": True}, "b=true"),
+        (["in.s"], {"in": {"s": "x"}}, "in.s=x"),
+        (["in.s"], {"in": None}, "in.s=null"),
+        (["f"], {"f": 1.5}, None),
+        (["y"], {"y": b"x"}, None),
+        (["in"], {"in": {"s": "x"}}, None),
+        (["s"], {"s": "\ud800"}, None),
+    ],
+)
+def test_a_field_gives_name_and_value(names: list[str], value: Any, directory: str | None) -> None:
+    assert directories(by(*names), run_of(Objects([value]), SCHEMA)) == [directory]
+
+
+@pytest.mark.parametrize("name", ["nothing", "in.nothing", "s.nothing", "day"])
+def test_a_field_outside_the_schema_and_a_date_kill_the_original(name: str) -> None:
+    encoded = by(name).encode(ORDERS, run_of(Objects([{"day": 1}]), SCHEMA), np.zeros(1, np.int64))
+
+    assert [failure.stops_original for failure in encoded.failures] == [True]
+
+
+def test_values_without_fields_are_not_encodable() -> None:
+    assert directories(by("s"), run_of(Plain(pa.array(["x"])), ConnectSchema(SchemaType.STRING))) == [None]
+    assert directories(by("s"), run_of(JsonText(pa.array([b'{"s":"x"}']), None), None)) == [None]
+
+
+def test_schemaless_fields_are_looked_up_where_allowed() -> None:
+    texts = [
+        b'{"s":"x"}',
+        b'{"s":5}',
+        b'{"s":1.5}',
+        b"{}",
+        b"7",
+        b'{"s":null}',
+        b'{"s":{}}',
+        b'{"s":false}',
+        b'{"s":"x"}',
+    ]
+    run = run_of(JsonText(pa.array(texts), None), None)
+
+    expected = ["s=x", "s=5", None, "s=null", "s=null", "s=null", None, "s=false", "s=x"]
+    assert directories(by("s", schemaless=Schemaless.LOOK_UP), run) == expected
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (pa.array(["x", None, "y", "x"]), ["s=x", "s=null", "s=y", "s=x"]),
+        (pa.array([1, None, 2, 1]), ["s=1", "s=null", "s=2", "s=1"]),
+        (pa.array([True, None, False, True]), ["s=true", "s=null", "s=false", "s=true"]),
+        (pa.nulls(4), ["s=null"] * 4),
+        (pa.array([1.5, None, 2.5, 1.5]), [None, "s=null", None, None]),
+    ],
+)
+def test_parsed_columns_give_the_same_as_values_one_by_one(column: pa.Array, expected: list[str | None]) -> None:
+    values = JsonText(pa.array([b"{}"] * 4), pa.table({"s": column}))
+
+    assert directories(by("s", schemaless=Schemaless.LOOK_UP), run_of(values, None)) == expected
+
+
+def test_field_tuples_with_one_path_are_one_directory() -> None:
+    first, second = {"s": "x/i=1", "i": 2}, {"s": "x", "i": "1/i=2"}
+    rows = [first, {"s": "y", "i": 1}, second, {"s": 1.5, "i": 1}, first]
+    run = run_of(JsonText(pa.array([json.dumps(row).encode() for row in rows]), None), None)
+
+    expected = ["s=x/i=1/i=2", "s=y/i=1", "s=x/i=1/i=2", None, "s=x/i=1/i=2"]
+    assert directories(by("s", "i", schemaless=Schemaless.LOOK_UP), run) == expected
+
+
+def test_values_are_percent_encoded_and_joined_as_configured() -> None:
+    assert directories(
+        by("s", "i", encoding="percent", delimiter="_"), run_of(Objects([{"s": "a/b ä", "i": 1}]), SCHEMA)
+    ) == ["s=a%2Fb%20%C3%A4_i=1"]
+
+
+def test_time_gives_the_bucket() -> None:
+    utc = zone("UTC")
+    pattern = Pattern("'year'=YYYY/'hour'=HH", locale="en", zone=utc)
+    partitioner = TimePartitioner(BucketNames(pattern, duration_ms=3_600_000, zone=utc))
+    hour = 3_600_000
+
+    found = directories(partitioner, run_of(Objects([0] * 4), None), [0, hour - 1, hour, 0])
+    assert found == ["year=1970/hour=00", "year=1970/hour=00", "year=1970/hour=01", "year=1970/hour=00"]
+
+
+def test_null_is_a_directory_also_in_a_field_whose_type_is_not_taken() -> None:
+    run = run_of(Objects([{"f": None}, {"f": 1.5}, {"f": None, "y": None}]), SCHEMA)
+    assert directories(by("f"), run) == ["f=null", None, "f=null"]
+    assert directories(by("y", "day"), run_of(Objects([{"y": None, "day": None}]), SCHEMA)) == ["y=null/day=null"]
+
+
+def test_a_directory_is_judged_again_in_another_topic_and_a_refused_one_each_time() -> None:
+    names = Naming(topics_dir="topics", directory_delim="/", file_delim="+", pad_width=10)
+    inside = InsideOnly(by("s"), names, ".json", "topics/hidden")
+    for _ in range(2):
+        run = run_of(Objects([{"s": "x"}, {"s": "x/../y"}, {"s": "/../z"}, {"s": "a/_delta_log/b"}]), SCHEMA)
+        assert directories(inside, run) == ["s=x", None, None, None]
+    assert directories(inside, run_of(Objects([{"s": "x"}, {"s": "new"}, {"s": ".."}]), SCHEMA)) == [
+        "s=x",
+        "s=new",
+        "s=..",
+    ]
+
+    hidden = inside.encode(TopicPartition("hidden", 0), run_of(Objects([{"s": "x"}]), SCHEMA), np.zeros(1, np.int64))
+    assert hidden.codes.tolist() == [-1]
+    assert "the folder of the commit log" in hidden.failures[0].message

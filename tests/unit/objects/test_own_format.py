@@ -1,0 +1,51 @@
+"""A format of the user's own, found by its entry point, writes the objects of the real sink."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_s3.connect.config.validate import validate
+from kafka_s3.testing.services.memory import MemoryRecord
+from tests.support.entry_points import install
+from tests.support.memory_world import BASE, ORDERS, START_MS, World
+
+MODULE = """
+from kafka_s3.objects.format import Format
+from kafka_s3.objects.text_stream import TextStream
+
+class Shouting(TextStream):
+    def append(self, values):
+        self.write("".join(text.upper() + "!" for text in values.objects()).encode())
+
+def shouting(settings):
+    return Format("shouting", ".shout", lambda schema: Shouting(None), lambda run: run.values)
+"""
+OWN = {
+    "format.class": "shouting",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "flush.size": "2",
+}
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = "shouting = shouting_format:shouting"
+    install(tmp_path, monkeypatch, module="shouting_format", source=MODULE, group="kafka_s3.formats", entry=entry)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_registered_format_is_named_in_format_class() -> None:
+    world = World(OWN)
+    for offset, text in enumerate((b"one", b"two", b"three")):
+        world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, text))
+    world.start().cycle()
+    data = {key: content for key, content in world.store.objects.items() if key.startswith("topics/")}
+    assert data == {"topics/orders/partition=0/orders+0+0000000000.shout": b"ONE!TWO!"}
+
+
+def test_an_unknown_format_is_refused_with_the_known_names() -> None:
+    (problem,) = validate({**BASE, **OWN}).problems
+    assert problem.key == "format.class"
+    assert "AvroFormat" in problem.remedy

@@ -1,0 +1,127 @@
+"""What a sink's numbers are, after the real loop did its work in memory."""
+
+from __future__ import annotations
+
+import json
+
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
+from kafka_s3.engine.control.tallies import Delay
+from kafka_s3.model.observer import Silent
+from kafka_s3.model.requests import Requests, took
+from kafka_s3.run.metrics.instruments import Sample
+from kafka_s3.run.metrics.memory import memory_samples
+from kafka_s3.run.metrics.prometheus import registry_of
+from kafka_s3.run.metrics.sink_metrics import SinkMetrics
+from kafka_s3.testing.services.memory import MemoryRecord
+from tests.support.memory_world import ORDERS, START_MS, World, world_of
+
+HOURLY = {
+    "partitioner.class": "io.confluent.connect.storage.partitioner.HourlyPartitioner", "locale": "en", "timezone": "UTC",
+    "timestamp.extractor": "Record", "rotate.interval.ms": "3600000", "errors.tolerance": "all",
+}  # fmt: skip
+
+
+def metered(world: World) -> SinkMetrics:
+    """The numbers of the world's sink, which is opened."""
+    metrics = SinkMetrics("orders", inner=Silent(), clock_ms=lambda: world.now)
+    world.start(observer=metrics)
+    return metrics
+
+
+def read(metrics: SinkMetrics) -> dict[str, float]:
+    """The page as Prometheus reads it: `name{values of labels, in alphabetical order, without the sink's}` to number."""
+    text = generate_latest(registry_of(metrics.samples)).decode()
+    found = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = sorted(value for name, value in sample.labels.items() if name != "sink")
+            found[f"{sample.name}{{{','.join(labels)}}}"] = sample.value
+    return found
+
+
+def test_records_bytes_and_files_are_counted_by_what_became_of_them() -> None:
+    world = world_of(2, **HOURLY)
+    metrics = metered(world)
+    world.add(range(4))
+    world.kafka.add(ORDERS, MemoryRecord(4, START_MS, None, b"{broken"))
+    assert world.sink.cycle()
+    found = read(metrics)
+    assert found["kafka_s3_records_total{orders,written}"] == 4
+    assert found["kafka_s3_records_total{dead_letter,orders}"] == 1
+    assert found["kafka_s3_records_read_total{}"] == 5
+    assert found["kafka_s3_files_total{flush.size,orders}"] == 2
+    assert found["kafka_s3_dead_letters_total{VALUE_CONVERTER,orders}"] == 1
+    assert found["kafka_s3_file_bytes_total{orders}"] == sum(
+        len(data) for key, data in world.store.objects.items() if key in world.objects()
+    )
+    for phase in ("read", "commit", "publish", "follow"):
+        assert found[f"kafka_s3_round_phase_seconds_count{{{phase}}}"] == 1
+
+
+def test_lag_is_what_no_task_has_read_and_what_is_open_has_an_age_of_its_own() -> None:
+    world = world_of(100, **HOURLY)
+    metrics = metered(world)
+    world.add(range(3))
+    world.sink.poll()
+    world.now += 5_000
+    found = read(metrics)
+    assert found["kafka_s3_dead_letters_total{VALUE_CONVERTER,orders}"] == 0, "there before the first one"
+    assert found["kafka_s3_lag_records{orders}"] == 3
+    assert found["kafka_s3_lag_seconds{orders}"] == 5
+    assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 0
+    world.now += 60_000
+    assert world.sink.cycle()
+    world.now += 7_000
+    world.add(range(3, 5))
+    assert world.sink.cycle()
+    found = read(metrics)
+    assert found["kafka_s3_lag_records{orders}"] == 5, "open files are no objects"
+    assert found["kafka_s3_lag_seconds{orders}"] == 0
+    assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 7
+    world.add(range(5, 101))
+    assert world.sink.cycle()
+    found = read(metrics)
+    assert found["kafka_s3_lag_records{orders}"] == 1
+    assert found["kafka_s3_oldest_open_record_seconds{orders}"] == 0, "another record"
+
+
+def test_requests_of_driver_and_tasks_are_one_histogram() -> None:
+    metrics = SinkMetrics("orders", inner=Silent(), clock_ms=lambda: 0)
+    sent = [Requests({"put_object": took(0.02).plus(took(0.5))}, {"put_object": 1}, again=1)]
+    metrics.attach(
+        lambda: Heartbeat("orders", "run", "host", 1, "0", 0, 1000, phase=Phase.PAUSED, delay=Delay(1500, 4000)),
+        lambda: sent.pop() if sent else Requests(),
+    )
+    for found in (read(metrics), read(metrics)):
+        assert found["kafka_s3_request_seconds_count{put_object}"] == 2
+        assert found["kafka_s3_request_seconds_sum{put_object}"] == 0.52
+        assert found["kafka_s3_request_seconds_bucket{0.01,put_object}"] == 0
+        assert found["kafka_s3_request_seconds_bucket{0.025,put_object}"] == 1
+        assert found["kafka_s3_request_seconds_bucket{+Inf,put_object}"] == 2
+        assert found["kafka_s3_request_failures_total{put_object}"] == 1
+        assert found["kafka_s3_request_retries_total{}"] == 1
+    assert found["kafka_s3_phase{paused}"] == 1
+    assert found["kafka_s3_phase{running}"] == 0
+    assert found["kafka_s3_delay_seconds{0.95}"] == 4
+
+
+def test_memory_is_that_of_this_process_and_those_below() -> None:
+    (own,) = [sample for sample in memory_samples() if sample.labels == ("driver",)]
+    assert isinstance(own, Sample)
+    assert isinstance(own.value, int)
+    assert own.value > 10 << 20
+
+
+def test_a_report_brings_the_requests_of_its_task() -> None:
+    from dataclasses import replace
+
+    from kafka_s3.engine.log.report_form import outcome_of, outcome_text
+    from kafka_s3.model.tasks import TaskReport
+
+    sent = Requests({"upload_part": took(0.3).plus(took(900.0))}, {"upload_part": 2}, again=2)
+    report = replace(TaskReport(ORDERS, 0, 0, 0), requests=sent)
+    assert outcome_of(outcome_text(report)).requests == sent
+    assert json.loads(outcome_text(report))["requests"]["durations"]["upload_part"]["seconds"] == 900.3

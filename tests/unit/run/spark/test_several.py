@@ -1,0 +1,102 @@
+"""What becomes of the other sinks of a process when one of them fails."""
+
+from __future__ import annotations
+
+import logging
+from threading import Barrier, Event, get_ident
+
+import pytest
+
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, StorageUnavailable, TopicMissing
+from kafka_s3.model.threads import ThreadPool, beside
+from kafka_s3.run.spark.several import FailedSink, SharedSession, exit_code, run_side_by_side
+from tests.support.log_lines import said
+from tests.support.memory_world import settings_of
+
+WRONG = ConfigError([Problem("delta.writer", "spark", "cannot write tables here.")])
+
+
+def test_all_work_at_once_and_one_that_fails_is_told_and_holds_up_nobody() -> None:
+    sinks = [settings_of({"name": name, "flush.size": "3"}) for name in ("good", "bad", "other")]
+    met, done = Barrier(3, timeout=60), list[str]()
+
+    def work(settings: Settings) -> None:
+        met.wait()  # all three are under way
+        if settings.name == "bad":
+            raise RecordError("a record is broken", {"topic": "orders", "offset": 7})
+        with ThreadPool(2) as pool:
+            list(pool.map(logging.getLogger("kafka_s3.store").info, ["request is tried again"]))
+        beside(lambda: logging.getLogger("kafka_s3.engine.control").info("beats"), "heartbeat").join()
+        done.append(settings.name)
+
+    with said(verbosity=1) as log:
+        (failed,) = run_side_by_side(sinks, work)
+    assert (failed.sink, sorted(done)) == ("bad", ["good", "other"])
+    lines = log.getvalue().splitlines()
+    assert all(any(f" sink={name}" in line for name in ("good", "bad", "other")) for line in lines), lines
+    assert sum("request is tried again" in line for line in lines) == 2
+    assert any("CRITICAL" in line and "sink=bad" in line and "offset=7" in line for line in lines)
+
+
+def test_a_failure_that_is_none_of_ours_is_told_with_its_trace() -> None:
+    def work(settings: Settings) -> None:
+        raise ZeroDivisionError("not for the bucket")
+
+    sinks = [settings_of({"name": name, "flush.size": "3"}) for name in ("a", "b")]
+    with said() as log:
+        assert len(run_side_by_side(sinks, work)) == 2
+    assert log.getvalue().count("ZeroDivisionError: not for the bucket") == 2
+
+
+@pytest.mark.parametrize(
+    ("errors", "code"),
+    [
+        ([], 0),
+        ([StorageUnavailable("away")], 1),
+        ([WRONG, WRONG], 2),
+        ([WRONG, StorageUnavailable("away")], 1),
+        ([TopicMissing("no topic")], 4),
+        ([TopicMissing("no topic"), WRONG], 1),
+    ],
+)
+def test_the_exit_code_says_whether_another_start_may_mend_something(errors: list[SinkError], code: int) -> None:
+    assert exit_code([FailedSink("orders", error) for error in errors]) == code
+
+
+class Session:
+    """What the shared session asks of Spark's."""
+
+    def __init__(self) -> None:
+        self.thread, self.stopped = get_ident(), 0
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+def test_a_session_starts_once_beside_the_callers_work_and_ends_with_it() -> None:
+    asked, started = Event(), list[Session]()
+
+    def start() -> Session:
+        assert asked.wait(60)
+        started.append(Session())
+        return started[-1]
+
+    shared = SharedSession(start, sinks=1)  # type: ignore[arg-type]
+    shared.begin()
+    asked.set()  # reached while it starts
+    assert shared.of("orders") is shared.of("payments") is started[0]  # type: ignore[comparison-overlap]
+    shared.close()
+    assert (len(started), started[0].stopped, started[0].thread == get_ident()) == (1, 1, False)
+
+
+def test_a_start_that_fails_is_the_error_of_whoever_needs_the_session_and_of_nobody_else() -> None:
+    def start() -> Session:
+        raise StorageUnavailable("no jars")
+
+    shared = SharedSession(start, sinks=1)  # type: ignore[arg-type]
+    shared.begin()
+    shared.close()
+    with pytest.raises(StorageUnavailable, match="no jars"):
+        shared.of("orders")
+    SharedSession(start, sinks=1).close()  # type: ignore[arg-type]
