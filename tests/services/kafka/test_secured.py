@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from kafka_s3.connect.config.read import read_worker
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.connect.config.worker import read_worker
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import TopicPartition

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kafka_s3.connect.config.read import read_worker
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.connect.config.worker import read_worker
 from kafka_s3.kafka.reader.reach import why_out_of_reach
 from kafka_s3.kafka.reader.reader import RangeReader
 from kafka_s3.model.errors import SourceError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.connect.config.masking import masking
+from kafka_s3.connect.config.settings import masking
 from kafka_s3.model.errors import Fenced, RecordError, StorageUnavailable
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, mask_logs, told_as_json
 from kafka_s3.store.faults import Fault, raising

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from kafka_s3.connect.config.classes import JAVA_NAMES, PREDICATES, ROUTERS, TRANSFORMS
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.transform_classes import JAVA_NAMES, PREDICATES, ROUTERS, TRANSFORMS
 from kafka_s3.connect.config.validate import resolved
 from kafka_s3.engine.control.settings_notes import note_settings, noted
 from kafka_s3.engine.log.dead_letters import LetterSelection

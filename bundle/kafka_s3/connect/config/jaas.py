@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kafka_s3.connect.config.valid_values import InvalidValue, Value
+from kafka_s3.connect.config.option import InvalidValue, Value
 from kafka_s3.model.secret import Secret
 
 PACKAGE: Final = "org.apache.kafka.common.security."

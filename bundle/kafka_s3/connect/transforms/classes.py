@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from kafka_s3.connect.config.options.transform_values import cast_types, field_path, json_path, pairs
+from kafka_s3.connect.config.classes import TRANSFORM_GROUP
+from kafka_s3.connect.config.options.transforms import cast_types, field_path, json_path, pairs
 from kafka_s3.connect.config.plugins import make
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.transform_classes import TRANSFORM_GROUP
 from kafka_s3.connect.config.transforms import Configured, ConfiguredStep, configured_steps
 from kafka_s3.connect.java.regex import compiled
 from kafka_s3.connect.java.simple_dates import SimpleDates

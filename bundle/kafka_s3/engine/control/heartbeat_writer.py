@@ -17,7 +17,7 @@ from threading import Event, Lock
 from typing import Any, Final
 
 from kafka_s3 import __version__
-from kafka_s3.connect.config.masking import reason_of
+from kafka_s3.connect.config.settings import reason_of
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, may_replace, read_heartbeat
 from kafka_s3.engine.control.limits import DEFAULT, Limits, dead_letters_text
 from kafka_s3.engine.control.tallies import Tally, added, delay, since

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from kafka_s3.connect.config.option import Value
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.valid_values import Value
 from kafka_s3.engine.control.commands import LOOK_EVERY_MS
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.offsets import TopicPartition

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
-from kafka_s3.connect.config.masking import reason_of
-from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings, reason_of
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError
 from kafka_s3.model.threads import begun
 from kafka_s3.run.logs import name_in_logs

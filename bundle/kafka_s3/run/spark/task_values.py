@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from kafka_s3.connect.config.masking import reason_of
+from kafka_s3.connect.config.settings import reason_of
 from kafka_s3.engine.control.heartbeat import Heartbeat
 
 if TYPE_CHECKING:

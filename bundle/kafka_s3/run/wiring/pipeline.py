@@ -12,8 +12,8 @@ from functools import partial
 
 from kafka_s3 import __version__
 from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS
-from kafka_s3.connect.config.rules.names import connect_name
-from kafka_s3.connect.config.rules.rule import rotates_by_time
+from kafka_s3.connect.config.rules import rotates_by_time
+from kafka_s3.connect.config.rules.objects import connect_name
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
 from kafka_s3.connect.joda import zone

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from threading import Event, current_thread, main_thread
 from types import FrameType
 
-from kafka_s3.connect.config.masking import masking, reason_of
-from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings, masking, reason_of
 from kafka_s3.engine.control.commands import ControlChannel
 from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter, beating
 from kafka_s3.engine.control.limits import limits_of

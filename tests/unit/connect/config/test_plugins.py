@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.connect.config.catalog import entry
-from kafka_s3.connect.config.masking import masking
+from kafka_s3.connect.config.settings import masking
 from kafka_s3.connect.config.validate import CheckedConfig, resolved, validate
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.secret import Secret
@@ -22,7 +22,7 @@ from tests.support.memory_world import BASE, ORDERS, START_MS, World
 PARTITIONER = """
 from kafka_s3.connect.config.option import Option, Type
 from kafka_s3.connect.config.plugins import options
-from kafka_s3.connect.config.valid_values import Range
+from kafka_s3.connect.config.option import Range
 from kafka_s3.engine.task.partitioning.partitioners import encoded_each
 
 @options(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.connect.config.masking import masking
+from kafka_s3.connect.config.settings import masking
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, may_replace, read_heartbeat
 from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter, beating
 from kafka_s3.engine.control.limits import Limits

@@ -11,8 +11,17 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kafka_s3.connect.config.jaas import IAM_PACKAGE, IAM_SHADE, MECHANISMS, PACKAGE, SHADE, OneLogin
-from kafka_s3.connect.config.option import Option, OptionGroup, OptionStatus, Type
-from kafka_s3.connect.config.valid_values import Anything, InvalidValue, OneOf, Valid, Value
+from kafka_s3.connect.config.option import (
+    Anything,
+    InvalidValue,
+    OneOf,
+    Option,
+    OptionGroup,
+    OptionStatus,
+    Type,
+    Valid,
+    Value,
+)
 
 _INT, _LONG, _TEXT, _FLAG, _CLASS = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN, Type.CLASS
 _SECRET, _LIST = Type.PASSWORD, Type.LIST
