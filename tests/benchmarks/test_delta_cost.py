@@ -18,7 +18,7 @@ import pytest
 from deltalake import DeltaTable
 
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.followers.delta.states import Commit, TableFile
+from kafka_s3.followers.delta.planner import Commit, TableFile
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.run.wiring.delta import delta_tables
 from kafka_s3.run.wiring.pipeline import make_pipeline

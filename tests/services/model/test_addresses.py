@@ -11,7 +11,7 @@ import pytest
 from kafka_s3.cli.watch import post
 from kafka_s3.model.errors import NotificationFailed
 from kafka_s3.ops.watch import NotTold
-from kafka_s3.run.wiring.notifying import Webhook
+from kafka_s3.run.wiring.followers import Webhook
 
 
 class _Redirecting(BaseHTTPRequestHandler):

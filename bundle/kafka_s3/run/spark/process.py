@@ -13,12 +13,11 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
-from kafka_s3.run.preflight import ask_bucket, ask_kafka
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.several import SharedSession, check_distinct
 from kafka_s3.run.spark.task_values import set_task_values
-from kafka_s3.run.wiring.metering import Metering, metering
-from kafka_s3.run.wiring.running import attended, run_until_drained, run_until_stopped, stopping
+from kafka_s3.run.wiring.clients import ask_bucket, ask_kafka
+from kafka_s3.run.wiring.running import Metering, attended, metering, run_until_drained, run_until_stopped, stopping
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

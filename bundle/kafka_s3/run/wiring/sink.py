@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.again import Rewrite, Rewritten
+from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.behaviour import Behaviour
 from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
@@ -18,18 +20,51 @@ from kafka_s3.engine.loop.retries import Background, at_once
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
 from kafka_s3.engine.loop.topics import Resume
+from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, unguarded
 from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.backoff import Backoff
+from kafka_s3.model.files import DataFile
 from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.seldom import Seldom
 from kafka_s3.run.wiring.followers import told
-from kafka_s3.run.wiring.pipeline import block_names, data_keys_of, fingerprint, is_block_gzip, readiness, state_paths
-from kafka_s3.run.wiring.replay import guard_of, replays_again
+from kafka_s3.run.wiring.pipeline import (
+    block_names,
+    data_keys_of,
+    fingerprint,
+    is_block_gzip,
+    make_pipeline,
+    readiness,
+    state_paths,
+)
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from kafka_s3.run.wiring.delta import Spark, Tables
+
+
+def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None = None) -> Guard:
+    """The watch of the sink's Delta tables, where it keeps any; `tables` that are open already are used."""
+
+    def guard(source: Source, store: ObjectStore) -> Source:
+        from kafka_s3.run.wiring.delta import guarded  # loads delta-rs
+
+        return guarded(settings, source, store, bucket=bucket, tables=tables)
+
+    return guard if settings.flag("delta.enable") else unguarded
+
+
+def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
+    """Makes files of an entry of kind replay again, for a sink that finds their uploads gone."""
+    paths = state_paths(settings)
+
+    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        made = rewrite_from_letters(
+            entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings, store)
+        )
+        return Rewritten(made)
+
+    return rewrite
 
 
 def build_sink(

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.glue_tables import PATIENCE_MS, GlueTables, merged_table
+from kafka_s3.followers.glue import PATIENCE_MS, GlueTables, merged_table
 from kafka_s3.model.errors import ConfigError, TableRefused, TableUnavailable
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.run.wiring.ddl import table_in_bucket
+from kafka_s3.run.wiring.followers import table_in_bucket
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.testing.services.memory import MemoryRecord

@@ -114,7 +114,7 @@ STEPS, PLACE = "followers/delta-spark/", "followers/delta-spark-"
 def test_whoever_dies_appends_nothing_twice(
     world: CopyWorld, batch: int, lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kafka_s3.followers.delta.entries.BATCH", batch)
+    monkeypatch.setattr("kafka_s3.followers.delta.follower.BATCH", batch)
     world.log_of_three_entries()
 
     def dying(_: Append) -> None:

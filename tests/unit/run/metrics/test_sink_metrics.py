@@ -11,9 +11,8 @@ from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.tallies import Delay
 from kafka_s3.model.observer import Silent
 from kafka_s3.model.requests import Requests, took
-from kafka_s3.run.metrics.instruments import Sample
-from kafka_s3.run.metrics.memory import memory_samples
-from kafka_s3.run.metrics.prometheus import registry_of
+from kafka_s3.run.metrics.exporters import prometheus_registry
+from kafka_s3.run.metrics.instruments import Sample, memory_samples
 from kafka_s3.run.metrics.sink_metrics import SinkMetrics
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, world_of
@@ -33,7 +32,7 @@ def metered(world: World) -> SinkMetrics:
 
 def read(metrics: SinkMetrics) -> dict[str, float]:
     """The page as Prometheus reads it: `name{values of labels, in alphabetical order, without the sink's}` to number."""
-    text = generate_latest(registry_of(metrics.samples)).decode()
+    text = generate_latest(prometheus_registry(metrics.samples)).decode()
     found = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
