@@ -19,7 +19,7 @@ from rich.tree import Tree
 from kafka_s3.model.printable import printable
 
 if TYPE_CHECKING:
-    from kafka_s3.engine.log.state import LogState
+    from kafka_s3.engine.log.fold import LogState
     from kafka_s3.model.observer import Round, Start, Waiting
     from kafka_s3.store.store import ObjectInfo
 

@@ -15,9 +15,9 @@ from functools import partial, reduce
 from typing import Final
 
 from kafka_s3.connect.naming.data_keys import DataKeys
-from kafka_s3.engine.log.again import Rewrite
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.rewrites import Rewrite
 from kafka_s3.engine.loop.behaviour import Behaviour
 from kafka_s3.engine.loop.cluster import check_cluster
 from kafka_s3.engine.loop.committer import Committer, nothing_more
