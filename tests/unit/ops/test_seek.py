@@ -71,7 +71,7 @@ def put_file(
     *,
     names: BlockNames = NAMES,
     day: datetime.date = DAY,
-    framing: Framing = Lines(),  # noqa: B008
+    framing: Framing = Lines(),
     mark: bytes = b"",
 ) -> str:
     """Three records per block; returns the data object's key."""
@@ -85,7 +85,7 @@ def put_file(
     return key
 
 
-def read(store: Watched, offset: int, count: int | None = 1, framing: Framing = Lines()) -> list[tuple[int, bytes]]:  # noqa: B008
+def read(store: Watched, offset: int, count: int | None = 1, framing: Framing = Lines()) -> list[tuple[int, bytes]]:
     return list(records_from(store, "systest", topic_partition=EVENTS, offset=offset, framing=framing, count=count))
 
 

@@ -16,10 +16,9 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from kafka_s3.engine.log.again import Rewrite
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.log import CommitLog, Published
-from kafka_s3.engine.log.published import mark_published
+from kafka_s3.engine.log.log import CommitLog, Published, mark_published
+from kafka_s3.engine.log.rewrites import Rewrite
 from kafka_s3.engine.loop.follower import ByTheClock, Followed, Follower
 from kafka_s3.engine.loop.phases import PhaseTimes
 from kafka_s3.engine.loop.tagging import ObjectTags

@@ -13,8 +13,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.state import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.partition_state import PartitionState
 from kafka_s3.engine.open_files.noted_files import HintUnusable, NotedFiles, note_open_files, noted_open_files

@@ -15,9 +15,9 @@ from functools import partial, reduce
 from typing import Final
 
 from kafka_s3.connect.naming.data_keys import DataKeys
-from kafka_s3.engine.log.again import Rewrite
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.rewrites import Rewrite
 from kafka_s3.engine.loop.behaviour import Behaviour
 from kafka_s3.engine.loop.cluster import check_cluster
 from kafka_s3.engine.loop.committer import Committer, nothing_more
@@ -108,7 +108,7 @@ class Sink:
         self.leftovers = Leftovers(self.store, self.log, data_keys, self.observer, self.clock_ms)
         self.retries = Retries(self.source, background)
         recovery = Recovery(self.brokers, self.source, self.store, behaviour.lost, replays_again)
-        waits = lambda tp, error: self._note_failures({tp: error})  # noqa: E731
+        waits = lambda tp, error: self._note_failures({tp: error})
         self.committer = Committer(self.log, recovery, followers, self.observer, self._phases, waits)
         self._mirror = GroupMirror(group, self.log, self.observer)
         self.patience = Patience(behaviour, self.observer, self.clock_ms, self.failures.is_final)

@@ -236,7 +236,7 @@ def test_years_whose_milliseconds_overflow_are_refused_where_joda_gives_a_wrong_
     ],
 )
 def test_refusals_are_in_jodas_words(text: str, message: str) -> None:
-    with pytest.raises(ValueError) as refusal:  # noqa: PT011
+    with pytest.raises(ValueError) as refusal:
         parse_instant(text, default_zone=UTC)
     assert str(refusal.value) == message
 

@@ -244,7 +244,7 @@ class Case:
         """Drivers that were still about to start may take over from the last one."""
         for _ in range(MOST_DRIVERS + 1):
             last = self._driver(0, last=True)
-            self.run.until(lambda: last.ended)  # noqa: B023 - called at once
+            self.run.until(lambda: last.ended)
             if not isinstance(last.error, Fenced):
                 break
         assert last.error is None, last.error

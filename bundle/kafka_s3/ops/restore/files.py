@@ -1,20 +1,85 @@
-"""Where are the files of a plan, however many there are? In a temporary database, of which a few MiB are in memory.
-
-`FileTable` holds what the log or the bucket tells; `PlannedFiles` are those of one topic-partition that are wanted, in order.
-"""
+"""Which objects hold the records that are wanted back? By the commit log, or by the names of objects without one."""
 
 from __future__ import annotations
 
 import marshal
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final
 
+from kafka_s3.connect.naming.block_gzip import parse_data_key
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.model.errors import LocalDiskError
-from kafka_s3.model.files import ROLES
+from kafka_s3.model.files import ROLES, DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.restore.stored import StoredFile, StoredObject
+from kafka_s3.ops.verify.layout import ObjectLayout
+from kafka_s3.store.store import ObjectInfo, ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSelection:
+    """None is all. Offsets are inclusive; `since_ms` (included) and `until_ms` (excluded) are times of records, epoch ms."""
+
+    topics: frozenset[str] | None = None
+    partition: int | None = None
+    first: int | None = None
+    last: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    @property
+    def by_time(self) -> bool:
+        """Whether times are asked for, which only a log knows of objects."""
+        return self.since_ms is not None or self.until_ms is not None
+
+    def wants(self, topic_partition: TopicPartition) -> bool:
+        """Whether records of a topic-partition are wanted at all."""
+        topic, partition = topic_partition
+        return (self.topics is None or topic in self.topics) and self.partition in (None, partition)
+
+    def of(self, file: StoredFile) -> tuple[StoredFile | None, bool]:
+        """What is wanted of a file, None for nothing; and whether it is whole though only a part of it is meant."""
+        if not self._meets(file):
+            return None, False
+        cut = self._cut(file)
+        return (cut if cut.wanted != 0 else None), cut is file and not self._holds(file)
+
+    def _meets(self, file: StoredFile) -> bool:
+        end = file.last_offset
+        if end is None and file.until is not None:
+            end = file.first_offset + file.until - 1
+        return (
+            (self.last is None or file.first_offset <= self.last)
+            and (self.first is None or end is None or end >= self.first)
+            and (self.since_ms is None or file.max_timestamp is None or file.max_timestamp >= self.since_ms)
+            and (self.until_ms is None or file.min_timestamp is None or file.min_timestamp < self.until_ms)
+        )
+
+    def _holds(self, file: StoredFile) -> bool:
+        """Whether all of a file is meant."""
+        known = (file.min_timestamp, file.max_timestamp)
+        times = not self.by_time or (None not in known and self._has_time(known[0]) and self._has_time(known[1]))
+        first = self.first is None or file.first_offset >= self.first
+        return (
+            times and first and (self.last is None or (file.last_offset is not None and file.last_offset <= self.last))
+        )
+
+    def _has_time(self, ms: int | None) -> bool:
+        assert ms is not None
+        return (self.since_ms is None or ms >= self.since_ms) and (self.until_ms is None or ms < self.until_ms)
+
+    def _cut(self, file: StoredFile) -> StoredFile:
+        """Without the rows outside of the offsets, where each row's offset is known."""
+        if not file.dense:
+            return file
+        skip = max((self.first or 0) - file.first_offset, file.skip)
+        cut = file if self.last is None else file.before(self.last + 1)
+        return cut if skip == cut.skip else replace(cut, skip=skip)
+
 
 CACHE_KIB: Final = 16 << 10
 """What of the database is in memory at most; the rest is in a file that goes with the process."""
@@ -187,3 +252,94 @@ def _unpacked(
     records, low, high, parts = marshal.loads(rest)
     objects = {ROLES[role]: StoredObject(*one) for role, *one in parts}
     return StoredFile(tp, first, directory, objects, records, last, low, high, skip, until)
+
+
+_INFIX = {".keys.": Role.KEY, ".headers.": Role.HEADER}
+_FORMATS = {".json": "json", ".json.gz": "json", ".avro": "avro", ".parquet": "parquet"}
+
+
+def logged_files(entries: Iterable[CommitEntry], wants: Callable[[TopicPartition], bool]) -> FileTable:
+    """The files that the log counts of the topic-partitions that are wanted.
+
+    Each record is in one of them: what was read again, or was of a topic before it was recreated, is left out.
+    """
+    walk = _Walk(wants)
+    for entry in entries:
+        walk.step(entry)
+    return walk.files
+
+
+class _Walk:
+    """Goes through the log; `files` are those that stand."""
+
+    def __init__(self, wants: Callable[[TopicPartition], bool]) -> None:
+        self._wants = wants
+        self.files = FileTable()
+        self._frontier: dict[TopicPartition, int] = {}
+        self._ids: dict[str, str] = {}
+
+    def step(self, entry: CommitEntry) -> None:
+        for topic, new in entry.topic_ids.items():
+            if new and self._ids.get(topic, new) != new:
+                self.files.forget_topic(topic)
+            self._ids[topic] = new or self._ids.get(topic, "")
+        for tp, progress in entry.progress.items():
+            if entry.kind is not EntryKind.DATA and progress.frontier < self._frontier.get(tp, 0):
+                self.files.cut_at(tp, progress.frontier)
+            self._frontier[tp] = progress.frontier
+        for gap in entry.gaps:
+            if gap.cause == UNPUBLISHED:
+                self.files.forget(TopicPartition(gap.topic, gap.partition), gap.first, last=gap.last)
+        for file in _grouped(file for file in entry.files if self._wants(file.topic_partition)):
+            self.files.add(file)
+
+
+def _grouped(files: Iterable[DataFile]) -> Iterator[StoredFile]:
+    """The files of an entry, each with its objects. Where a transform routes records, only the folder tells files apart."""
+    groups: dict[tuple[TopicPartition, str, str, int], StoredFile] = {}
+    for file in files:
+        if file.role in (Role.DEAD_LETTER, Role.INDEX, Role.POINTER):
+            continue
+        folder = file.key.rpartition("/")[0]
+        place = (file.topic_partition, folder, file.encoded_partition, file.first_offset)
+        found = groups.get(place) or StoredFile(
+            file.topic_partition, file.first_offset, folder, {}, file.records, file.last_offset, file.min_timestamp,
+            file.max_timestamp,
+        )  # fmt: skip
+        groups[place] = replace(
+            found, parts={**found.parts, file.role: StoredObject(file.key, file.bytes, file.format)}
+        )
+    yield from groups.values()
+
+
+def named_files(
+    store: ObjectStore, layout: ObjectLayout, topics: Iterable[str], *, prefix: str | None, bytes_extension: str
+) -> FileTable:
+    """The files that objects' names tell of, without any log; `prefix` is a Block-GZIP sink's, None for the connector's names.
+
+    Of files of one folder that overlap, the earlier one ends where the later begins. `bytes_extension` is format.bytearray.extension.
+    """
+    found = FileTable()
+    for topic in topics:
+        for info in store.list(layout.prefix(topic)):
+            named = None if layout.foreign(info.key, topic) else layout.named(info.key, topic)
+            part = _part(info, prefix, bytes_extension) if named is not None else None
+            if named is None or part is None:
+                continue
+            role, told = part
+            folder = "" if prefix is not None else info.key.rpartition("/")[0]
+            found.add_object(StoredFile(named.topic_partition, named.offset, folder, {role: told}))
+    found.cut_apart()
+    return found
+
+
+def _part(info: ObjectInfo, prefix: str | None, bytes_extension: str) -> tuple[Role, StoredObject] | None:
+    """What an object is by its name; None for indexes and strangers. A Block-GZIP file of a later day takes the place of an earlier."""
+    if prefix is not None:
+        data = parse_data_key(info.key, prefix)
+        return (Role.VALUE, StoredObject(info.key, info.size, "block_gzip")) if data else None
+    name = info.key.rpartition("/")[2]
+    role = next((role for infix, role in _INFIX.items() if infix in name), Role.VALUE)
+    ends = {**_FORMATS, bytes_extension: "bytearray", f"{bytes_extension}.gz": "bytearray"}
+    longest = max((end for end in ends if name.endswith(end)), key=len, default=None)
+    return None if longest is None else (role, StoredObject(info.key, info.size, ends[longest]))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.engine.log.again import agreed
 from kafka_s3.engine.log.entry import EntryKind
+from kafka_s3.engine.log.rewrites import agreed
 from kafka_s3.model.files import Upload
 from kafka_s3.store.etag import etag_of
 from kafka_s3.store.faults import Fault, Moment, failure

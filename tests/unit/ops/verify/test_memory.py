@@ -12,10 +12,7 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
-from kafka_s3.ops.verify.claimed import ClaimedKeys
-from kafka_s3.ops.verify.claims import Claims, claimed_twice, read_claims
-from kafka_s3.ops.verify.segments import Overlaps, Segment
-from kafka_s3.ops.verify.spool import SegmentSpool
+from kafka_s3.ops.verify.claims import ClaimedKeys, Claims, Overlaps, Segment, SegmentSpool, claimed_twice, read_claims
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.store import ObjectInfo
 from tests.support.big_log import big_log

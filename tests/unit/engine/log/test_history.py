@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.engine.log.history import parquet_of
-from kafka_s3.engine.log.tables import (
+from kafka_s3.engine.log.history import (
     DEAD_LETTER_FILES,
     ENTRIES,
     FILES,
     entries_of,
     joined,
+    parquet_of,
     tables_of,
     without_upload_ids,
 )

@@ -10,7 +10,7 @@ import pytest
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.restore.file_table import FileTable
+from kafka_s3.ops.restore.files import FileTable
 from kafka_s3.ops.restore.stored import StoredFile, StoredObject
 
 TP = TopicPartition("orders", 0)
@@ -81,7 +81,7 @@ def cramped() -> Iterator[None]:
 
 
 def test_a_full_disk_is_told_with_the_way_out(cramped: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_s3.ops.restore.file_table.CACHE_KIB", 64)
+    monkeypatch.setattr("kafka_s3.ops.restore.files.CACHE_KIB", 64)
     table = FileTable()
 
     def fill() -> None:

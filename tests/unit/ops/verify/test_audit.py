@@ -15,15 +15,15 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.verify import print_report
-from kafka_s3.engine.log.again import Rewritten
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, read_entry
+from kafka_s3.engine.log.rewrites import Rewritten
 from kafka_s3.model.errors import ObjectArchived, StorageUnavailable
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
 from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
+from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.digests import JsonDigests
 from kafka_s3.ops.verify.findings import FindingKind
 from kafka_s3.ops.verify.objects import avro_records
-from kafka_s3.ops.verify.segments import SegmentSelection
 from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, failure
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TIME, TOLERANT
