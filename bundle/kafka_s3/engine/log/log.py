@@ -53,8 +53,7 @@ from kafka_s3.model.errors import (
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.threads import ThreadPool
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 CHECKPOINT_EVERY: Final = 100
 LISTED: Final = 1000

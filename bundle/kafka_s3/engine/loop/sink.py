@@ -14,7 +14,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
 
-from kafka_s3.connect.naming.data_keys import DataKeys
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.again import Rewrite
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
@@ -52,8 +52,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.requests import Requests
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 RETRY_LOOK_MS: Final = 250
 """How often the loop looks whether a read beside it has ended."""

@@ -8,8 +8,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.files import DataFile
 from kafka_s3.ops.explain.answer import Described
 from kafka_s3.ops.explain.rules import why_closed, why_here
-from kafka_s3.store.etag import etag_of
-from kafka_s3.store.store import ObjectStore
+from kafka_s3.store.store import ObjectStore, etag_of
 
 
 def described(files: Iterable[DataFile], settings: Settings, store: ObjectStore) -> dict[str, Described]:

@@ -8,8 +8,8 @@ from typing import Final
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip.framing import Lines, block_gzip_of
-from kafka_s3.ops.restore.stored import StoredFile
+from kafka_s3.objects.block_gzip_form import Lines, block_gzip_of
+from kafka_s3.ops.restore.values import StoredFile
 
 AS_THEY_WERE: Final = frozenset({"string", "bytes"})
 """Converters whose values come back byte for byte, whatever the format."""

@@ -14,7 +14,8 @@ from typing import Any, Final
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import ROLES
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.restore.stored import StoredFile, StoredObject
+from kafka_s3.objects.readers import StoredObject
+from kafka_s3.ops.restore.values import StoredFile
 
 CACHE_KIB: Final = 16 << 10
 """What of the database is in memory at most; the rest is in a file that goes with the process."""

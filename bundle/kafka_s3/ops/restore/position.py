@@ -18,8 +18,7 @@ from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.ops.restore.file_table import PlannedFiles
-from kafka_s3.ops.restore.stored import StoredFile
-from kafka_s3.ops.restore.values import Headers
+from kafka_s3.ops.restore.values import Headers, StoredFile
 
 ORIGIN: Final = "kafka_s3.origin"
 """The header's name. Its value: the restore's id/topic/partition/first offset of the file/row in it/a checksum of the file's directory."""

@@ -26,8 +26,7 @@ from kafka_s3.ops.restore.position import (
     origin,
     unmarked,
 )
-from kafka_s3.ops.restore.stored import StoredFile
-from kafka_s3.ops.restore.values import RowReading
+from kafka_s3.ops.restore.values import RowReading, StoredFile
 from kafka_s3.store.store import ObjectStore
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.restore.stored import StoredFile
+from kafka_s3.ops.restore.values import StoredFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from kafka_s3.connect.naming.block_gzip import parse_data_key
+from kafka_s3.connect.naming.keys import parse_data_key
 from kafka_s3.engine.log.again import UNPUBLISHED
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.objects.readers import StoredObject
 from kafka_s3.ops.restore.file_table import FileTable
-from kafka_s3.ops.restore.stored import StoredFile, StoredObject
+from kafka_s3.ops.restore.values import StoredFile
 from kafka_s3.ops.verify.layout import ObjectLayout
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 

@@ -20,11 +20,10 @@ from kafka_s3.ops.verify.bucket import Bucket, Tell, silent
 from kafka_s3.ops.verify.claims import read_claims
 from kafka_s3.ops.verify.cluster import Cluster
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
-from kafka_s3.ops.verify.form import Form
+from kafka_s3.ops.verify.form import Form, first_version, same_since
 from kafka_s3.ops.verify.layout import ObjectLayout
 from kafka_s3.ops.verify.partition import PartitionAudit, TextsDiffer
 from kafka_s3.ops.verify.segments import SegmentSelection
-from kafka_s3.ops.verify.shaping import first_version, same_since
 from kafka_s3.store.store import ObjectStore
 
 

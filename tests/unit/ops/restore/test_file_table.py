@@ -11,7 +11,7 @@ from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.restore.file_table import FileTable
-from kafka_s3.ops.restore.stored import StoredFile, StoredObject
+from kafka_s3.ops.restore.values import StoredFile, StoredObject
 
 TP = TopicPartition("orders", 0)
 OTHER = TopicPartition("clicks", 1)

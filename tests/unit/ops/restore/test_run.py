@@ -13,8 +13,8 @@ from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
+from kafka_s3.objects.readers import ObjectUnreadable
 from kafka_s3.ops.restore.position import ORIGIN
-from kafka_s3.ops.restore.reading import ObjectUnreadable
 from kafka_s3.ops.restore.run import Share, restore
 from kafka_s3.ops.restore.selection import RestoreSelection
 from kafka_s3.ops.restore.sink import RestorePlan, plan_of
