@@ -26,7 +26,7 @@ CONFIG = read_config(Path(__file__).parent / "orders-table.json").texts
 
 def revenue_by_country(orders: DataFrame) -> DataFrame:
     """What each country has paid, without cancelled orders. Older orders have no field `cancelled`."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as F  # noqa: N812
 
     paid = orders.where(~F.coalesce(F.col("cancelled"), F.lit(False)))
     return paid.groupBy("country").agg(F.sum(F.col("price") * F.col("quantity")).alias("revenue"))

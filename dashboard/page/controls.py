@@ -21,7 +21,7 @@ DEFAULT_RANGE: Final = "7 days"
 PACES: Final = {"5 s": 5.0, "15 s": 15.0, "1 min": 60.0, "off": None}
 UTC: Final = "UTC"
 FAR_MS: Final = 1 << 52
-EARLIEST: Final = datetime(2010, 1, 1)
+EARLIEST: Final = datetime(2010, 1, 1)  # noqa: DTZ001 (of the zone that is chosen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ class _Question:
 
     def patterns(self) -> pd.DataFrame | None:
         """All that fit, by what their messages have in common; None while they are counted. Raises SinkError."""
-        make = lambda: letter_tables.by_pattern(letters.every_letter(self._source()))
+        make = lambda: letter_tables.by_pattern(letters.every_letter(self._source()))  # noqa: E731
         return self._asked(("patterns", *self.about), make, "Counting the letters by their messages")
 
     def begins(self) -> list[LetterPlace]:

@@ -164,7 +164,7 @@ def from_kafka(spark: SparkSession, request: Request) -> DataFrame:
 
 def json_by_spark(spark: SparkSession, request: Request) -> None:
     """JSON to Parquet as one writes it without us; to local disk, which spares it S3."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as F  # noqa: N812
 
     rows = from_kafka(spark, request).select(F.from_json(F.col("value").cast("string"), SPARK_SCHEMA).alias("v"))
     rows.select("v.*").write.option("compression", "zstd").parquet(f"{request.place}/{request.name}")
@@ -172,7 +172,7 @@ def json_by_spark(spark: SparkSession, request: Request) -> None:
 
 def avro_by_spark(spark: SparkSession, request: Request) -> None:
     """Avro to Parquet likewise: the magic byte and the id cut off, one schema for all."""
-    from pyspark.sql import functions as F
+    from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql.avro.functions import from_avro
 
     rows = from_kafka(spark, request).select(from_avro(F.expr("substring(value, 6)"), avro_schema()).alias("v"))

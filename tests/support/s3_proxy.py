@@ -294,7 +294,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(action.seconds)
         self._answer(status, headers, content)
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_any
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_any  # noqa: N815 - the names that the library looks for
 
     def _request(self, form: Mapping[str, str]) -> Request:
         parts = urlsplit(self.path)

@@ -222,7 +222,7 @@ def test_make_dashboard_shows_what_the_demo_made_on_the_next_port_that_is_free(
         )  # fmt: skip
     try:
         address = re.compile(r"http://127\.0\.0\.1:(\d+)\S*$", re.MULTILINE)
-        served = lambda: [match for match in address.finditer(log.read_text()) if int(match[1]) in range(8501, 8521)]
+        served = lambda: [match for match in address.finditer(log.read_text()) if int(match[1]) in range(8501, 8521)]  # noqa: E731
         eventually(lambda: bool(served()) or command.poll() is not None, what=log.read_text)
         (found,) = {match[0] for match in served()}
         assert f":{taken}" not in found

@@ -320,7 +320,7 @@ def test_records_whose_schema_a_header_names_arrive_among_those_that_name_it_the
     name = topic("headers")
     orders = [order(number) for number in range(6)]
     framed = serialized(name, avro_serializer(client, ORDER), orders)
-    header = lambda value: (("trace", b"1"), ("__value_schema_id", value[:5]))
+    header = lambda value: (("trace", b"1"), ("__value_schema_id", value[:5]))  # noqa: E731
     records = [Given(v[5:], headers=header(v)) if number % 2 else Given(v) for number, v in enumerate(framed)]
     produce(here.servers, name, records)
     for tolerance in ("none", "all"):  # with it, headers are read in any case

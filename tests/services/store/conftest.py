@@ -161,7 +161,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.reply(*self.forward(seen))
 
-    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # noqa: N815
 
     def forward(self, seen: Seen) -> tuple[int, bytes, dict[str, str]]:
         connection = http.client.HTTPConnection(self.relay.target.removeprefix("http://"))

@@ -25,7 +25,7 @@ from kafka_s3.engine.loop.tagging import ObjectTags
 from kafka_s3.model.errors import Fenced, SinkError, StorageError
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.protocols import Observer, RoundPhase
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import abort_uploads
 
 Done = Callable[[], None]
 Waits = Callable[[TopicPartition, SinkError], None]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final
 
-from kafka_s3.connect.naming.data_keys import DataKeys
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.partition_state import PartitionState
 from kafka_s3.engine.open_files.open_state import state_uploads

@@ -14,7 +14,7 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
 
-from kafka_s3.connect.naming.data_keys import DataKeys
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import Rewrite
@@ -51,8 +51,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, RoundSummary, Source, Start, Waiting
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
 from kafka_s3.model.timing import Requests
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 RETRY_LOOK_MS: Final = 250
 """How often the loop looks whether a read beside it has ended."""
@@ -108,7 +107,7 @@ class Sink:
         self.leftovers = Leftovers(self.store, self.log, data_keys, self.observer, self.clock_ms)
         self.retries = Retries(self.source, background)
         recovery = Recovery(self.brokers, self.source, self.store, behaviour.lost, replays_again)
-        waits = lambda tp, error: self._note_failures({tp: error})
+        waits = lambda tp, error: self._note_failures({tp: error})  # noqa: E731
         self.committer = Committer(self.log, recovery, followers, self.observer, self._phases, waits)
         self._mirror = GroupMirror(group, self.log, self.observer)
         self.patience = Patience(behaviour, self.observer, self.clock_ms, self.failures.is_final)

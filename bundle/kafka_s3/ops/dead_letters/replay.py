@@ -42,8 +42,7 @@ from kafka_s3.ops.dead_letters.dry_run import (
 from kafka_s3.ops.positions import BY_HAND
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
 from kafka_s3.run.wiring.replay import guard_of
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 _log = logging.getLogger(__name__)
 

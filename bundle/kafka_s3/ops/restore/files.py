@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Final
 
-from kafka_s3.connect.naming.block_gzip import parse_data_key
+from kafka_s3.connect.naming.keys import parse_data_key
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import ROLES, DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.restore.stored import StoredFile, StoredObject
+from kafka_s3.objects.readers import StoredObject
+from kafka_s3.ops.restore.values import StoredFile
 from kafka_s3.ops.verify.layout import ObjectLayout
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 

@@ -16,8 +16,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.ops.restore.files import PlannedFiles
-from kafka_s3.ops.restore.stored import StoredFile
-from kafka_s3.ops.restore.values import Headers, RowReading
+from kafka_s3.ops.restore.values import Headers, RowReading, StoredFile
 from kafka_s3.store.store import ObjectStore
 
 ORIGIN: Final = "kafka_s3.origin"

@@ -26,9 +26,8 @@ from kafka_s3.ops.verify.claims import Segment, SegmentSelection, gaps_within, r
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.evidence import Bounds, Cluster, bounds_of, rows_of_letters, with_evidence
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
-from kafka_s3.ops.verify.form import Form, form_of
+from kafka_s3.ops.verify.form import Form, first_version, form_of, same_since
 from kafka_s3.ops.verify.layout import ObjectLayout, object_layout
-from kafka_s3.ops.verify.shaping import first_version, same_since
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.options import store_options

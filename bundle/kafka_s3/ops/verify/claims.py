@@ -101,7 +101,7 @@ class SegmentSpool:
     def _pack(self) -> None:
         """Moves what is in memory to the end of the file."""
         if self._file is None:
-            self._file = TemporaryFile(prefix="kafka-s3-verify-")
+            self._file = TemporaryFile(prefix="kafka-s3-verify-")  # noqa: SIM115 - it lives as long as the spool
             weakref.finalize(self, self._file.close)
         end = self._file.seek(0, 2)
         for tp, segments in self._recent.items():

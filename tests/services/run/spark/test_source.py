@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import boto3
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import functions as F
+from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate

@@ -39,7 +39,7 @@ def of(changes: dict[str, str | None]) -> Settings:
 
 def test_a_secret_shows_as_stars_however_it_is_printed() -> None:
     secret = Secret("hunter2")
-    for shown in (str(secret), repr(secret), f"{secret}", f"{secret:>10}", f"{secret!r}", "%s" % secret):
+    for shown in (str(secret), repr(secret), f"{secret}", f"{secret:>10}", f"{secret!r}", "%s" % secret):  # noqa: UP031
         assert "hunter2" not in shown
         assert "****" in shown
     assert (secret.reveal(), secret == Secret("hunter2"), secret == "hunter2") == ("hunter2", True, False)

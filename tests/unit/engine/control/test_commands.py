@@ -271,7 +271,7 @@ def test_a_sink_that_only_drains_stops_and_pauses_within_the_backlog_too(world: 
 
     ask_resume(world.store, here.paths, here.request())
     here = Attended(world)
-    stopped = lambda: len(world.numbers()) == 3
+    stopped = lambda: len(world.numbers()) == 3  # noqa: E731
     run_available_now(
         here.sink(), backoff_ms=500, wait=lambda _: True, close=close, channel=here.channel, stopped=stopped
     )

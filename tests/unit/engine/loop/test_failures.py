@@ -453,7 +453,7 @@ def test_a_late_task_reports_what_it_has_and_the_rest_follows() -> None:
     world = World({"flush.size": "2"}, batch_size=2)
     world.add(range(10))
     world.start()
-    late: Callable[[], bool] = lambda: True
+    late: Callable[[], bool] = lambda: True  # noqa: E731
     kafka = world.kafka
 
     class Late(MemoryKafka):

@@ -20,10 +20,10 @@ class ConnectSession:
 
     handlers: list[Callable[..., None]] = field(default_factory=list)
 
-    def registerProgressHandler(self, handler: Callable[..., None]) -> None:
+    def registerProgressHandler(self, handler: Callable[..., None]) -> None:  # noqa: N802
         self.handlers.append(handler)
 
-    def removeProgressHandler(self, handler: Callable[..., None]) -> None:
+    def removeProgressHandler(self, handler: Callable[..., None]) -> None:  # noqa: N802
         self.handlers.remove(handler)
 
     def tell(self, *stages: tuple[int, int], done: bool = False) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.java.simple_dates import SimpleDates
-from kafka_s3.connect.joda import parse_timestamp
+from kafka_s3.connect.joda.instants import parse_timestamp
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import MISSING, NO_TIMESTAMP, Longs
 from kafka_s3.connect.schemas.connect import TIMESTAMP, ConnectSchema, SchemaType

@@ -1,4 +1,4 @@
-"""Where in a Block-GZIP object is which record? The index object beside it, written and read (SEMANTICS B3).
+"""What does a Block-GZIP object hold, and where in it is which record? The forms of records, and the index beside it (SEMANTICS B3).
 
 The original takes the records of a file to follow one another without gaps, which is wrong for compacted and transactional topics. Here a
 block whose offsets have gaps says so: its chunk has a member `spans` beside the original's, pairs of a first offset and a count.
@@ -9,14 +9,86 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.model.errors import SinkError
+
+BLOCK_SIZE: Final = 67_108_864
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The original's records: the text of the value, and a line feed unless it ends with one. Measured in UTF-16 units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delimited:
+    """The successor's text: the value and its delimiter; in front the key and its delimiter, where that one is set (even if empty)."""
+
+    value_delimiter: bytes = b"\n"
+    key_delimiter: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixed:
+    """The successor's binary form: each value, and before it each key if asked for, behind its length in 4 bytes, big-endian."""
+
+    include_keys: bool = False
+
+
+Framing = Lines | Delimited | Prefixed
+
+
+@dataclass(frozen=True, slots=True)
+class BlockGzip:
+    """How a sink writes: `Lines` is the original dialect, the other framings are the successor's.
+
+    `block_size` bounds a block before compression, in bytes, under `Lines` in UTF-16 units. `true_offsets` says whether the index tells
+    where the offsets of a block have gaps; without it each record is taken for the one after the last, as in the original.
+    """
+
+    framing: Framing = field(default_factory=Lines)
+    block_size: int = BLOCK_SIZE
+    true_offsets: bool = True
+
+    @property
+    def stores_keys(self) -> bool:
+        """Whether keys are written in front of the values."""
+        framing = self.framing
+        return (isinstance(framing, Delimited) and framing.key_delimiter is not None) or (
+            isinstance(framing, Prefixed) and framing.include_keys
+        )
+
+
+def block_gzip_of(settings: Settings) -> BlockGzip:
+    """The variant that a configuration stands for, by its `block.gzip.` keys."""
+    return BlockGzip(_framing(settings), settings.number("block.gzip.block.size"), not settings.strict)
+
+
+def _framing(settings: Settings) -> Framing:
+    if settings.text("block.gzip.dialect") == "original":
+        return Lines()
+    if settings.text("block.gzip.format") == "binary":
+        return Prefixed(settings.flag("block.gzip.include.keys"))
+    key = settings.optional_text("block.gzip.key.delimiter")
+    value = delimiter_bytes(settings.text("block.gzip.value.delimiter"), settings.text("block.gzip.value.encoding"))
+    if key is None:
+        return Delimited(value)
+    return Delimited(value, delimiter_bytes(key, settings.text("block.gzip.key.encoding")))
+
+
+def delimiter_bytes(text: str, encoding: str) -> bytes:
+    """A delimiter in one of Java's charsets; records themselves are never encoded anew. Raises LookupError for an unknown charset."""
+    name = encoding.strip().upper().replace("_", "-")
+    if name == "UTF-16":  # Java: big-endian with a byte order mark, whatever the machine
+        return b"\xfe\xff" + text.encode("utf-16-be") if text else b""
+    return text.encode("utf-32-be" if name == "UTF-32" else encoding.strip(), errors="replace")
 
 
 class IndexDamaged(SinkError):

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.joda import Pattern, check_pattern, parse_instant, parse_timestamp, zone
-from kafka_s3.connect.joda.buckets import BucketNames, bucket_start
-from kafka_s3.connect.joda.distinct import distinct, first_rows
-from kafka_s3.connect.joda.zones import offset_ms
+from kafka_s3.connect.joda.buckets import BucketNames, bucket_start, distinct, first_rows
+from kafka_s3.connect.joda.instants import parse_instant, parse_timestamp
+from kafka_s3.connect.joda.pattern import Pattern, check_pattern
+from kafka_s3.connect.joda.zones import offset_ms, zone
 from tests.support.examples import examples
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
@@ -236,7 +236,7 @@ def test_years_whose_milliseconds_overflow_are_refused_where_joda_gives_a_wrong_
     ],
 )
 def test_refusals_are_in_jodas_words(text: str, message: str) -> None:
-    with pytest.raises(ValueError) as refusal:
+    with pytest.raises(ValueError) as refusal:  # noqa: PT011
         parse_instant(text, default_zone=UTC)
     assert str(refusal.value) == message
 

@@ -15,15 +15,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.connect.naming.block_gzip import DATA_EXTENSION, index_key_of
+from kafka_s3.connect.naming.keys import DATA_EXTENSION, index_key_of
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Longs, Nulls, Plain, Values
 from kafka_s3.connect.schemas.connect import ConnectSchema
 from kafka_s3.model.files import Role
-from kafka_s3.objects.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed
-from kafka_s3.objects.block_gzip.index import Block, Span, extend, index_bytes, packed_spans, unpacked_spans
+from kafka_s3.objects.block_gzip_form import (
+    Block,
+    BlockGzip,
+    Delimited,
+    Framing,
+    Lines,
+    Prefixed,
+    Span,
+    extend,
+    index_bytes,
+    packed_spans,
+    unpacked_spans,
+)
 from kafka_s3.objects.format import Encoder, Format, FormatError, Paused, SidecarObject
-from kafka_s3.objects.gzip_member import GzipMember
+from kafka_s3.objects.text import GzipMember
 
 Keys = Sequence[bytes | str | None] | None
 _BYTES = pa.large_binary()

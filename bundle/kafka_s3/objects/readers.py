@@ -9,6 +9,7 @@ import bz2
 import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,15 +26,26 @@ from kafka_s3.connect.schemas.expansion import Allowance
 from kafka_s3.connect.schemas.json_form import to_json
 from kafka_s3.model.deflate import GZIP, GZIP_MAGIC
 from kafka_s3.model.errors import SinkError
-from kafka_s3.objects.block_gzip.framing import Framing, Lines, Prefixed
-from kafka_s3.ops.restore.stored import StoredObject
-from kafka_s3.ops.verify.objects import DAMAGE
+from kafka_s3.objects.block_gzip_form import Framing, Lines, Prefixed
 from kafka_s3.store.store import ObjectStore
 
 PIECE: Final = 4 << 20
 """Bytes that are fetched, or unpacked, at a time."""
 ROWS: Final = 1024
 SYNC: Final = 16
+DAMAGE: Final = (
+    ValueError, EOFError, OSError, zlib.error, IndexError, KeyError, TypeError, RecursionError, pa.ArrowException,
+)  # fmt: skip
+"""What readers raise of bytes that are not what their format says."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One object of a file: its key, size in bytes and format."""
+
+    key: str
+    size: int
+    format: str
 
 
 class ObjectUnreadable(SinkError):

@@ -10,16 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.joda import (
-    Pattern,
-    check_pattern,
-    parse_instant,
-    parse_timestamp,
-    zone,
-)
 from kafka_s3.connect.joda.buckets import BucketNames, bucket_start, offsets_ms
-from kafka_s3.connect.joda.calendar import date_of, days_of, fields
-from kafka_s3.connect.joda.zones import offset_ms
+from kafka_s3.connect.joda.instants import parse_instant, parse_timestamp
+from kafka_s3.connect.joda.pattern import Pattern, check_pattern
+from kafka_s3.connect.joda.zones import date_of, days_of, fields, offset_ms, zone
 from tests.support.examples import examples
 
 ZONES = [
