@@ -17,12 +17,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.places import Places, note_places, read_places
 from kafka_s3.followers.ddl.statements import glue_table
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
+from kafka_s3.followers.progress import Places, note_places, read_places
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, TableError, TableRefused, TableUnavailable
-from kafka_s3.store.aws_clients import aws_client
-from kafka_s3.store.credentials import Credentials
+from kafka_s3.store.credentials import Credentials, aws_client
 
 BATCH: Final = 100
 """So many entries are taken together."""

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from kafka_s3.model.secret import MASK, Secret
+from kafka_s3.model.text import MASK, Secret
 
 Value = str | int | bool | tuple[str, ...] | Secret | None
 INT_MAX: Final = 2**31 - 1

@@ -13,7 +13,7 @@ from kafka_s3.connect.config.jaas import read_login
 from kafka_s3.connect.config.option import InvalidValue, Value, default_of, sensitive, shown
 from kafka_s3.connect.config.options.table import OPTIONS, option_of, presentable
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
-from kafka_s3.model.secret import MASK, Secret
+from kafka_s3.model.text import MASK, Secret
 
 
 @dataclass(frozen=True, slots=True, repr=False)

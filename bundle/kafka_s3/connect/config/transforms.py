@@ -28,7 +28,7 @@ from kafka_s3.connect.config.option import (
 from kafka_s3.connect.config.options.transforms import REQUIRED_BLANKS, SETTINGS
 from kafka_s3.connect.config.plugins import plugin
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 
 STEP_KEYS: Final = ("type", "predicate", "negate")
 _KNOWN = KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS)

@@ -45,7 +45,7 @@ from kafka_s3.connect.config.rules import (
 from kafka_s3.connect.config.rules.records import refused_by_plugins
 from kafka_s3.connect.config.settings import Settings, defaults
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.secret import MASK
+from kafka_s3.model.text import MASK
 
 TIME_DEFAULTS: Final[Mapping[str, Value]] = {
     "partition.duration.ms": 3_600_000, "path.format": "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH", "locale": "en", "timezone": "UTC",

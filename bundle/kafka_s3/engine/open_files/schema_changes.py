@@ -17,14 +17,12 @@ from kafka_s3.connect.schemas.compatibility import (
     VERSION_REQUIRED,
     Compatibility,
     SchemaDecision,
-    project_table,
-    projection,
     schema_decision,
     unified,
 )
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
 from kafka_s3.connect.schemas.pairs import SchemaPairs
-from kafka_s3.connect.schemas.projection import Project
+from kafka_s3.connect.schemas.projection import Project, project_table, projection
 
 
 class OpenSchema(Protocol):

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.places import read_places
 from kafka_s3.followers.delta.follower import EntryFiles, by_topic
 from kafka_s3.followers.delta.planner import Commit, TablePlan, TablePlanner, TableState
 from kafka_s3.followers.delta.table import REMEDY, Table
+from kafka_s3.followers.progress import read_places
 from kafka_s3.model.errors import ObjectMissing, TableError, TableRefused
 from kafka_s3.model.files import DataFile
 from kafka_s3.store.store import ObjectStore

@@ -19,8 +19,8 @@ from kafka_s3.connect.naming.table_names import TableName, TableNames, place
 from kafka_s3.engine.log.dead_letters import committed_ms
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.places import Places, note_places, read_places
 from kafka_s3.followers.delta.planner import TablePlan, in_table
+from kafka_s3.followers.progress import Places, note_places, read_places
 from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
 from kafka_s3.model.files import DataFile
 from kafka_s3.store.store import ObjectStore

@@ -18,11 +18,10 @@ from kafka_s3.engine.task.table_guard.columns import Mode, TableColumns, read_co
 from kafka_s3.engine.task.table_guard.fitting import Fit, fit
 from kafka_s3.followers.delta.planner import TableState
 from kafka_s3.model.errors import RecordError, StorageError, StorageUnavailable, TableError, TableUnavailable
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
-from kafka_s3.model.threads import ThreadPool
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 
 class Admission(Enum):

@@ -21,7 +21,7 @@ from kafka_s3.engine.task.table_guard.fitting import fit
 from kafka_s3.followers.delta.footer import Footer, read_footer
 from kafka_s3.model.errors import ObjectMissing, TableRefused
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
 APP: Final = "kafka-s3-"

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
-from kafka_s3.model.requests import Durations
+from kafka_s3.model.timing import Durations
 
 
 class Kind(StrEnum):

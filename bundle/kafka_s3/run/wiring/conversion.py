@@ -42,7 +42,7 @@ from kafka_s3.connect.transforms.whole_records import TransformedRecords
 from kafka_s3.model.errors import Problem, UnknownSchema
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip.framing import block_gzip_of
+from kafka_s3.objects.block_gzip_form import block_gzip_of
 from kafka_s3.run.wiring.partitioning import placed_by
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 
 from kafka_s3.connect.config.classes import NOTIFICATION_GROUP, REGISTRY_CONVERTERS
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.joda import zone
 from kafka_s3.connect.joda.buckets import bucket_start
+from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.follower import Follower
@@ -21,9 +21,9 @@ from kafka_s3.followers.ddl.columns import json_columns, table_of
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
 from kafka_s3.followers.done_markers import DoneMarkers
 from kafka_s3.followers.notifications import Notifications, Notifier, SnsTopic, SqsQueue, Webhook
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Brokers
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.conversion import latest_schemas
 from kafka_s3.run.wiring.partitioning import bucket_names, directory
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -86,7 +86,7 @@ def _notifier(settings: Settings) -> Notifier:
     if name == "webhook":
         return Webhook(target)
     if name in ("sns", "sqs"):
-        from kafka_s3.store.aws_clients import aws_client  # loads botocore
+        from kafka_s3.store.credentials import aws_client
 
         options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
         client = aws_client(name, region=options.region, endpoint_url=endpoint, credentials=options.credentials)

@@ -18,11 +18,21 @@ from kafka_s3.connect.config.rules import rotates_by_time
 from kafka_s3.connect.config.rules.objects import connect_name
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
-from kafka_s3.connect.joda import zone
-from kafka_s3.connect.naming.block_gzip import BlockNames, DateLayout, UploadNames
-from kafka_s3.connect.naming.data_keys import BlockKeys, DataKeys, PartitionedKeys, TemplateKeys
-from kafka_s3.connect.naming.keys import Naming, ObjectNames, OfTopic
-from kafka_s3.connect.naming.templates import CONNECT_DIRECTORY, TemplateNames
+from kafka_s3.connect.joda.zones import zone
+from kafka_s3.connect.naming.keys import (
+    CONNECT_DIRECTORY,
+    BlockKeys,
+    BlockNames,
+    DataKeys,
+    DateLayout,
+    Naming,
+    ObjectNames,
+    OfTopic,
+    PartitionedKeys,
+    TemplateKeys,
+    TemplateNames,
+    UploadNames,
+)
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
@@ -37,13 +47,11 @@ from kafka_s3.engine.task.table_guard.columns import Evolution, Mode, written_co
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.objects.avro_container import avro_format
-from kafka_s3.objects.block_gzip.encoder import block_gzip_format
-from kafka_s3.objects.block_gzip.framing import block_gzip_of
-from kafka_s3.objects.byte_array import byte_array_format
-from kafka_s3.objects.format import Format
-from kafka_s3.objects.json_lines import json_format
+from kafka_s3.objects.block_gzip import block_gzip_format
+from kafka_s3.objects.block_gzip_form import block_gzip_of
+from kafka_s3.objects.format import Format, sidecar
 from kafka_s3.objects.parquet import parquet_format
-from kafka_s3.objects.sidecars import sidecar
+from kafka_s3.objects.text import byte_array_format, json_format
 from kafka_s3.run.wiring.conversion import inflated_columns, record_converters
 from kafka_s3.run.wiring.partitioning import directory, extractor, fields, partitioner, uses_time, writes_nulls
 

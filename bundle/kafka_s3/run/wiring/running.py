@@ -21,7 +21,7 @@ from kafka_s3.engine.loop.runner import UNATTENDED, CommandChannel, run_availabl
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import ConfigError, EngineDied, Problem, SinkError
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Observer
+from kafka_s3.model.protocols import Observer
 from kafka_s3.run.metrics.exporters import send_otlp, serve_prometheus
 from kafka_s3.run.metrics.instruments import Sample, memory_samples
 from kafka_s3.run.metrics.sink_metrics import SinkMetrics

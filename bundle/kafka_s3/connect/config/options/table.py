@@ -12,7 +12,7 @@ from kafka_s3.connect.config.options import converters as options_converters
 from kafka_s3.connect.config.options import ours as options_ours
 from kafka_s3.connect.config.options import spellings as options_spellings
 from kafka_s3.connect.config.options import transforms as options_transforms
-from kafka_s3.model.secret import MASK
+from kafka_s3.model.text import MASK
 
 OPTIONS: Final[tuple[Option, ...]] = (
     *options_connector.FRAMEWORK,

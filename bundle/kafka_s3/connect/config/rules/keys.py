@@ -10,8 +10,7 @@ from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.connect.config.option import AWS_REGION, BUCKET, OLD_BUCKET
 from kafka_s3.connect.config.rules import Rule, is_time_partitioner, problem
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import Naming
-from kafka_s3.connect.naming.refused_keys import part_refusal, refusal
+from kafka_s3.connect.naming.keys import Naming, part_refusal, refusal
 from kafka_s3.model.errors import Problem
 from kafka_s3.model.offsets import TopicPartition
 
@@ -117,8 +116,8 @@ def _address_has_a_scheme(settings: Settings) -> Iterator[Problem]:
 
 
 def _language_is_known(settings: Settings) -> Iterator[Problem]:
-    from kafka_s3.connect.joda.languages import LANGUAGES as CODES
-    from kafka_s3.connect.joda.languages import RENAMED
+    from kafka_s3.connect.joda.pattern import LANGUAGES as CODES
+    from kafka_s3.connect.joda.pattern import RENAMED
 
     given = re.split("[-_]", settings.text("locale").lower())[0]
     if given and is_time_partitioner(settings) and given not in CODES and given not in RENAMED:

@@ -14,8 +14,15 @@ from kafka_s3.connect.config.options.connector import SHORT_ZONES
 from kafka_s3.connect.config.rules import Rule, is_time_partitioner, problem, rotates_by_time
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
-from kafka_s3.connect.naming.refused_keys import part_refusal, refusal
-from kafka_s3.connect.naming.templates import CONNECT_DIRECTORY, TOPIC, TemplateNames, directory_fault, name_fault
+from kafka_s3.connect.naming.keys import (
+    CONNECT_DIRECTORY,
+    TOPIC,
+    TemplateNames,
+    directory_fault,
+    name_fault,
+    part_refusal,
+    refusal,
+)
 from kafka_s3.model.errors import Problem
 from kafka_s3.model.offsets import TopicPartition
 
@@ -25,7 +32,7 @@ _TEXT_LETTERS = re.compile(r"MMM|E|a|G|z")
 
 
 def _zone_is_known(settings: Settings) -> Iterator[Problem]:
-    from kafka_s3.connect.joda import zone
+    from kafka_s3.connect.joda.zones import zone
 
     given = settings.text("timezone")
     if not given:
@@ -61,7 +68,7 @@ def _schedule_needs_zone(settings: Settings) -> Iterator[Problem]:
 
 
 def _path_is_a_pattern(settings: Settings) -> Iterator[Problem]:
-    from kafka_s3.connect.joda import check_pattern
+    from kafka_s3.connect.joda.pattern import check_pattern
 
     if settings.text("partitioner.class") not in PATTERN_PARTITIONERS:
         return
