@@ -1,4 +1,4 @@
-"""Who is told which objects each commit has made visible? One message for each entry, or several where it has very many objects.
+"""Who is notified which objects each commit has made visible? One message for each entry, or several where it has very many objects.
 
 A message is sent at least once: how far it has come is noted beside the log behind each entry. `entry` and `part` are the same when it is
 sent again. It begins with the first entry after it was switched on; from then on none is left out, however long nobody took them.

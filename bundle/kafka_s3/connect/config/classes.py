@@ -1,7 +1,7 @@
 """Which Java class names do configurations carry, and what are they called here?
 
 Names are resolved by value, never by loading: a configuration cannot make the product run foreign code, except for plugins, which
-installed packages offer (`connect.config.plugins`).
+installed packages offer (`connect.config.plugins`). A transform's name is `<kind>.<part>`, or the kind alone.
 """
 
 from __future__ import annotations

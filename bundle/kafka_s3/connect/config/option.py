@@ -1,4 +1,7 @@
-"""What is a row of the option table, and how does a text become its value?"""
+"""What is a row of the option table, and which texts are values of it?
+
+Texts become values in two steps: by the row's type, then by its `valid`, an object that accepts a value or says which rule it breaks.
+"""
 
 from __future__ import annotations
 
@@ -40,25 +43,22 @@ class Valid(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Anything:
+class Accepted:
+    """The values that a function accepts: it gives each in its canonical form, or raises InvalidValue."""
+
+    text: str
+    accept: Callable[[Value], Value]
+
+
+def accepts(text: str) -> Callable[[Callable[[Value], Value]], Accepted]:
+    """Makes a function what a row's values have to pass; `text` says the values, for the reference page."""
+    return lambda accept: Accepted(text, accept)
+
+
+@accepts("")
+def anything(value: Value) -> Value:
     """Every value of the type."""
-
-    text: str = ""
-
-    def accept(self, value: Value) -> Value:
-        """The value as it is."""
-        return value
-
-
-@dataclass(frozen=True, slots=True)
-class Distinct:
-    """A list whose blank and repeated parts do not count."""
-
-    text: str = ""
-
-    def accept(self, value: Value) -> Value:
-        """Each part once."""
-        return tuple(dict.fromkeys(part for part in value if part)) if isinstance(value, tuple) else value
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +231,7 @@ class Option:
     default: str | None
     doc: str
     group: OptionGroup = OptionGroup.PLUGIN
-    valid: Valid = field(default_factory=Anything)
+    valid: Valid = anything
     since: str = "0.1.0"
     status: OptionStatus = OptionStatus.ACTED_ON
     note: str = ""
@@ -344,80 +344,55 @@ _NAMED_GROUPS: Final = "transforms."
 _DELIMITERS: Final = ("directory.delim", "file.delim")
 
 
-@dataclass(frozen=True, slots=True)
-class BucketName:
+@accepts("3 to 63 lower-case letters, digits, dots and hyphens; or an access point's ARN")
+def bucket_name(value: Value) -> Value:
     """A bucket, or the ARN of an access point."""
-
-    text: str = "3 to 63 lower-case letters, digits, dots and hyphens; or an access point's ARN"
-
-    def accept(self, value: Value) -> Value:
-        """The name. Raises InvalidValue."""
-        given = str(value)
-        if not given or BUCKET.fullmatch(given) or OLD_BUCKET.fullmatch(given) or _ARN.fullmatch(given):
-            return value
-        remedy = "The folder in it is topics.dir." if _WITH_FOLDER.fullmatch(given) else ""
-        raise InvalidValue(
-            f"is no name of a bucket: those have {self.text}.", f"Write the bucket alone. {remedy}".strip()
-        )
+    given = str(value)
+    if not given or BUCKET.fullmatch(given) or OLD_BUCKET.fullmatch(given) or _ARN.fullmatch(given):
+        return value
+    remedy = "The folder in it is topics.dir." if _WITH_FOLDER.fullmatch(given) else ""
+    raise InvalidValue(
+        f"is no name of a bucket: those have {bucket_name.text}.", f"Write the bucket alone. {remedy}".strip()
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class TopicNames:
+@accepts("letters, digits, dots, underscores and hyphens, 249 at most")
+def topic_names(value: Value) -> Value:
     """Topics, or one; blank and repeated parts of a list do not count."""
-
-    text: str = "letters, digits, dots, underscores and hyphens, 249 at most"
-
-    def accept(self, value: Value) -> Value:
-        """Each name once. Raises InvalidValue."""
-        names = tuple(dict.fromkeys(part for part in value if part)) if isinstance(value, tuple) else (str(value),)
-        if all(not name or TOPIC.fullmatch(name) for name in names):
-            return names if isinstance(value, tuple) else value
-        plain = isinstance(value, tuple) and any(re.search(r"[*+?|()\[\]^$]", name) for name in names)
-        remedy = "A pattern of names goes into topics.regex." if plain else "Write the names as Kafka has them."
-        raise InvalidValue(f"is no topic name: those have {self.text}.", remedy)
+    names = tuple(dict.fromkeys(part for part in value if part)) if isinstance(value, tuple) else (str(value),)
+    if all(not name or TOPIC.fullmatch(name) for name in names):
+        return names if isinstance(value, tuple) else value
+    plain = isinstance(value, tuple) and any(re.search(r"[*+?|()\[\]^$]", name) for name in names)
+    remedy = "A pattern of names goes into topics.regex." if plain else "Write the names as Kafka has them."
+    raise InvalidValue(f"is no topic name: those have {topic_names.text}.", remedy)
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAddress:
+@accepts("an address, for example https://host:9000")
+def http_address(value: Value) -> Value:
     """An address of HTTP; without a scheme `https://` is meant, as in the original."""
-
-    text: str = "an address, for example https://host:9000"
-
-    def accept(self, value: Value) -> Value:
-        """The address as it is. Raises InvalidValue."""
-        given = str(value or "").strip()
-        if given and not _is_http(given if "://" in given else f"https://{given}"):
-            raise InvalidValue(f"is not {self.text}.", "Write https://host:port, or http:// without TLS.")
-        return value
+    given = str(value or "").strip()
+    if given and not _is_http(given if "://" in given else f"https://{given}"):
+        raise InvalidValue(f"is not {http_address.text}.", "Write https://host:port, or http:// without TLS.")
+    return value
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerList:
+@accepts("host:port,host:port")
+def broker_list(value: Value) -> Value:
     """Kafka's brokers: each `host:port`, with a protocol before it where one is written."""
-
-    text: str = "host:port,host:port"
-
-    def accept(self, value: Value) -> Value:
-        """The brokers as they are. Raises InvalidValue."""
-        wrong = [part for part in _parts(str(value)) if not _is_broker(part)]
-        if wrong:
-            raise InvalidValue(
-                "must be brokers as host:port, separated by commas.", "For example broker-1:9092,broker-2:9092."
-            )
-        return value
+    wrong = [part for part in _parts(str(value)) if not _is_broker(part)]
+    if wrong:
+        raise InvalidValue(
+            "must be brokers as host:port, separated by commas.", "For example broker-1:9092,broker-2:9092."
+        )
+    return value
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+@accepts("a region's code, for example eu-west-1")
+def region_code(value: Value) -> Value:
     """A region's code, of AWS or of whoever serves `store.url`."""
-
-    text: str = "a region's code, for example eu-west-1"
-
-    def accept(self, value: Value) -> Value:
-        """The code. Raises InvalidValue."""
-        if _REGION.fullmatch(str(value)):
-            return value
-        raise InvalidValue("must be the code of a region.", "For example eu-west-1.")
+    if _REGION.fullmatch(str(value)):
+        return value
+    raise InvalidValue("must be the code of a region.", "For example eu-west-1.")
 
 
 def check_rendered(key: str, text: str) -> None:

@@ -1,4 +1,8 @@
-"""What does a configuration file say? JSON, Java properties and YAML become texts by key; nothing is judged here but the form."""
+"""What do a configuration file and Connect's worker file say? Both become texts by key; nothing is judged here but the form.
+
+A configuration is JSON, Java properties or YAML (Strimzi's `KafkaConnector`, or the maps that JSON files hold). Of the worker file only
+clients and converters matter to a sink.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What does a checked configuration say? Typed access to every key, with defaults; nothing secret shows in its text form."""
+"""What does a checked configuration say, and what of it may be shown? Typed access to every key, with defaults.
+
+Nothing secret shows in the text form. `masking` takes secrets out of other texts, `reason_of` out of errors that go into the bucket.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Is a configuration usable? Every problem at once, before anything is read from Kafka or S3."""
+"""Is a configuration usable? Every problem at once, before anything is read from Kafka or S3.
+
+The spelling first, then keys one by one, values that follow from others, and the rules across keys.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns do a topic's objects have? Read from the objects: Parquet's footer, Avro's header, the first lines of JSON.
+"""How is a topic's table put together, and which columns do its objects have? Parquet's footer, Avro's header, the first lines of JSON.
 
 A few range requests, never a whole object. Of several objects the columns are put together, as a table over all of them would have it.
 """

@@ -1,4 +1,7 @@
-"""How does an engine get to know a topic's table? The one place that knows the engines: for the command line and for the dashboard."""
+"""How does an engine get to know a topic's table? The one place that knows the engines: for the command line and for the dashboard.
+
+Athena and AWS Glue are told in Hive's words (a SerDe, partition keys, properties for projection), Spark, Trino and DuckDB in their SQL.
+"""
 
 from __future__ import annotations
 

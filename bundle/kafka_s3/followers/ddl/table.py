@@ -1,6 +1,6 @@
 """What does a query engine have to know of a topic's objects? Where they lie, their format, their columns and directories.
 
-The facts come from the log (`objects`) and from the objects themselves (`columns`); `statements` puts them into an engine's words.
+The facts come from the log and, the columns, from the objects themselves (`columns`); `statements` puts them into an engine's words.
 """
 
 from __future__ import annotations

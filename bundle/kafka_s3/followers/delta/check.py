@@ -1,7 +1,11 @@
-"""Do table, commit log and bucket agree? Every object of the log is in its topic's table, and every file of the table in the bucket.
+"""Do table, commit log and bucket agree, and how is a table made again from the log?
 
-Other writers may rewrite files (OPTIMIZE): their files are told from ours by the log, and must hold as many records as those that they
-replaced.
+They agree where every object of the log is in its topic's table, and every file of the table in the bucket. Other writers may rewrite files
+(OPTIMIZE): theirs are those that the log does not name, and must hold as many records as those that they replaced.
+
+A rebuild in place is one commit of what differs: the files of the log that are not in the table go in, and all others go out, also those
+that other writers have made of ours (OPTIMIZE, UPDATE, DELETE). No object is deleted. From nothing, the table's own log is deleted first,
+newest version first, so that a crash in between leaves an older version of the table, which catches up or is rebuilt.
 """
 
 from __future__ import annotations

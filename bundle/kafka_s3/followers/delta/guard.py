@@ -1,8 +1,8 @@
-"""Do the files of a turn fit the tables, and each other? Checked on the driver, between the tasks' reports and the commit.
+"""Do the files of a round fit the tables, and each other? Checked on the driver, between the tasks' reports and the commit.
 
-Tasks are told the columns of their topic's table, and keep to them; but two tasks may bring the same new column in different types. Then
-the second is run again, told what the first has brought. Under `failOnNewColumns` a new column or a wider type stops the sink here.
-`admission` decides, file by file; here it is done. By example: docs/worked-examples.md.
+Files must fit the columns of their topic's table, and what files before the commit have added to them. Tasks get these columns and keep to
+them; but two tasks may bring the same new column in different types. Then the second is run again, with what the first has brought. Under
+`failOnNewColumns` a new column or a wider type stops the sink here. By example: docs/worked-examples.md.
 """
 
 from __future__ import annotations

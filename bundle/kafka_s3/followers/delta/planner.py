@@ -1,4 +1,7 @@
-"""What of a batch of objects goes into a table, and how must the table change for it? Decided from footers, directories and the mode."""
+"""What of a batch of objects goes into a table, and how must the table change for it? Decided from footers, directories and the mode.
+
+A topic's table lies at `<topics.dir>/<topic>/`; a directory `k=v` in it says what a column holds.
+"""
 
 from __future__ import annotations
 

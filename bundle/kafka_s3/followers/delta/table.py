@@ -1,7 +1,10 @@
-"""How is a Delta table read and written? Through delta-rs, which takes objects into a table that are there already.
+"""How is a Delta table read and written? Through delta-rs, which takes objects into a table that are there already, without a copy.
 
 Every commit carries the sink's transaction: application `kafka-s3-<sink>` and the log entry as its version. Two writers that both build on
 version N of the table with the same application cannot both commit (delta-rs refuses the second), so an entry is in the table once.
+
+Columns and statistics come from the files' footers, partition values from their directories. Where the columns go beyond the table's, these
+are changed first; then the files go in, in one commit. A table that is not there is made from the whole log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How do the numbers reach an OpenTelemetry collector? By OTLP over HTTP, now and then, to where the standard variables say.
+"""How do the numbers reach Prometheus, and an OpenTelemetry collector? By a page that is made anew at each request; by OTLP over HTTP.
 
-Address, headers, certificates, timeout and compression are read by OpenTelemetry's exporter (`OTEL_EXPORTER_OTLP_*`), the pause between
-two messages from OTEL_METRIC_EXPORT_INTERVAL, what the process is called from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
+Address, headers, certificates, timeout and compression of OTLP are read by OpenTelemetry's exporter (`OTEL_EXPORTER_OTLP_*`), the pause
+between two messages from OTEL_METRIC_EXPORT_INTERVAL, what the process is called from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 """
 
 from __future__ import annotations

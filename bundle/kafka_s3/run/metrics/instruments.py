@@ -1,4 +1,4 @@
-"""Which numbers does a running sink give? The one table that Prometheus, OTLP and the reference page are made from."""
+"""Which numbers does a running sink give? The one table that Prometheus, OTLP and the reference page are made from; and its memory."""
 
 from __future__ import annotations
 
@@ -115,10 +115,6 @@ def table() -> Iterator[str]:
         yield f"| `{one.name}` | {one.kind} | {', '.join(one.labels)} | {one.help} |"
 
 
-if __name__ == "__main__":
-    sys.stdout.write("".join(f"{line}\n" for line in table()))
-
-
 PROC: Final = Path("/proc")
 
 
@@ -156,3 +152,7 @@ def _resident(pid: int) -> int:
     except OSError:
         return 0
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{line}\n" for line in table()))

@@ -1,4 +1,8 @@
-"""How is Kafka reached under a configuration, with or without Spark? As the connector's consumer would reach it."""
+"""How is Kafka reached under a configuration, with or without Spark, and does everything answer that a sink cannot start without?
+
+The bucket is asked first, with the sink's credentials, then the brokers and their topics; before Spark starts, which alone takes longer.
+What is refused, or silent, ends the start at once; a topic that is not there yet does not: the sink looks for it as long as it runs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which converters does a configuration stand for? Settings in, a converter of whole records per topic-partition out."""
+"""Which converters does a configuration stand for? Settings in, a converter of whole records per topic-partition out.
+
+Registries and schema languages are imported where they are used.
+"""
 
 from __future__ import annotations
 

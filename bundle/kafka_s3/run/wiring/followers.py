@@ -1,4 +1,4 @@
-"""Who else is told of a sink's objects after each commit? What a configuration asks for: Glue tables, done-markers, notifications."""
+"""Which followers does a configuration ask for beside the Delta tables, and how do its topics become tables of a query engine?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How is a sink run as its settings say? With a heartbeat, obeying `kafka-s3 pause|resume|flush`, until it is told to stop."""
+"""How is a sink run as its settings say? With a heartbeat, obeying `kafka-s3 pause|resume|flush`, until it is asked to stop.
+
+The numbers of a process's sinks go to whoever the configurations name: Prometheus at a port, a collector by OTLP, or nobody.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes out of a translation between spellings?"""
+"""What comes out of a translation of the managed cloud or Block-GZIP spelling? A configuration in self-managed keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which of the three spellings is a configuration, and what does it say in self-managed keys?"""
+"""In which of the three spellings is a configuration, and what does it say in self-managed keys? Or is it another product's?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which keys decide when files close, what they are called and what is in them? (SEMANTICS A1.1, and A1.3 on formats and records)."""
+"""Which keys does the original connector have, and the framework around it? (SEMANTICS A1.1 to A1.4; clients and converters beside it).
+
+Files, their names and formats; directories; S3; errors and dead letters.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,6 @@ from kafka_s3.connect.config.classes import (
     registered_partitioners,
 )
 from kafka_s3.connect.config.option import (
-    BucketName,
-    HttpAddress,
     KnownClass,
     OneOf,
     OneOfAnyCase,
@@ -24,9 +25,11 @@ from kafka_s3.connect.config.option import (
     OptionGroup,
     OptionStatus,
     Range,
-    Region,
-    TopicNames,
     Type,
+    bucket_name,
+    http_address,
+    region_code,
+    topic_names,
 )
 
 _PATH = OptionGroup.PARTITIONER
@@ -44,7 +47,7 @@ CONNECTOR: Final = (
     Option("connector.class", Type.CLASS, None, "The connector.", _MAIN, valid=KnownClass(CONNECTORS), required=True),
     Option("tasks.max", _INT, "1", "Kafka partitions that are read at once, at most; 32 with fewer than 10,000 new records count as one.",
            _MAIN, valid=Range(1, 2147483647)),
-    Option("topics", Type.LIST, "", "The topics. Exactly one of topics and topics.regex is set.", _MAIN, valid=TopicNames(),
+    Option("topics", Type.LIST, "", "The topics. Exactly one of topics and topics.regex is set.", _MAIN, valid=topic_names,
            example="orders,payments"),
     Option("topics.regex", _TEXT, "", "Pattern of whole topic names.", _MAIN),
     Option("config.action.reload", _TEXT, "restart", "What a rotated secret does.", _MAIN, valid=OneOf(("restart", "none")),
@@ -64,7 +67,7 @@ ERRORS: Final = (
            "begins with retry.backoff.ms and doubles, less a random part. 0 and less, and under compatibility.strict, it stays the same.",
            _ERRORS),
     Option("errors.deadletterqueue.topic.name", _TEXT, "", "Topic for dead letters; must not be one of the connector's own.", _ERRORS,
-           valid=TopicNames()),
+           valid=topic_names),
     Option("errors.deadletterqueue.topic.replication.factor", _INT, "3", "Replicas of that topic where it has to be created.", _ERRORS),
     Option("errors.deadletterqueue.context.headers.enable", _FLAG, "false", "Say in headers where and why a record failed.", _ERRORS),
 )  # fmt: skip
@@ -121,9 +124,9 @@ ENCRYPTIONS: Final = ("", "AES256", "aws:kms", "aws:kms:dsse", "aws:fsx")
 
 STORAGE: Final = (
     Option("storage.class", Type.CLASS, None, "The object store.", _S3, valid=KnownClass(STORAGES), required=True),
-    Option("s3.bucket.name", _TEXT, None, "The bucket.", _S3, valid=BucketName(), required=True, example="lake"),
-    Option("s3.region", _TEXT, "us-west-2", "The bucket's region.", _S3, valid=Region()),
-    Option("store.url", _TEXT, None, "Address of another endpoint; `https://` is assumed without a scheme.", _S3, valid=HttpAddress()),
+    Option("s3.bucket.name", _TEXT, None, "The bucket.", _S3, valid=bucket_name, required=True, example="lake"),
+    Option("s3.region", _TEXT, "us-west-2", "The bucket's region.", _S3, valid=region_code),
+    Option("store.url", _TEXT, None, "Address of another endpoint; `https://` is assumed without a scheme.", _S3, valid=http_address),
     Option("s3.part.size", _INT, "26214400", "Bytes of one part of an upload. It closes no object, except where no rotation rule is set "
            "at all: then, with a warning, it acts as flush.bytes.", _S3, valid=Range(5242880, 2147483647)),
     Option("s3.credentials.provider.class", Type.CLASS, "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
@@ -151,7 +154,7 @@ STORAGE: Final = (
            "see errors.retry.delay.max.ms.", _S3),
     Option("s3.send.digest", _FLAG, "false", "Send the MD5 digest of each part, as Object Lock demands; state always has one.", _S3),
     Option("s3.http.send.expect.continue", _FLAG, "true", "Ask before sending a body.", _S3),
-    Option("s3.proxy.url", _TEXT, "", "HTTP proxy; may hold user and password.", _S3, valid=HttpAddress()),
+    Option("s3.proxy.url", _TEXT, "", "HTTP proxy; may hold user and password.", _S3, valid=http_address),
     Option("s3.proxy.user", _TEXT, None, "User of the proxy.", _S3),
     Option("s3.proxy.password", Type.PASSWORD, None, "Password of the proxy.", _S3),
     Option("s3.elastic.buffer.enable", _FLAG, "false", "Grow part buffers on demand.", _S3,

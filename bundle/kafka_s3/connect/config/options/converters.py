@@ -1,4 +1,4 @@
-"""Which settings do the converters of keys, values and headers read? (SEMANTICS A1.4, A11)
+"""Which settings do the converters of keys, values and headers read, those of AWS Glue and Apicurio included? (SEMANTICS A1.4, A11)
 
 The same rows exist below `key.converter.` and `value.converter.`; a converter ignores, with a warning, what only others read.
 """
@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from kafka_s3.connect.config.classes import CONVERTERS, HEADER_CONVERTERS, OTHER_CONVERTERS
 from kafka_s3.connect.config.option import (
-    Anything,
     InvalidValue,
     KnownClass,
     OneOf,
@@ -21,14 +20,16 @@ from kafka_s3.connect.config.option import (
     OptionStatus,
     Range,
     Type,
-    Valid,
     Value,
+    accepts,
+    anything,
 )
 
 _INT, _TEXT, _FLAG, _SECRET = Type.INT, Type.STRING, Type.BOOLEAN, Type.PASSWORD
 _IDLE, _GROUP = OptionStatus.INFORMATIONAL, OptionGroup.CONVERTERS
 
 
+_WRITING = "It is about writing; a sink only reads."
 _SERDE: Final = "io.apicurio.registry.serde."
 _NOT_READ: Final = "It is about writing, or about the cache of the original; the sink asks for each schema once."
 ID_HANDLERS: Final = {
@@ -41,101 +42,21 @@ ID_HANDLERS: Final = {
 """Apicurio's handlers by the bytes of an id; its version 2 has the first and the third, version 3 the others."""
 
 
-def registry_rows(prefix: str) -> Iterator[Option]:
-    """The rows below a converter's prefix."""
-    yield from _glue(prefix)
-    yield from _apicurio(prefix)
-
-
-def _key_row(key: str, type_: Type, default: str | None, doc: str, valid: Valid | None = None, *, not_yet: tuple[str, ...] = (),
-         note: str = "") -> Option:  # fmt: skip
-    return Option(
-        key, type_, default, doc, OptionGroup.CONVERTERS, valid=valid or Anything(), not_yet=not_yet, note=note
-    )
-
-
-def _idle_row(key: str, doc: str, type_: Type = _TEXT) -> Option:
-    return Option(key, type_, None, doc, OptionGroup.CONVERTERS, status=OptionStatus.INFORMATIONAL, note=_NOT_READ)
-
-
-def _glue(prefix: str) -> Iterator[Option]:
-    yield _key_row(f"{prefix}region", _TEXT, "", "AWS Glue: region of the registry; blank: that of the surroundings.")
-    yield _key_row(f"{prefix}endpoint", _TEXT, "", "AWS Glue: address of another endpoint, as of a private link.")
-    yield _key_row(f"{prefix}proxyUrl", _TEXT, "", "AWS Glue: HTTP proxy; blank: that of the surroundings.")
-    yield _key_row(f"{prefix}cacheSize", _INT, "200", "AWS Glue: schema versions kept in memory.", Range(1, 2**31 - 1))
-    yield Option(
-        f"{prefix}secondaryDeserializer", _TEXT, "", "AWS Glue: class that reads records of another registry.", OptionGroup.CONVERTERS,
-        status=OptionStatus.REFUSED, note="Records of another registry are dead letters; read them with a sink of their own.",
-    )  # fmt: skip
-    writing = (
-        "registry.name", "schemaName", "schemaNameGenerationClass", "schemaAutoRegistrationEnabled", "dataFormat", "avroRecordType",
-        "compression", "compatibility", "description", "tags", "metadata", "userAgentApp", "timeToLiveMillis", "protobufMessageType",
-        "jacksonSerializationFeatures", "jacksonDeserializationFeatures", "registerJavaTimeModule", "objectMapperFactory",
-    )  # fmt: skip
-    for name in writing:
-        yield _idle_row(f"{prefix}{name}", "AWS Glue: about registering, writing or the original's cache.")
-
-
-def _apicurio(prefix: str) -> Iterator[Option]:
-    mine = f"{prefix}apicurio."
-    yield _key_row(f"{mine}registry.url", _TEXT, "", "Apicurio: address, up to `/apis/registry/v2` or `/v3`.")
-    yield _key_row(f"{mine}registry.id-handler", Type.CLASS, "", "Apicurio: how many bytes an id has. By default 8 with version 2 of the "
-               "interface and 4 with version 3.", IdHandler(), note="Own classes are never loaded.")  # fmt: skip
-    yield _key_row(f"{mine}registry.as-confluent", _FLAG, "false", "Apicurio 2: ids have 4 bytes.")
-    ids = OneOfAnyCase(("", "globalId", "contentId"))
-    yield _key_row(f"{mine}registry.use-id", _TEXT, "", "Apicurio: which id records carry; by default globalId with version 2 of the "
-               "interface, contentId with version 3.", ids)  # fmt: skip
-    yield _key_row(f"{mine}use-id", _TEXT, "", "Apicurio: older name of apicurio.registry.use-id.", ids)
-    yield _key_row(f"{mine}registry.headers.enabled", _FLAG, "false", "Apicurio: ids are in headers of records.", not_yet=("true",),
-               note="Ids are read in front of the payload: producers set apicurio.registry.headers.enabled=false.")  # fmt: skip
-    yield _key_row(f"{mine}registry.avro.encoding", _TEXT, "BINARY", "Apicurio: form of Avro payloads.", OneOf(("BINARY", "JSON")),
-               not_yet=("JSON",), note="Avro's JSON form is not read.")  # fmt: skip
-    for auth in ("auth.", "registry.auth."):
-        older = "; the name of version 2" if auth == "auth." else ""
-        yield _key_row(f"{mine}{auth}username", _TEXT, "", f"Apicurio: user{older}.")
-        yield _key_row(f"{mine}{auth}password", _SECRET, None, f"Apicurio: password{older}.")
-        yield _key_row(f"{mine}{auth}service.token.endpoint", _TEXT, "", f"Apicurio: where tokens come from{older}.")
-        yield _key_row(f"{mine}{auth}client.id", _TEXT, "", f"Apicurio: client id for a token{older}.")
-        yield _key_row(f"{mine}{auth}client.secret", _SECRET, None, f"Apicurio: client secret for a token{older}.")
-        yield _key_row(f"{mine}{auth}client.scope", _TEXT, "", f"Apicurio: scope of the token{older}.")
-    writing = (
-        "auto-register", "auto-register.if-exists", "find-latest", "artifact-resolver-strategy", "artifact.group-id",
-        "artifact.artifact-id", "artifact.version", "check-period-ms", "retry-count", "retry-backoff-ms", "avro-datum-provider",
-    )  # fmt: skip
-    for name in writing:
-        yield _idle_row(f"{mine}registry.{name}", "Apicurio: about registering, writing or the original's cache.")
-    yield Option(
-        f"{mine}*", _TEXT, None, "Any other setting of Apicurio's converters.", OptionGroup.CONVERTERS, status=OptionStatus.REFUSED,
-        note="TLS goes by the certificate authorities of the machine; ids are read in front of the payload, without fallback.",
-    )  # fmt: skip
-
-
-class IdHandler:
+@accepts(", ".join(ID_HANDLERS))
+def id_handler(value: Value) -> Value:
     """Apicurio's own handlers of ids, or none."""
-
-    text: str = ", ".join(ID_HANDLERS)
-
-    def accept(self, value: object) -> str:
-        """The bytes of an id: 8, 4, either, or blank. Raises InvalidValue."""
-        return str(KnownClass(ID_HANDLERS).accept(str(value))) if value else ""
+    return str(KnownClass(ID_HANDLERS).accept(str(value))) if value else ""
 
 
-_WRITING = "It is about writing; a sink only reads."
-
-
-class Strategy:
+@accepts("TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy")
+def strategy_name(value: Value) -> Value:
     """Subject name strategies, by class name or short name."""
+    from kafka_s3.connect.registry.subjects import strategy_of
 
-    text = "TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy"
-
-    def accept(self, value: Value) -> Value:
-        """The short name."""
-        from kafka_s3.connect.registry.subjects import strategy_of
-
-        try:
-            return str(strategy_of(str(value)))
-        except ValueError:
-            raise InvalidValue(f"must be one of: {self.text}.") from None
+    try:
+        return str(strategy_of(str(value)))
+    except ValueError:
+        raise InvalidValue(f"must be one of: {strategy_name.text}.") from None
 
 
 def _row(name: str, type_: Type, default: str | None, doc: str, **more: Any) -> Option:
@@ -193,8 +114,8 @@ _TLS: Final = (
 _DUAL: Final = "io.confluent.kafka.serializers.schema.id.DualSchemaIdDeserializer"
 _ID_NOTE: Final = "The header goes before the bytes; records without it are read by their bytes."
 _SUBJECTS: Final = (
-    _row("key.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subject of key schemas.", valid=Strategy()),
-    _row("value.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subject of value schemas.", valid=Strategy()),
+    _row("key.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subject of key schemas.", valid=strategy_name),
+    _row("value.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subject of value schemas.", valid=strategy_name),
     _row("use.latest.version", _FLAG, "false", "Read with the subject's latest schema.", not_yet=("true",),
          note="Records are read with the schema they were written with."),
     _row("latest.compatibility.strict", _FLAG, "true", "Check that latest schema.", status=_IDLE, note=_WRITING),
@@ -229,31 +150,73 @@ _LANGUAGES: Final = (
 )  # fmt: skip
 
 
-def _rows(prefix: str) -> Iterator[Option]:
-    for row in (*_PLAIN, *_REACHED, *_TLS, *_SUBJECTS, *_LANGUAGES):
-        yield replace(row, key=prefix + row.key)
-    yield from registry_rows(prefix)
-    side = prefix.split(".")[0]
-    yield _row(
-        f"{prefix}converter.type", _TEXT, side, "Set by Connect itself.", status=_IDLE, note="Set by Connect itself."
-    )
-    yield _row(
-        f"{prefix}*", _TEXT, None, "Further settings of the converter.", status=_IDLE, note="No converter reads it."
-    )
+GLUE: Final = (
+    _row("region", _TEXT, "", "AWS Glue: region of the registry; blank: that of the surroundings."),
+    _row("endpoint", _TEXT, "", "AWS Glue: address of another endpoint, as of a private link."),
+    _row("proxyUrl", _TEXT, "", "AWS Glue: HTTP proxy; blank: that of the surroundings."),
+    _row("cacheSize", _INT, "200", "AWS Glue: schema versions kept in memory.", valid=Range(1, 2**31 - 1)),
+    _row("secondaryDeserializer", _TEXT, "", "AWS Glue: class that reads records of another registry.", status=OptionStatus.REFUSED,
+         note="Records of another registry are dead letters; read them with a sink of their own."),
+    *(_row(name, _TEXT, None, "AWS Glue: about registering, writing or the original's cache.", status=_IDLE, note=_NOT_READ) for name in (
+        "registry.name", "schemaName", "schemaNameGenerationClass", "schemaAutoRegistrationEnabled", "dataFormat", "avroRecordType",
+        "compression", "compatibility", "description", "tags", "metadata", "userAgentApp", "timeToLiveMillis", "protobufMessageType",
+        "jacksonSerializationFeatures", "jacksonDeserializationFeatures", "registerJavaTimeModule", "objectMapperFactory")),
+)  # fmt: skip
+
+
+def _login_rows(prefix: str, older: str = "") -> Iterator[Option]:
+    yield _row(f"{prefix}username", _TEXT, "", f"Apicurio: user{older}.")
+    yield _row(f"{prefix}password", _SECRET, None, f"Apicurio: password{older}.")
+    yield _row(f"{prefix}service.token.endpoint", _TEXT, "", f"Apicurio: where tokens come from{older}.")
+    yield _row(f"{prefix}client.id", _TEXT, "", f"Apicurio: client id for a token{older}.")
+    yield _row(f"{prefix}client.secret", _SECRET, None, f"Apicurio: client secret for a token{older}.")
+    yield _row(f"{prefix}client.scope", _TEXT, "", f"Apicurio: scope of the token{older}.")
+
+
+_IDS: Final = OneOfAnyCase(("", "globalId", "contentId"))
+APICURIO: Final = (
+    _row("apicurio.registry.url", _TEXT, "", "Apicurio: address, up to `/apis/registry/v2` or `/v3`."),
+    _row("apicurio.registry.id-handler", Type.CLASS, "", "Apicurio: how many bytes an id has. By default 8 with version 2 of the "
+         "interface and 4 with version 3.", valid=id_handler, note="Own classes are never loaded."),
+    _row("apicurio.registry.as-confluent", _FLAG, "false", "Apicurio 2: ids have 4 bytes."),
+    _row("apicurio.registry.use-id", _TEXT, "", "Apicurio: which id records carry; by default globalId with version 2 of the "
+         "interface, contentId with version 3.", valid=_IDS),
+    _row("apicurio.use-id", _TEXT, "", "Apicurio: older name of apicurio.registry.use-id.", valid=_IDS),
+    _row("apicurio.registry.headers.enabled", _FLAG, "false", "Apicurio: ids are in headers of records.", not_yet=("true",),
+         note="Ids are read in front of the payload: producers set apicurio.registry.headers.enabled=false."),
+    _row("apicurio.registry.avro.encoding", _TEXT, "BINARY", "Apicurio: form of Avro payloads.", valid=OneOf(("BINARY", "JSON")),
+         not_yet=("JSON",), note="Avro's JSON form is not read."),
+    *_login_rows("apicurio.auth.", "; the name of version 2"),
+    *_login_rows("apicurio.registry.auth."),
+    *(_row(f"apicurio.registry.{name}", _TEXT, None, "Apicurio: about registering, writing or the original's cache.", status=_IDLE,
+           note=_NOT_READ) for name in (
+        "auto-register", "auto-register.if-exists", "find-latest", "artifact-resolver-strategy", "artifact.group-id",
+        "artifact.artifact-id", "artifact.version", "check-period-ms", "retry-count", "retry-backoff-ms", "avro-datum-provider")),
+    _row("apicurio.*", _TEXT, None, "Any other setting of Apicurio's converters.", status=OptionStatus.REFUSED,
+         note="TLS goes by the certificate authorities of the machine; ids are read in front of the payload, without fallback."),
+)  # fmt: skip
+
+
+def _rows(side: str) -> Iterator[Option]:
+    """The rows below `key.converter.` or `value.converter.`."""
+    own = _row("converter.type", _TEXT, side, "Set by Connect itself.", status=_IDLE, note="Set by Connect itself.")
+    rest = _row("*", _TEXT, None, "Further settings of the converter.", status=_IDLE, note="No converter reads it.")
+    for row in (*_PLAIN, *_REACHED, *_TLS, *_SUBJECTS, *_LANGUAGES, *GLUE, *APICURIO, own, rest):
+        yield replace(row, key=f"{side}.converter.{row.key}")
 
 
 _CONVERTER: Final = KnownClass(CONVERTERS, others=OTHER_CONVERTERS)
 ROWS: Final = (
     Option("key.converter", Type.CLASS, "org.apache.kafka.connect.storage.StringConverter", "Converter of record keys. They are read "
            "where they are stored (store.kafka.keys), and always under compatibility.strict.", _GROUP, valid=_CONVERTER),
-    *_rows("key.converter."),
+    *_rows("key"),
     Option("value.converter", Type.CLASS, None, "Converter of record values. Taken from Connect's worker file if that is given.", _GROUP,
            valid=_CONVERTER, required=True),
-    *_rows("value.converter."),
+    *_rows("value"),
     Option("header.converter", Type.CLASS, "simple", "Converter of record headers, whose values are stored as text. They are "
            "read where they are stored (store.kafka.headers).", _GROUP,
            valid=KnownClass(HEADER_CONVERTERS, others=OTHER_CONVERTERS)),
     Option("header.converter.schemas.enable", _FLAG, "true", "JSON converter: every header is an envelope of schema and payload.", _GROUP),
-    Option("header.converter.*", _TEXT, None, "Settings of the header converter.", _GROUP, valid=Anything(), status=_IDLE,
+    Option("header.converter.*", _TEXT, None, "Settings of the header converter.", _GROUP, valid=anything, status=_IDLE,
            note="No header converter reads it."),
 )  # fmt: skip

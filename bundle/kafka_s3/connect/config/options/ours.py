@@ -1,13 +1,11 @@
-"""Which keys does kafka-s3 add to the original's?"""
+"""Which keys does kafka-s3 add to the original's? Those of the sink, of Delta tables, and of whoever is notified after each commit."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.connect.config.option import (
-    BrokerList,
     InvalidValue,
     OneOf,
     OneOfAnyCase,
@@ -16,6 +14,8 @@ from kafka_s3.connect.config.option import (
     Range,
     Type,
     Value,
+    accepts,
+    broker_list,
     did_you_mean,
 )
 from kafka_s3.connect.naming.table_names import fault
@@ -45,17 +45,12 @@ MODES: Final = ("addNewColumns", "failOnNewColumns", "rescue", "none")
 WRITERS: Final = ("delta-rs", "spark")
 
 
-@dataclass(frozen=True, slots=True)
-class NameOfTables:
+@accepts("catalog.schema.table, where ${topic} stands for the topic; blank: no name")
+def name_of_tables(value: Value) -> Value:
     """A pattern of table names, or nothing."""
-
-    text: str = "catalog.schema.table, where ${topic} stands for the topic; blank: no name"
-
-    def accept(self, value: Value) -> Value:
-        """The pattern."""
-        if value and (rule := fault(str(value))):
-            raise InvalidValue(rule, "For example main.raw.${topic}.")
-        return value
+    if value and (rule := fault(str(value))):
+        raise InvalidValue(rule, "For example main.raw.${topic}.")
+    return value
 
 
 DELTA: Final = (
@@ -66,7 +61,7 @@ DELTA: Final = (
            "`_rescued_data`, or they stay in the objects alone.", _DELTA, valid=OneOfAnyCase(MODES)),
     Option("delta.table.name", Type.STRING, "", "The name under which each table is registered in the catalog of the Spark that runs the "
            "sink, once it is there. A name that is taken is left as it is. A sink of several topics needs `${topic}` in it.", _DELTA,
-           valid=NameOfTables()),
+           valid=name_of_tables),
     Option("delta.writer", Type.STRING, "delta-rs", "Who writes the tables. `delta-rs` adds the objects themselves to a table beside them. "
            "`spark` appends a copy of their records to the table `delta.table.name`, wherever it lies: for managed tables, and those with "
            "features that delta-rs does not write.", _DELTA, valid=OneOfAnyCase(WRITERS)),
@@ -79,36 +74,26 @@ STATE_PREFIX: Final = "_kafka_s3"
 _DECIMAL: Final = re.compile(r"[0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20}")
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
+@accepts("0 to 1")
+def ratio(value: Value) -> Value:
     """A share, written as a decimal number from 0 to 1."""
-
-    text: str = "0 to 1"
-
-    def accept(self, value: Value) -> Value:
-        """The text, if it is such a number."""
-        if isinstance(value, str) and _DECIMAL.fullmatch(value) and float(value) <= 1:
-            return value
-        raise InvalidValue("must be a number from 0 to 1.", "Half of the records is 0.5.")
+    if isinstance(value, str) and _DECIMAL.fullmatch(value) and float(value) <= 1:
+        return value
+    raise InvalidValue("must be a number from 0 to 1.", "Half of the records is 0.5.")
 
 
-@dataclass(frozen=True, slots=True)
-class Encoding:
+@accepts("none, percent (also: url)")
+def value_encoding(value: Value) -> Value:
     """How partition values are written; `url` is an older name of `percent`."""
-
-    text: str = "none, percent (also: url)"
-
-    def accept(self, value: Value) -> Value:
-        """`none` or `percent`. Raises InvalidValue."""
-        settled = "percent" if value == "url" else value
-        if settled in ("none", "percent"):
-            return settled
-        raise InvalidValue("must be one of: none, percent.", did_you_mean(str(value), ("none", "percent")))
+    settled = "percent" if value == "url" else value
+    if settled in ("none", "percent"):
+        return settled
+    raise InvalidValue("must be one of: none, percent.", did_you_mean(str(value), ("none", "percent")))
 
 
 SINK: Final = (
     Option("kafka.bootstrap.servers", _TEXT, None, "The brokers, `host:port,host:port`. Taken from bootstrap.servers of Connect's worker "
-           "file if that is given.", _GROUP, valid=BrokerList(), required=True, example="broker-1:9092,broker-2:9092"),
+           "file if that is given.", _GROUP, valid=broker_list, required=True, example="broker-1:9092,broker-2:9092"),
     Option("compatibility.strict", _FLAG, "false", "Behave as the original in every respect, failures included.", _GROUP),
     Option("state.prefix", _TEXT, STATE_PREFIX, "Folder of the commit log in the bucket.", _GROUP),
     Option("flush.bytes", _LONG, "-1", "Encoded bytes of a Kafka partition's open files at which they are closed; 0 and less is off.",
@@ -128,7 +113,7 @@ SINK: Final = (
     Option("health.delay.max.ms", _LONG, "0", "The age that 95 % of a commit's records may have when it is made; with older ones the sink "
            "is DEGRADED. 0 is off.", _GROUP, valid=Range(0)),
     Option("health.deadletter.max.ratio", _TEXT, "0.05", "Share of the records of the last hour that may become dead letters; with more "
-           "the sink is DEGRADED, and goes on. 1 is off.", _GROUP, valid=Ratio()),
+           "the sink is DEGRADED, and goes on. 1 is off.", _GROUP, valid=ratio),
     Option("metrics.prometheus.port", _INT, "0", "Port at which the sink's process serves its metrics to Prometheus, on all interfaces; 0 "
            "is off. Needs the extra `metrics`.", _GROUP, valid=Range(0, 65535)),
     Option("metrics.otlp.enable", _FLAG, "false", "Send the same metrics to an OpenTelemetry collector by OTLP over HTTP: address, headers "
@@ -152,7 +137,7 @@ SINK: Final = (
     Option("task.timeout.ms", _LONG, "300000", "How long one task may take. It stops reading after three quarters of that, and reports "
            "what it has; one that does not end is given up, and what it had to read is tried again alone.", _GROUP, valid=Range(1000)),
     Option("errors.deadletter.max.ratio", _TEXT, "1", "Share of the records of one batch (of 100 records or more) that may become dead "
-           "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=Ratio()),
+           "letters; with more the sink stops before it commits. 1 is off.", _GROUP, valid=ratio),
     Option("value.schema", _TEXT, "", "A Connect schema, as the JSON converter writes it in an envelope, for schemaless JSON that is "
            "written as Parquet.", _GROUP),
     Option("value.schema.inference", _FLAG, "false", "Infer the schema of schemaless JSON that is written as Parquet.", _GROUP),
@@ -162,7 +147,7 @@ SINK: Final = (
            "value.", _GROUP),
     Option("partition.value.encoding", _TEXT, "none", "How FieldPartitioner writes values: as they are, like the original, where a slash "
            "makes more directories; or percent-encoded, all but letters, digits and `-._~`. Either way a key that would leave the prefix, "
-           "or touch a `_delta_log` or state.prefix, is never written: its record is a dead letter.", _GROUP, valid=Encoding()),
+           "or touch a `_delta_log` or state.prefix, is never written: its record is a dead letter.", _GROUP, valid=value_encoding),
     Option("consumer.group.mirror.enable", _FLAG, "true", "Commit the objects' offsets to the consumer group, for monitoring.", _GROUP),
     Option("writer.memory.bytes", _LONG, "134217728", "Memory for open files, per task.", _GROUP, valid=Range(1048576)),
     Option("s3.upload.threads", _INT, "4", "Parts that one task sends at the same time.", _GROUP, valid=Range(1, 64)),

@@ -1,17 +1,15 @@
-"""Which keys does the Block-GZIP spelling have, and which ones do they become here? (SEMANTICS B1).
+"""Which keys do the managed cloud and the Block-GZIP spelling have that differ from the self-managed ones? (SEMANTICS A1.5, B1).
 
-`ROWS` are the keys as users of the Block-GZIP sinks write them, `OURS` those that only a Block-GZIP sink has in the product's own
-vocabulary. `dialect_block_gzip` says which becomes which.
+`BLOCK_GZIP_OURS` are the keys that only a Block-GZIP sink has in the product's own vocabulary. `connect.config.dialects` says which key
+becomes which.
 """
 
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.connect.config.option import (
-    BrokerList,
     InvalidValue,
     KnownClass,
     OneOf,
@@ -21,8 +19,10 @@ from kafka_s3.connect.config.option import (
     Range,
     Type,
     Value,
+    accepts,
+    broker_list,
 )
-from kafka_s3.connect.config.options.converters import Strategy
+from kafka_s3.connect.config.options.converters import strategy_name
 
 _CLOUD = OptionGroup.CLOUD
 _GZIP = OptionGroup.BLOCK_GZIP
@@ -50,7 +50,7 @@ CLOUD_ROWS: Final = (
            example="${secrets:kafka/api-key}"),
     Option("kafka.api.secret", Type.PASSWORD, None, "Password of the Kafka cluster.", _CLOUD, required=True,
            example="${secrets:kafka/api-secret}"),
-    Option("kafka.endpoint", _TEXT, None, "Stands for kafka.bootstrap.servers.", _CLOUD, valid=BrokerList()),
+    Option("kafka.endpoint", _TEXT, None, "Stands for kafka.bootstrap.servers.", _CLOUD, valid=broker_list),
     Option("authentication.method", _TEXT, ACCESS_KEYS, "Static credentials, or those of the machine: the managed cloud's roles are not "
            "known outside of it.", _CLOUD, valid=OneOf((ACCESS_KEYS, IAM_ROLES))),
     Option("provider.integration.id", _TEXT, None, "The managed cloud's integration.", _CLOUD, status=_IDLE, note=_PLATFORM),
@@ -81,9 +81,9 @@ CLOUD_ROWS: Final = (
     Option("timezone", _TEXT, "UTC", "As self-managed, with a default; PST and the like stand for the zones they mean.", _CLOUD),
     Option("locale", _TEXT, "en", "As self-managed, with a default.", _CLOUD),
     Option("tasks.max", Type.INT, None, "As self-managed, but required.", _CLOUD, valid=Range(1, 2147483647), required=True, example="1"),
-    Option("subject.name.strategy", _TEXT, "TopicNameStrategy", "Subjects of values' and keys' schemas.", _CLOUD, valid=Strategy()),
-    Option("value.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subjects of values' schemas.", _CLOUD, valid=Strategy()),
-    Option("key.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subjects of keys' schemas.", _CLOUD, valid=Strategy()),
+    Option("subject.name.strategy", _TEXT, "TopicNameStrategy", "Subjects of values' and keys' schemas.", _CLOUD, valid=strategy_name),
+    Option("value.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subjects of values' schemas.", _CLOUD, valid=strategy_name),
+    Option("key.subject.name.strategy", _TEXT, "TopicNameStrategy", "Subjects of keys' schemas.", _CLOUD, valid=strategy_name),
     Option("max.poll.records", Type.INT, "500", "Stands for consumer.override.max.poll.records.", _CLOUD, valid=Range(1, 2147483647)),
     Option("max.poll.interval.ms", Type.INT, "300000", "Stands for consumer.override.max.poll.interval.ms.", _CLOUD,
            valid=Range(1, 2147483647)),
@@ -115,22 +115,15 @@ LAYOUTS: Final = {"grouped_by_date": "by_date", "grouped_by_topic": "by_topic"}
 _METRICS = "The product's own measurements replace it."
 
 
-@dataclass(frozen=True, slots=True)
-class Charset:
+@accepts("a character set, for example UTF-8, UTF-16BE, ISO-8859-1")
+def charset(value: Value) -> Value:
     """The name of a character set, as Java writes them."""
-
-    text: str = "a character set, for example UTF-8, UTF-16BE, ISO-8859-1"
-
-    def accept(self, value: Value) -> Value:
-        """The name, if there is such a set."""
-        try:
-            codecs.lookup(str(value))
-            "".encode(str(value))  # codecs that are no character sets are found, too, and refuse this
-        except (LookupError, ValueError):
-            raise InvalidValue(
-                "is not a known character set.", "Write UTF-8, UTF-16BE, UTF-16LE or ISO-8859-1."
-            ) from None
-        return value
+    try:
+        codecs.lookup(str(value))
+        "".encode(str(value))  # codecs that are no character sets are found, too, and refuse this
+    except (LookupError, ValueError):
+        raise InvalidValue("is not a known character set.", "Write UTF-8, UTF-16BE, UTF-16LE or ISO-8859-1.") from None
+    return value
 
 
 BLOCK_GZIP_ROWS: Final = (
@@ -147,10 +140,10 @@ BLOCK_GZIP_ROWS: Final = (
     Option("format.value.delimiter", _TEXT, "\n", "Successor, text: written after every value, taken exactly as given.", _GZIP,
            trimmed=False),
     Option("format.value.encoding", _TEXT, "UTF-8", "Successor, text: character set of that delimiter; values are not encoded anew.",
-           _GZIP, valid=Charset()),
+           _GZIP, valid=charset),
     Option("format.key.delimiter", _TEXT, None, "Successor, text: written after every key, taken exactly as given. Keys are written "
            "only if it is set.", _GZIP, trimmed=False),
-    Option("format.key.encoding", _TEXT, "UTF-8", "Successor, text: character set of that delimiter.", _GZIP, valid=Charset()),
+    Option("format.key.encoding", _TEXT, "UTF-8", "Successor, text: character set of that delimiter.", _GZIP, valid=charset),
     Option("format.include.keys", _FLAG, "false", "Successor, binary: write keys in front of values.", _GZIP),
     Option("compressed_file_size", _LONG, "-1", "Later fork: upload a file when it has more encoded bytes than this; -1 is off.", _GZIP,
            valid=Range(-1)),
@@ -180,10 +173,10 @@ BLOCK_GZIP_OURS: Final = (
     Option("block.gzip.value.delimiter", _TEXT, "\n", "With text: written after every value, taken exactly as given.", _GZIP,
            trimmed=False),
     Option("block.gzip.value.encoding", _TEXT, "UTF-8", "Character set of that delimiter; values are not encoded anew.", _GZIP,
-           valid=Charset()),
+           valid=charset),
     Option("block.gzip.key.delimiter", _TEXT, None, "With text: written after every key, taken exactly as given. Keys are written only "
            "if it is set.", _GZIP, trimmed=False),
-    Option("block.gzip.key.encoding", _TEXT, "UTF-8", "Character set of that delimiter.", _GZIP, valid=Charset()),
+    Option("block.gzip.key.encoding", _TEXT, "UTF-8", "Character set of that delimiter.", _GZIP, valid=charset),
     Option("block.gzip.include.keys", _FLAG, "false", "With binary: write keys in front of values.", _GZIP),
     Option("block.gzip.file.interval.ms", _LONG, "-1", "Close a file before a record whose timestamp is this much after that of the "
            "file's first; -1 is off.", _GZIP, valid=Range(-1)),

@@ -23,6 +23,12 @@ def problem(key: str, rule: str, remedy: str = "") -> Problem:
     return Problem(key, None, rule, remedy)
 
 
+def beyond_the_original(key: str) -> Problem:
+    """A problem with what strict compatibility excludes."""
+    rule = "goes beyond the original, which compatibility.strict=true excludes."
+    return problem(key, rule, "Leave one of the two out.")
+
+
 def is_time_partitioner(settings: Settings) -> bool:
     """Whether one of the partitioners by time is configured."""
     return settings.text("partitioner.class") in TIME_PARTITIONERS

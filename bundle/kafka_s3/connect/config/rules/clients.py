@@ -1,4 +1,8 @@
-"""Which client properties are refused for where they come from, or because they do not go together?"""
+"""Which client properties are refused for where they come from, or because they do not go together? And which addresses under any key?
+
+No configuration may name a metadata service of a cloud. Host names that lead to one are found where they are connected to
+(`model.addresses`).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which configurations cannot have a Delta table? // Which configurations cannot have Glue tables, done-markers or notifications?"""
+"""Which configurations cannot have a Delta table, Glue tables, done-markers or notifications?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which configurations would write where no object may be? The parts of a key that are fixed; those from data are judged per record. // Which names and addresses have a form that the original takes, and that leads nowhere?"""
+"""Which configurations would write where no object may be, or name a bucket, region or address that leads nowhere?
+
+Of an object's key only the parts that are fixed are judged here; those from data are judged per record.
+"""
 
 from __future__ import annotations
 

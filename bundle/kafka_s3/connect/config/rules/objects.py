@@ -1,4 +1,4 @@
-"""Which combinations of keys cannot make objects? Partitioner, time, format and schema. // Could two files get one name by the templates that are given? Then they are refused. // Which keys go with which of the partitioners that the original does not have? // Which keys say how times are read, and do they go together?"""
+"""Which combinations of keys cannot make objects? Partitioner, time, format, schema, and templates that give two files one name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoneinfo import available_timezones
 
 from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS, FIELDLESS, PATTERN_PARTITIONERS
 from kafka_s3.connect.config.options.connector import SHORT_ZONES
-from kafka_s3.connect.config.rules import Rule, is_time_partitioner, problem, rotates_by_time
+from kafka_s3.connect.config.rules import Rule, beyond_the_original, is_time_partitioner, problem, rotates_by_time
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
 from kafka_s3.connect.naming.keys import (
@@ -155,9 +155,7 @@ def _schema_options(settings: Settings) -> list[str]:
 
 def _strict_has_no_schema_options(settings: Settings) -> Iterator[Problem]:
     for key in _schema_options(settings) if settings.strict else ():
-        yield problem(
-            key, "goes beyond the original, which compatibility.strict=true excludes.", "Leave one of the two out."
-        )
+        yield beyond_the_original(key)
 
 
 def _value_schema_is_a_struct(settings: Settings) -> Iterator[Problem]:
@@ -292,8 +290,7 @@ def connect_name(delimiter: str) -> str:
 def _not_with(settings: Settings) -> Iterator[Problem]:
     for key in (key for key in (NAME, DIRECTORY) if settings.text(key)):
         if settings.strict:
-            rule = "goes beyond the original, which compatibility.strict=true excludes."
-            yield problem(key, rule, "Leave one of the two out.")
+            yield beyond_the_original(key)
         if settings.flag("delta.enable"):
             yield problem(key, "does not go with delta.enable=true: tables lie in Connect's folders.", "Leave it out.")
         if settings.text("format.class") == BLOCK_GZIP_FORMAT:
@@ -326,8 +323,7 @@ def _key_fields_are_named(settings: Settings) -> Iterator[Problem]:
 
 def _strict_has_the_originals(settings: Settings) -> Iterator[Problem]:
     if settings.strict and settings.text("partitioner.class") in ("header", "key"):
-        rule = "goes beyond the original, which compatibility.strict=true excludes."
-        yield problem("partitioner.class", rule, "Leave one of the two out.")
+        yield beyond_the_original("partitioner.class")
 
 
 def _of_another_partitioner(settings: Settings) -> Iterator[Problem]:
@@ -365,8 +361,7 @@ def _format_is_a_pattern(settings: Settings) -> Iterator[Problem]:
 def _strict_reads_times_as_the_original(settings: Settings) -> Iterator[Problem]:
     for key, default in _OURS.items() if settings.strict else ():
         if settings.text(key) != default:
-            rule = "goes beyond the original, which compatibility.strict=true excludes."
-            yield problem(key, rule, "Leave one of the two out.")
+            yield beyond_the_original(key)
 
 
 def _only_fields_have_a_form(settings: Settings) -> Iterator[Problem]:

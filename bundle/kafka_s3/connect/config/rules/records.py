@@ -1,4 +1,7 @@
-"""Which combinations of keys cannot be decoded, or cannot be stored beside each other? Converters, registry, keys and headers."""
+"""Which combinations of keys cannot be decoded, changed, or stored beside each other? Converters, registry, keys and headers, transforms.
+
+Last come the plugins of a configuration: each is made once, of settings that are right in every other respect.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ from kafka_s3.connect.config.classes import (
 )
 from kafka_s3.connect.config.librdkafka import java_store
 from kafka_s3.connect.config.option import InvalidValue
-from kafka_s3.connect.config.options.converters import PEM_OF_KEYS, PEM_OF_TRUST, registry_rows
+from kafka_s3.connect.config.options.converters import APICURIO, PEM_OF_KEYS, PEM_OF_TRUST
 from kafka_s3.connect.config.plugins import CLASS_KEYS, is_plugin, plugin
-from kafka_s3.connect.config.rules import Rule, problem
+from kafka_s3.connect.config.rules import Rule, beyond_the_original, problem
 from kafka_s3.connect.config.settings import Settings, masking
 from kafka_s3.connect.config.transforms import Configured, configured_steps, routes
 from kafka_s3.model.errors import ConfigError, Problem
@@ -129,8 +132,7 @@ def _metadata_needs_fields(settings: Settings) -> Iterator[Problem]:
     if not settings.flag("record.metadata.enable"):
         return
     if settings.strict:
-        rule = "goes beyond the original, which compatibility.strict=true excludes."
-        yield problem("record.metadata.enable", rule, "Leave one of the two out.")
+        yield beyond_the_original("record.metadata.enable")
     elif settings.text("value.converter") in FIELDLESS:
         rule = "needs values with fields, which this value.converter does not give."
         yield problem("record.metadata.enable", rule, "Store keys and headers in objects of their own instead.")
@@ -141,8 +143,7 @@ def _metadata_needs_fields(settings: Settings) -> Iterator[Problem]:
 
 def _unify_goes_beyond(settings: Settings) -> Iterator[Problem]:
     if settings.flag("schema.compatibility.unify") and settings.strict:
-        rule = "goes beyond the original, which compatibility.strict=true excludes."
-        yield problem("schema.compatibility.unify", rule, "Leave one of the two out.")
+        yield beyond_the_original("schema.compatibility.unify")
 
 
 _CONVERTERS = ("value.converter", "key.converter", "store.kafka.keys", "compatibility.strict")
@@ -152,12 +153,7 @@ _AUTH = tuple(
     for name in ("basic.auth.credentials.source", "basic.auth.user.info", "schema.registry.basic.auth.user.info")
 )
 _URLS = ("value.converter.schema.registry.url", "key.converter.schema.registry.url")
-_APICURIO = tuple(
-    row.key
-    for side in ("value", "key")
-    for row in registry_rows(f"{side}.converter.")
-    if ".apicurio." in row.key and not row.family
-)
+_APICURIO = tuple(f"{side}.converter.{row.key}" for side in ("value", "key") for row in APICURIO if not row.family)
 _REGISTRY_STORES = tuple(
     f"{side}.converter.schema.registry.ssl.{store}.location" for side in ("value", "key") for store in ("truststore", "keystore")
 )  # fmt: skip
