@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_s3.kafka.transactions import ProducerProgress
+from kafka_s3.kafka.producing import ProducerProgress
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.kafka_records import KafkaRecords
