@@ -26,10 +26,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 
 from kafka_s3.kafka.clients import Clients, silent, unanswered
 from kafka_s3.kafka.producing import produce
-from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
+from kafka_s3.model.timing import Backoff
 
 LOOK_S: Final = 0.2
 

@@ -18,7 +18,7 @@ from botocore.credentials import Credentials as BotoCredentials
 from botocore.loaders import Loader, create_loader
 
 from kafka_s3.model.errors import Problem
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.service_credential import service_credentials
 
 PREFIX = "s3.credentials.provider."

@@ -12,16 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import StorageUnavailable
-from kafka_s3.model.seldom import Seldom
+from kafka_s3.model.timing import Backoff, RateLimiter
 
 T = TypeVar("T")
 
 LONGEST_WAIT_MS: Final = 20_000
 WARNINGS_S: Final = 60
 _log = logging.getLogger(__name__)
-_warnings = Seldom(WARNINGS_S)
+_warnings = RateLimiter(WARNINGS_S)
 
 
 @dataclass(frozen=True, slots=True)

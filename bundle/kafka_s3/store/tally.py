@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Lock
 
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, UploadMissing
-from kafka_s3.model.requests import Requests, took
+from kafka_s3.model.timing import Requests, took
 
 
 class RequestTally:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from kafka_s3.model.files import DataFile
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
 THREADS: Final = 8

@@ -11,8 +11,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.verify.claimed import ClaimedKeys
 from kafka_s3.ops.verify.claims import Claims, claimed_twice, read_claims
 from kafka_s3.ops.verify.segments import Overlaps, Segment

@@ -21,7 +21,7 @@ from kafka_s3.engine.log.reading import read_entries
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.log.tables import SCHEMAS, Tables, entries_of
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
 AHEAD: Final = 2

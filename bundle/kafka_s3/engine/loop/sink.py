@@ -47,11 +47,10 @@ from kafka_s3.model.errors import (
     UploadMissing,
 )
 from kafka_s3.model.files import Reason, Totals
-from kafka_s3.model.observer import Observer, Round, RoundPhase, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Brokers, Source
-from kafka_s3.model.requests import Requests
+from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, RoundSummary, Source, Start, Waiting
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
+from kafka_s3.model.timing import Requests
 from kafka_s3.store.store import ObjectStore
 from kafka_s3.store.uploads import abort_uploads
 
@@ -78,7 +77,7 @@ class Sink:
     followers: InitVar[Sequence[Follower]]
     data_keys: InitVar[DataKeys]
     group: InitVar[Follower | None] = None
-    observer: Observer = field(default_factory=Silent)
+    observer: Observer = field(default_factory=Observer)
     resume: Resume | None = None
     replays_again: InitVar[Rewrite | None] = None
     open_states: OpenStates | None = None
@@ -482,7 +481,7 @@ class Sink:
             self.open_states.left.clear()
 
     def _notify(self, started: int, reports: Sequence[TaskReport], entry: CommitEntry | None) -> None:
-        done = Round(
+        done = RoundSummary(
             version=self.log.state.version,
             started_ms=started,
             ended_ms=self.clock_ms(),

@@ -31,7 +31,7 @@ from kafka_s3.engine.open_files.open_files import OpenFiles, Output, open_file
 from kafka_s3.engine.open_files.small_files import SMALL_BYTES
 from kafka_s3.engine.task.next_point import NextPoint
 from kafka_s3.engine.task.rotation import RotationPoint, RotationRules
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Tail

@@ -34,8 +34,7 @@ from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, u
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
 from kafka_s3.model.files import DataFile, DeadLetterCount, Totals, Upload, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.dead_letters.dry_run import (
     DryRunResult,
     dry_run,

@@ -10,8 +10,7 @@ from kafka_s3.engine.log.again import UNPUBLISHED
 from kafka_s3.engine.log.dead_letters import Ledger
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.explain.answer import Account, Fate
 
 BY_HAND: Final = "a position set by hand left these offsets out"

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.explain.answer import Answer
 from kafka_s3.ops.explain.key import bare_key, key_answer
 from kafka_s3.ops.explain.offset import OffsetInquiry

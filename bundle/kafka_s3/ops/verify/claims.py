@@ -16,8 +16,7 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.log.tables import entries_of
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import DataFile, Role, Upload, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.verify.claimed import ClaimedKeys
 from kafka_s3.ops.verify.findings import Finding, FindingKind
 from kafka_s3.ops.verify.segments import REPORT_IT, Reset, Segment, SegmentSelection, misplaced

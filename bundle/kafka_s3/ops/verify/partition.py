@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kafka_s3.model.files import DataFile
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.verify.bounds import Bounds
 from kafka_s3.ops.verify.bucket import Bucket
 from kafka_s3.ops.verify.check import AGAIN, SegmentRecords, check_content, check_count, check_room

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from kafka_s3.model.files import DataFile, Role, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.verify.findings import Finding, FindingKind
 
 REPORT_IT = "The log was changed by hand, or this is a defect of kafka-s3: keep the log, and please report it."

@@ -16,8 +16,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
 from kafka_s3.model.files import REASONS, ROLES, DataFile, Upload
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.verify.segments import Segment
 
 HELD: Final = 20_000

@@ -33,8 +33,8 @@ from kafka_s3.engine.log.report_form import outcome_text
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import EngineDied, SinkError, TaskTimedOut
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
-from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport, not_begun
-from kafka_s3.model.threads import beside
+from kafka_s3.model.process import start_daemon
+from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport, postponed_report
 from kafka_s3.run.spark.failures import AFTER_DEATH
 from kafka_s3.run.wiring.conversion import names_schemas, reads_envelopes
 from kafka_s3.run.wiring.pipeline import has_reporter, make_pipeline
@@ -145,7 +145,7 @@ def within(limit: TaskTime, items: Iterator[T], *, give_up: Callable[[], None]) 
         except BaseException as error:  # whoever waits raises it
             found.put(("error", None, error))
 
-    beside(make, "kafka-s3 task")
+    start_daemon(make, "kafka-s3 task")
     while True:
         try:
             what, item, error = found.get(timeout=limit.left_s() or 0.001)
@@ -249,7 +249,7 @@ class Task:
         if limit.is_late():
             for _ in batches:  # Spark sends what it has read
                 pass
-            return outcome_text(not_begun(wanted))
+            return outcome_text(postponed_report(wanted))
         watched = _Oversized(batches)
         outcome = pipeline.outcome(wanted, watched, store, is_late=limit.is_late)
         if watched.met:
@@ -371,7 +371,7 @@ class ReadingTask:
                 yield outcome
         except SinkError as error:
             yield TaskFailure(share[done].topic_partition, _about(share[done], error))
-            yield from map(not_begun, share[done + 1 :])
+            yield from map(postponed_report, share[done + 1 :])
 
     def _read(self, share: tuple[Assignment, ...], limit: TaskTime) -> Iterator[TaskOutcome]:
         from kafka_s3.kafka.reader.reader import RangeReader  # here: the driver need not load and compile it
@@ -382,7 +382,7 @@ class ReadingTask:
         with closing(reader.read(ranges)) as readings:
             for wanted, (_, batches) in zip(share, readings, strict=True):
                 if limit.is_late():
-                    yield not_begun(wanted)
+                    yield postponed_report(wanted)
                 else:
                     yield with_requests(pipeline.outcome(wanted, batches, store, is_late=limit.is_late), store)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.model.printable import printable
+from kafka_s3.model.text import printable
 
 
 @given(st.text())

@@ -7,7 +7,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 
 SINK = ContextVar("SINK", default="none")
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import OffsetSet
 from tests.support.examples import examples
 
 OFFSETS = st.sets(st.integers(0, 60))
