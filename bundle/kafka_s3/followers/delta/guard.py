@@ -14,8 +14,7 @@ from enum import Enum, auto
 from threading import Lock
 from typing import Final, NoReturn, Protocol
 
-from kafka_s3.engine.task.table_guard.columns import Mode, TableColumns, read_columns, rescuing
-from kafka_s3.engine.task.table_guard.fitting import Fit, fit
+from kafka_s3.engine.task.table_guard.columns import Fit, Mode, TableColumns, fit, read_columns, rescuing
 from kafka_s3.followers.delta.planner import TableState
 from kafka_s3.model.errors import RecordError, StorageError, StorageUnavailable, TableError, TableUnavailable
 from kafka_s3.model.process import ThreadPool

@@ -16,11 +16,11 @@ from kafka_s3.engine.task.table_guard.columns import (
     Mode,
     TableColumns,
     file_columns,
+    fit,
     is_name,
     rescuing,
     shown,
 )
-from kafka_s3.engine.task.table_guard.fitting import fit
 from kafka_s3.followers.delta.footer import Footer, read_footer
 from kafka_s3.model.errors import ObjectMissing, TableRefused
 from kafka_s3.model.files import DataFile, Role

@@ -15,7 +15,7 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.history import read_history
 from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.noted_files import HintUnusable, NotedFiles, noted_open_files
+from kafka_s3.engine.open_files.states import HintUnusable, NotedFiles, noted_open_files
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, Reason, Role, counted

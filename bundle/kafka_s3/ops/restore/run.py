@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from string import Template
 from typing import Any, Final, Protocol
 
-from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress
+from kafka_s3.kafka.producing import ProducerProgress, SendWithProgress
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message

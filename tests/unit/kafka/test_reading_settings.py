@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.kafka.reader.pace import LEARNING, LEAST_FETCHED, MOST_FETCHED, QUEUE_BYTES, TOO_MUCH, Pace, Weight
+from kafka_s3.kafka.reader.settings import LEARNING, LEAST_FETCHED, MOST_FETCHED, QUEUE_BYTES, TOO_MUCH, Pace, Weight
 
 MIB = 1 << 20
 ORDERS = Weight.of_fetch(held=55_000, records=110, fetched=16_500)

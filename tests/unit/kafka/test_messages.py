@@ -8,22 +8,22 @@ from collections.abc import Iterator
 import confluent_kafka
 import pytest
 
-from kafka_s3.kafka.reader import layout, library, reach
+from kafka_s3.kafka.reader import library, messages, reach
 from kafka_s3.model.errors import SourceError
 
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    layout.why_unusable.cache_clear()
+    messages.why_unusable.cache_clear()
     yield
-    layout.why_unusable.cache_clear()
+    messages.why_unusable.cache_clear()
 
 
 def test_the_library_that_is_installed_can_be_read() -> None:
-    assert layout.why_unusable() is None
-    layout.check_library()
-    with layout._message() as message:
-        assert layout._seen(message) == layout.EXPECTED
+    assert messages.why_unusable() is None
+    messages.check_library()
+    with messages._purged_message() as message:
+        assert messages._fields_read(message) == messages.EXPECTED
 
 
 @pytest.mark.parametrize(("number", "name"), [(0x030000FF, "3.0"), (0x020B00FF, "2.11"), (0x010900FF, "1.9")])
@@ -36,7 +36,7 @@ def test_a_version_that_was_not_tried_leaves_the_reading_to_spark(
     assert reason.startswith(f"librdkafka {name} was not tried: 2.12 and later before 3.0 were.")
     assert reason.endswith("or set kafka.reader=spark.")
     with pytest.raises(SourceError, match="was not tried"):
-        layout.check_library()
+        messages.check_library()
 
 
 def test_another_library_than_confluent_kafka_s_own_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
