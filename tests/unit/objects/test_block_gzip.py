@@ -27,12 +27,12 @@ from kafka_s3.objects.block_gzip_form import (
     Framing,
     Lines,
     Prefixed,
-    block_gzip_of,
     delimiter_bytes,
     parse_index,
     resume_offset,
 )
 from kafka_s3.objects.format import FormatError
+from kafka_s3.run.wiring.conversion import block_gzip_of
 from tests.support.block_gzip import chunks, opened, texts, written
 from tests.support.examples import examples
 

@@ -17,12 +17,13 @@ from kafka_s3.kafka.reader.whole_records import WholeRecords
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip_form import Lines, block_gzip_of
+from kafka_s3.objects.block_gzip_form import Lines
 from kafka_s3.ops.restore.files import FileTable, PlannedFiles, RestoreSelection, logged_files, named_files
 from kafka_s3.ops.restore.run import OWN, Share, TargetCluster, located, shares
 from kafka_s3.ops.restore.values import StoredFile
 from kafka_s3.ops.verify.layout import object_layout
 from kafka_s3.run.wiring.clients import consumer_properties
+from kafka_s3.run.wiring.conversion import block_gzip_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, state_paths
 from kafka_s3.store.store import ObjectStore
 

@@ -23,6 +23,7 @@ from kafka_s3.connect.config.classes import (
 from kafka_s3.connect.config.registry import apicurio_framing, apicurio_ids, apicurio_options, registry_options
 from kafka_s3.connect.config.rules.columns import hidden_fields
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.transforms import configured_steps
 from kafka_s3.connect.converters.converter import Converter
 from kafka_s3.connect.converters.header_converters import header_reader
 from kafka_s3.connect.converters.json_columns import JsonColumns
@@ -45,7 +46,8 @@ from kafka_s3.connect.transforms.whole_records import TransformedRecords
 from kafka_s3.model.errors import Problem, UnknownSchema
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip_form import block_gzip_of
+from kafka_s3.objects.block_gzip_form import BlockGzip, Delimited, Lines, Prefixed, delimiter_bytes
+from kafka_s3.objects.block_gzip_form import Framing as BlockFraming
 from kafka_s3.run.wiring.partitioning import placed_by
 
 if TYPE_CHECKING:
@@ -226,7 +228,7 @@ def record_converters(
     envelopes = settings.flag("header.converter.schemas.enable")
     header = header_reader(settings.text("header.converter"), "payload" if envelopes else "")
 
-    chain = chain_of(settings, now_ms=time.time_ns() // 1_000_000, tables=_infers_tables(settings))
+    chain = transform_chain(settings, now_ms=time.time_ns() // 1_000_000, tables=_infers_tables(settings))
     placing = placed_by(settings)
     if placing:
         chain = replace(chain, reads=chain.reads | placing) if chain is not None else Chain((), placing)
@@ -246,6 +248,15 @@ def record_converters(
         return converter if chain is None else TransformedRecords(converter, chain, topic_partition, placing)
 
     return made
+
+
+def transform_chain(settings: Settings, *, now_ms: int, tables: bool) -> Chain | None:
+    """The transforms of a configuration, None where it has none. `now_ms` is the time, `tables` as in `Chain`."""
+    return chain_of(configured_steps(settings).steps, now_ms=now_ms, strict=settings.strict, tables=tables)
+
+
+def _read_by_transforms(settings: Settings) -> frozenset[Role]:
+    return read_by_transforms(configured_steps(settings).steps)
 
 
 def stored(settings: Settings) -> frozenset[Role]:
@@ -270,14 +281,31 @@ def _keys_in_front(settings: Settings) -> bool:
 def reads_envelopes(settings: Settings) -> bool:
     """Whether keys or headers are decoded, and not only kept for dead letters."""
     shown = settings.flag("store.kafka.headers") or settings.flag("record.metadata.enable")
-    return _reads_keys(settings) or shown or bool(read_by_transforms(settings) | placed_by(settings))
+    return _reads_keys(settings) or shown or bool(_read_by_transforms(settings) | placed_by(settings))
 
 
 def _reads_keys(settings: Settings) -> bool:
     # the original fails records whose key cannot be decoded, stored or not; strings and bytes always can
     fallible = settings.text("key.converter") not in ("string", "bytes")
-    asked = stored(settings) | read_by_transforms(settings) | placed_by(settings)
+    asked = stored(settings) | _read_by_transforms(settings) | placed_by(settings)
     return Role.KEY in asked or (settings.strict and fallible)
+
+
+def block_gzip_of(settings: Settings) -> BlockGzip:
+    """The variant that a configuration stands for, by its `block.gzip.` keys."""
+    return BlockGzip(_framing(settings), settings.number("block.gzip.block.size"), not settings.strict)
+
+
+def _framing(settings: Settings) -> BlockFraming:
+    if settings.text("block.gzip.dialect") == "original":
+        return Lines()
+    if settings.text("block.gzip.format") == "binary":
+        return Prefixed(settings.flag("block.gzip.include.keys"))
+    key = settings.optional_text("block.gzip.key.delimiter")
+    value = delimiter_bytes(settings.text("block.gzip.value.delimiter"), settings.text("block.gzip.value.encoding"))
+    if key is None:
+        return Delimited(value)
+    return Delimited(value, delimiter_bytes(key, settings.text("block.gzip.key.encoding")))
 
 
 def inflated_columns(settings: Settings) -> tuple[str, ...]:

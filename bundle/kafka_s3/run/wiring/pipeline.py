@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, tzinfo
 from functools import partial
@@ -17,7 +18,7 @@ from kafka_s3.connect.config.plugins import make
 from kafka_s3.connect.config.rules import rotates_by_time
 from kafka_s3.connect.config.rules.objects import connect_name
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.config.transforms import routes
+from kafka_s3.connect.config.transforms import configured_steps, routes
 from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.keys import (
     CONNECT_DIRECTORY,
@@ -48,11 +49,10 @@ from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.objects.avro_container import avro_format
 from kafka_s3.objects.block_gzip import block_gzip_format
-from kafka_s3.objects.block_gzip_form import block_gzip_of
 from kafka_s3.objects.format import Format, sidecar
 from kafka_s3.objects.parquet import parquet_format
 from kafka_s3.objects.text import byte_array_format, json_format
-from kafka_s3.run.wiring.conversion import inflated_columns, record_converters
+from kafka_s3.run.wiring.conversion import block_gzip_of, inflated_columns, record_converters
 from kafka_s3.run.wiring.partitioning import directory, extractor, fields, partitioner, uses_time, writes_nulls
 
 COMPANIONS = {
@@ -104,11 +104,6 @@ def _named(name: str, settings: Settings) -> Format:
 def make_pipeline(settings: Settings) -> Pipeline:
     """The worker's pipeline of a validated configuration."""
     naming, formats = _naming(settings), formats_of(settings)
-    routed = None
-    if routes(settings):
-        routed = partial(
-            OfTopic, template_names(settings) or connect_names(settings), keeps_source=not has_targets_apart(settings)
-        )
     extension = max((form.extension for form in formats.values()), key=len)
     return Pipeline(
         converter=record_converters(settings, fields=fields(settings)),
@@ -126,11 +121,20 @@ def make_pipeline(settings: Settings) -> Pipeline:
         memory=settings.number("writer.memory.bytes"),
         threads=settings.number("s3.upload.threads"),
         evolution=_evolution(settings) if settings.flag("delta.enable") else None,
-        routed=routed,
+        routed=_routed_naming(settings),
         dead_letter_ratio=float(settings.text("errors.deadletter.max.ratio")),
         fingerprint=fingerprint(settings),
         inflates=inflated_columns(settings),
     )
+
+
+def _routed_naming(settings: Settings) -> Callable[[str], ObjectNames] | None:
+    """How objects of a topic are called that a transform chose; None where none changes topics."""
+    if not routes(settings):
+        return None
+    steps, by_name = configured_steps(settings).steps, not settings.text("topics.regex")
+    apart = by_name and has_targets_apart(steps, settings.names("topics"))
+    return partial(OfTopic, template_names(settings) or connect_names(settings), keeps_source=not apart)
 
 
 def fingerprint(settings: Settings) -> str:
