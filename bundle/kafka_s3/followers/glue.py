@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from botocore.exceptions import BotoCoreError, ClientError
 
@@ -29,31 +29,11 @@ PATIENCE_MS: Final = 60_000
 """How long a table that was refused is left alone."""
 
 
-class TableCatalog(Protocol):
-    """One database of a catalog. Methods raise TableUnavailable, TableRefused."""
-
-    def table(self, name: str) -> dict[str, Any] | None:
-        """A table in the form of Glue's table input, None where there is none."""
-        ...
-
-    def create(self, table: Mapping[str, Any]) -> None:
-        """Makes a table."""
-        ...
-
-    def update(self, table: Mapping[str, Any]) -> None:
-        """Puts a table in the place of the one that has its name; partitions stay."""
-        ...
-
-    def add_partitions(self, name: str, partitions: Sequence[Mapping[str, Any]]) -> None:
-        """Adds partitions to a table; those that it has stay as they are."""
-        ...
-
-
 @dataclass(slots=True)
 class GlueTables:
     """The follower. `table_of` looks the columns of objects up; it raises NoTable, and ObjectMissing where they are gone since."""
 
-    catalog: TableCatalog
+    catalog: GlueCatalog
     table_of: Callable[[TopicObjects], ExternalTable]
     clock_ms: Callable[[], int]
     warn: Callable[[str], None]
@@ -114,7 +94,7 @@ class GlueTables:
         return False
 
     def _take(self, objects: TopicObjects) -> None:
-        """Brings one topic's table up to these objects; what it cannot show is told."""
+        """Brings one topic's table up to these objects; what it cannot show is a warning."""
         for problem in self._brought_up(objects):
             self.warn(f"{self.name}: topic {objects.topic}: {problem}")
 

@@ -82,7 +82,7 @@ class Chapter:
     about: str = ""
 
     def options(self) -> list[Option]:
-        """The rows, in the order of the table. What key converters take is not said twice."""
+        """The rows, in the order of the table. What key converters take is not listed twice."""
         found = [row for row in (*OPTIONS, *TRANSFORM_OPTIONS, *CLOUD_OPTIONS) if row.group in self.groups]
         found += [row for row in OPTIONS if row.group is OptionGroup.OURS and row.key in self.ours]
         return [row for row in found if not row.key.startswith("key.converter.")]

@@ -95,15 +95,15 @@ class ChangeReporter:
     """Warns of files that stay out of a table, and once of columns that do."""
 
     warn: Callable[[str], None]
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
 
-    def tell(self, topic: str, plan: TablePlan) -> None:
+    def report(self, topic: str, plan: TablePlan) -> None:
         """Says what of a plan is not in the table."""
         for key, reason in plan.left_out.items():
             self.warn(f"Delta tables: {key} stays out of the table: {reason}.")
-        fresh = [text for text in plan.omitted if f"{topic}/{text}" not in self._told]
+        fresh = [text for text in plan.omitted if f"{topic}/{text}" not in self._reported]
         if fresh:
-            self._told.update(f"{topic}/{text}" for text in fresh)
+            self._reported.update(f"{topic}/{text}" for text in fresh)
             self.warn(f"Delta tables: columns of {topic} stay in the files alone: {'; '.join(fresh)}.")
 
 
@@ -115,7 +115,7 @@ class TableWriter(Protocol):
     """What takes log entries into tables."""
 
     def begin(self, topics: Sequence[str]) -> None:
-        """Is told once which topics the log knows. Raises nothing."""
+        """Called once, with the topics that the log knows. Raises nothing."""
         ...
 
     def take(self, topic: str, entries: Sequence[EntryFiles], *, log: CommitLog, after: int) -> None:
@@ -234,7 +234,7 @@ class Registering:
     warn: Callable[[str], None]
     _done: set[str] = field(default_factory=set)
     _waits: dict[str, int] = field(default_factory=dict)
-    _told: dict[str, str] = field(default_factory=dict)
+    _reported: dict[str, str] = field(default_factory=dict)
 
     def begin(self, topics: Sequence[str]) -> None:
         """Registers the tables that are there already: the name may have been configured later."""
@@ -256,8 +256,8 @@ class Registering:
                 self._done.add(topic)
         except SinkError as error:
             self._waits[topic] = self.clock_ms() + PATIENCE_MS
-            if self._told.get(topic) != str(error):
-                self._told[topic] = str(error)
+            if self._reported.get(topic) != str(error):
+                self._reported[topic] = str(error)
                 self.warn(f"Delta tables: the table of {topic} is not registered, but follows on: {error}")
 
     def _register(self, topic: str) -> None:

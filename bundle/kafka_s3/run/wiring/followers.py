@@ -31,6 +31,96 @@ from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
 
 
+def announcements(
+    settings: Settings,
+    store: ObjectStore,
+    brokers: Brokers,
+    *,
+    clock_ms: Callable[[], int],
+    warn: Callable[[str], None],
+) -> list[Follower]:
+    """The followers that make a configuration's objects known to others, in the order in which they are called."""
+    found: list[Follower] = []
+    if settings.text("glue.database.name"):
+        found.append(glue_tables(settings, store, clock_ms=clock_ms, warn=warn))
+    marker = settings.text("done.marker.name")
+    if marker:
+        found.append(DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms, warn))
+    if settings.text("notification.class"):
+        found.append(notifications(settings))
+    return found
+
+
+def glue_tables(
+    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
+) -> Follower:
+    """The tables of the catalog, with the credentials of S3."""
+    from kafka_s3.followers.glue import GlueCatalog, GlueTables  # loads botocore
+
+    options = store_options(settings)
+    catalog = GlueCatalog(
+        settings.text("glue.database.name"),
+        region=options.region,
+        endpoint_url=settings.text("aws.endpoint.url") or None,
+        credentials=options.credentials,
+    )
+
+    def table_of(objects: TopicObjects) -> ExternalTable:
+        return table_in_bucket(settings, store, objects, bucket=options.bucket)
+
+    return GlueTables(catalog, table_of, clock_ms, warn)
+
+
+HOUR_MS: Final = 3_600_000
+MOST_BUCKETS: Final = 10_000
+NEVER: Final = 2**62
+"""When a directory's time is over that has the name of so many buckets: all records go there."""
+
+
+def end_of_directory(settings: Settings) -> Callable[[int], int]:
+    """When the time of a record's directory is over, epoch ms; a pattern may give several buckets one name."""
+    duration, where = directory(settings)[0], zone(settings.text("timezone"))
+    names = bucket_names(settings, settings.text("directory.delim"))
+
+    def next_start(ms: int) -> int:
+        start = int(bucket_start(np.array([ms], np.int64), duration, where)[0])
+        following = int(bucket_start(np.array([start + duration], np.int64), duration, where)[0])
+        if following > start:
+            return following
+        return int(
+            bucket_start(np.array([start + duration + 2 * HOUR_MS], np.int64), duration, where)[0]
+        )  # clocks went back
+
+    @lru_cache(maxsize=1024)
+    def of_bucket(end: int) -> int:
+        for _ in range(MOST_BUCKETS):
+            if len(names.encode(np.array([end - 1, end], np.int64))[1]) > 1:
+                return end
+            end = next_start(end)
+        return NEVER
+
+    return lambda ms: of_bucket(next_start(ms))
+
+
+def notifications(settings: Settings) -> Notifications:
+    """The follower that sends a message for each commit."""
+    return Notifications(_notifier(settings), settings.text("s3.bucket.name"))
+
+
+def _notifier(settings: Settings) -> Notifier:
+    name, target = settings.text("notification.class"), settings.text("notification.target")
+    if name == "webhook":
+        return Webhook(target)
+    if name in ("sns", "sqs"):
+        from kafka_s3.store.credentials import aws_client
+
+        options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
+        client = aws_client(name, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
+        return SnsTopic(client, target) if name == "sns" else SqsQueue(client, target)
+    found: Notifier = entry_points(group=NOTIFICATION_GROUP)[name].load()(settings)
+    return found
+
+
 def tables_of_sink(settings: Settings, store: ObjectStore, wanted: Sequence[str] = ()) -> Iterator[ExternalTable]:
     """The tables of the topics that are wanted, of all without; one after the other.
 
@@ -72,95 +162,7 @@ def _registered(settings: Settings, objects: TopicObjects) -> TableColumns | Non
     if not by_registry or changed:
         return None
     with latest_schemas(settings) as latest:
-        schema = latest(objects.topic)  # None, where it is registered under another name: the objects have to tell
+        schema = latest(
+            objects.topic
+        )  # None, where it is registered under another name: the objects have to be looked into
     return None if schema is None else json_columns(schema, decimals=settings.text("json.decimal.format").upper())
-
-
-def notifications(settings: Settings) -> Notifications:
-    """The follower that tells of each commit."""
-    return Notifications(_notifier(settings), settings.text("s3.bucket.name"))
-
-
-def _notifier(settings: Settings) -> Notifier:
-    name, target = settings.text("notification.class"), settings.text("notification.target")
-    if name == "webhook":
-        return Webhook(target)
-    if name in ("sns", "sqs"):
-        from kafka_s3.store.credentials import aws_client
-
-        options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
-        client = aws_client(name, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
-        return SnsTopic(client, target) if name == "sns" else SqsQueue(client, target)
-    found: Notifier = entry_points(group=NOTIFICATION_GROUP)[name].load()(settings)
-    return found
-
-
-HOUR_MS: Final = 3_600_000
-MOST_BUCKETS: Final = 10_000
-NEVER: Final = 2**62
-"""When a directory's time is over that has the name of so many buckets: all records go there."""
-
-
-def told(
-    settings: Settings,
-    store: ObjectStore,
-    brokers: Brokers,
-    *,
-    clock_ms: Callable[[], int],
-    warn: Callable[[str], None],
-) -> list[Follower]:
-    """The followers of a configuration, in the order in which they are told."""
-    found: list[Follower] = []
-    if settings.text("glue.database.name"):
-        found.append(glue_tables(settings, store, clock_ms=clock_ms, warn=warn))
-    marker = settings.text("done.marker.name")
-    if marker:
-        found.append(DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms, warn))
-    if settings.text("notification.class"):
-        found.append(notifications(settings))
-    return found
-
-
-def glue_tables(
-    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
-) -> Follower:
-    """The tables of the catalog, with the credentials of S3."""
-    from kafka_s3.followers.glue import GlueCatalog, GlueTables  # loads botocore
-
-    options = store_options(settings)
-    catalog = GlueCatalog(
-        settings.text("glue.database.name"),
-        region=options.region,
-        endpoint_url=settings.text("aws.endpoint.url") or None,
-        credentials=options.credentials,
-    )
-
-    def table_of(objects: TopicObjects) -> ExternalTable:
-        return table_in_bucket(settings, store, objects, bucket=options.bucket)
-
-    return GlueTables(catalog, table_of, clock_ms, warn)
-
-
-def end_of_directory(settings: Settings) -> Callable[[int], int]:
-    """When the time of a record's directory is over, epoch ms; a pattern may give several buckets one name."""
-    duration, where = directory(settings)[0], zone(settings.text("timezone"))
-    names = bucket_names(settings, settings.text("directory.delim"))
-
-    def next_start(ms: int) -> int:
-        start = int(bucket_start(np.array([ms], np.int64), duration, where)[0])
-        following = int(bucket_start(np.array([start + duration], np.int64), duration, where)[0])
-        if following > start:
-            return following
-        return int(
-            bucket_start(np.array([start + duration + 2 * HOUR_MS], np.int64), duration, where)[0]
-        )  # clocks went back
-
-    @lru_cache(maxsize=1024)
-    def of_bucket(end: int) -> int:
-        for _ in range(MOST_BUCKETS):
-            if len(names.encode(np.array([end - 1, end], np.int64))[1]) > 1:
-                return end
-            end = next_start(end)
-        return NEVER
-
-    return lambda ms: of_bucket(next_start(ms))

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Attendance:
-    """How others see a sink's process, and reach it: it tells `heartbeat` what it does, and asks `channel` what to do.
+    """How others see a sink's process, and reach it: what it does goes to `heartbeat`, what it has to do comes from `channel`.
 
     `store` is the bucket, whose requests are counted.
     """
@@ -52,7 +52,7 @@ class Attendance:
 def attended(
     settings: Settings, *, observer: Observer, clock_ms: Callable[[], int], meters: Metering | None = None
 ) -> Iterator[Attendance]:
-    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what the loop tells, `observer` is told it."""
+    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what happens, `observer` sees it."""
     metrics = None if meters is None else meters.sink(settings, observer, clock_ms)
     store, paths = S3Store(store_options(settings)), state_paths(settings)
     interval = settings.number("heartbeat.interval.ms")

@@ -25,7 +25,7 @@ from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
 from kafka_s3.model.timing import Backoff, RateLimiter
-from kafka_s3.run.wiring.followers import told
+from kafka_s3.run.wiring.followers import announcements
 from kafka_s3.run.wiring.pipeline import (
     block_names,
     data_keys_of,
@@ -39,30 +39,6 @@ from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from kafka_s3.run.wiring.delta import Spark, Tables
-
-
-def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None = None) -> Guard:
-    """The watch of the sink's Delta tables, where it keeps any; `tables` that are open already are used."""
-
-    def guard(source: Source, store: ObjectStore) -> Source:
-        from kafka_s3.run.wiring.delta import guarded  # loads delta-rs
-
-        return guarded(settings, source, store, bucket=bucket, tables=tables)
-
-    return guard if settings.flag("delta.enable") else unguarded
-
-
-def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
-    """Makes files of an entry of kind replay again, for a sink that finds their uploads gone."""
-    paths = state_paths(settings)
-
-    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
-        made = rewrite_from_letters(
-            entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings, store)
-        )
-        return Rewritten(made)
-
-    return rewrite
 
 
 def build_sink(
@@ -99,29 +75,6 @@ def build_sink(
     )
 
 
-def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> OpenStates | None:
-    """What keeps open files between two tasks, None where the open tail is read again."""
-    if not settings.flag("tail.state.enable"):
-        return None
-    return OpenStates(store, state_paths(settings), fingerprint(settings), observer)
-
-
-def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
-    """The sink's Delta tables that are read by its guard and its follower."""
-    if not settings.flag("delta.enable"):
-        return None
-    from kafka_s3.run.wiring.delta import shared_tables  # loads delta-rs
-
-    return shared_tables(settings, store)
-
-
-def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
-    """The original Block-GZIP sink goes on where its bucket says, whatever Kafka's group says (SEMANTICS B5)."""
-    if not is_block_gzip(settings) or settings.text("block.gzip.dialect") != "original":
-        return None
-    return partial(position_in_bucket, store, block_names(settings))
-
-
 def behaviour(settings: Settings) -> Behaviour:
     """What the loop needs of the settings."""
     record_time = settings.text("timestamp.extractor") == "Record"
@@ -149,6 +102,29 @@ def pauses(settings: Settings) -> tuple[int, int]:
     if settings.strict or longest <= 0:
         return first, first
     return min(first, longest), longest
+
+
+def _open_states(settings: Settings, store: ObjectStore, observer: Observer) -> OpenStates | None:
+    """What keeps open files between two tasks, None where the open tail is read again."""
+    if not settings.flag("tail.state.enable"):
+        return None
+    return OpenStates(store, state_paths(settings), fingerprint(settings), observer)
+
+
+def _tables(settings: Settings, store: ObjectStore) -> Tables | None:
+    """The sink's Delta tables that are read by its guard and its follower."""
+    if not settings.flag("delta.enable"):
+        return None
+    from kafka_s3.run.wiring.delta import shared_tables  # loads delta-rs
+
+    return shared_tables(settings, store)
+
+
+def _resume(settings: Settings, store: ObjectStore) -> Resume | None:
+    """The original Block-GZIP sink goes on where its bucket says, whatever Kafka's group says (SEMANTICS B5)."""
+    if not is_block_gzip(settings) or settings.text("block.gzip.dialect") != "original":
+        return None
+    return partial(position_in_bucket, store, block_names(settings))
 
 
 def _group(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
@@ -187,7 +163,7 @@ def _followers(
         seldom = None if settings.strict else RateLimiter(LETTER_LINES_S)
         coordinates = settings.flag("errors.log.include.messages")
         followers.append(DeadLetterLog(store, settings.name, coordinates, warn, seldom))
-    followers += told(settings, store, brokers, clock_ms=clock_ms, warn=warn)
+    followers += announcements(settings, store, brokers, clock_ms=clock_ms, warn=warn)
     if settings.flag("delta.enable"):
         from kafka_s3.run.wiring.delta import delta_tables  # loads delta-rs
 
@@ -202,3 +178,27 @@ def tagging_of(settings: Settings) -> Tagging | None:
         return None  # no attempt at all with s3.part.retries=0, as in the original (SEMANTICS A1.3)
     pairs = dict(pair.split(":", 1) for pair in settings.names("s3.object.tagging.key.value.pairs"))
     return Tagging(pairs, settings.text("s3.object.behavior.on.tagging.error") == "fail")
+
+
+def guard_of(settings: Settings, bucket: ObjectStore, *, tables: Tables | None = None) -> Guard:
+    """The watch of the sink's Delta tables, where it keeps any; `tables` that are open already are used."""
+
+    def guard(source: Source, store: ObjectStore) -> Source:
+        from kafka_s3.run.wiring.delta import guarded  # loads delta-rs
+
+        return guarded(settings, source, store, bucket=bucket, tables=tables)
+
+    return guard if settings.flag("delta.enable") else unguarded
+
+
+def replays_again(settings: Settings, store: ObjectStore) -> Rewrite:
+    """Makes files of an entry of kind replay again, for a sink that finds their uploads gone."""
+    paths = state_paths(settings)
+
+    def rewrite(entry: CommitEntry, gone: list[DataFile]) -> Rewritten:
+        made = rewrite_from_letters(
+            entry, gone, pipeline=make_pipeline(settings), store=store, paths=paths, guard=guard_of(settings, store)
+        )
+        return Rewritten(made)
+
+    return rewrite
