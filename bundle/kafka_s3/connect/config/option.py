@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from kafka_s3.model.text import MASK, Secret
 
-
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SENSITIVE = re.compile(
     r"passw|passphrase|pwd|secret|token(?!\.endpoint\.url)|jaas|user\.info|external\.id|keystore\.key|private",

@@ -50,7 +50,6 @@ from kafka_s3.connect.config.settings import Settings, defaults
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.text import MASK
 
-
 PROBLEMS: Final = (
     *delivery.PROBLEMS,
     *objects.PROBLEMS,

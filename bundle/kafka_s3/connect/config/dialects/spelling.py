@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from enum import StrEnum
 from typing import Final
 
 from kafka_s3.connect.config.classes import BLOCK_GZIP_PACKAGES, MANAGED_CLOUD, SELF_MANAGED
@@ -65,30 +64,14 @@ def _may_be_ours(connector: str) -> bool:
     return bool(difflib.get_close_matches(connector.lower(), [SELF_MANAGED.lower()], cutoff=_MISSPELT))
 
 
-class Dialect(StrEnum):
-    """The spellings of a sink's configuration."""
+def self_managed(texts: Mapping[str, str], worker: Mapping[str, str]) -> SpelledConfig:
+    """The configuration in self-managed keys, with what only its own spelling shows. `worker` are the settings of `read_worker`.
 
-    SELF_MANAGED = "self-managed"
-    MANAGED_CLOUD = "managed cloud"
-    BLOCK_GZIP = "Block-GZIP"
-
-
-def _dialect_of(texts: Mapping[str, str]) -> Dialect:
-    """The spelling, by the connector's class, or by keys that only Block-GZIP has."""
+    The connector's class says the spelling, or keys that only Block-GZIP has.
+    """
     connector = texts.get("connector.class", "").strip()
     if connector == MANAGED_CLOUD:
-        return Dialect.MANAGED_CLOUD
+        return managed_cloud_translation(texts, worker)
     if connector.startswith(BLOCK_GZIP_PACKAGES) or {"s3.bucket", "local.buffer.dir"} <= texts.keys():
-        return Dialect.BLOCK_GZIP
-    return Dialect.SELF_MANAGED
-
-
-def self_managed(texts: Mapping[str, str], worker: Mapping[str, str]) -> SpelledConfig:
-    """The configuration in self-managed keys, with what only its own spelling shows. `worker` are the settings of `read_worker`."""
-    match _dialect_of(texts):
-        case Dialect.MANAGED_CLOUD:
-            return managed_cloud_translation(texts, worker)
-        case Dialect.BLOCK_GZIP:
-            return block_gzip_translation(texts)
-        case _:
-            return SpelledConfig(texts)
+        return block_gzip_translation(texts)
+    return SpelledConfig(texts)

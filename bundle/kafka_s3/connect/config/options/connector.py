@@ -32,7 +32,6 @@ from kafka_s3.connect.config.option import (
     topic_names,
 )
 
-
 _PATH = OptionGroup.PARTITIONER
 _S3 = OptionGroup.STORAGE
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN

@@ -20,7 +20,6 @@ from kafka_s3.connect.config.option import (
 )
 from kafka_s3.connect.naming.table_names import fault
 
-
 _DELTA = OptionGroup.DELTA
 _INT, _LONG, _TEXT, _FLAG = Type.INT, Type.LONG, Type.STRING, Type.BOOLEAN
 _GROUP = OptionGroup.OURS
