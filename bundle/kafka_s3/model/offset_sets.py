@@ -50,6 +50,10 @@ class OffsetSet:
             inside[np.searchsorted(offsets, first) : np.searchsorted(offsets, last, side="right")] = True
         return inside
 
+    def __contains__(self, offset: int) -> bool:
+        """Whether an offset is in the set."""
+        return any(first <= offset <= last for first, last in self.ranges)
+
     def __len__(self) -> int:
         """How many offsets there are."""
         return sum(last - first + 1 for first, last in self.ranges)

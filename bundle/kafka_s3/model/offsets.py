@@ -41,6 +41,11 @@ class Gap:
     last: int
     cause: str
 
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where it is."""
+        return TopicPartition(self.topic, self.partition)
+
 
 Frontier = Mapping[TopicPartition, int]
 """Per topic-partition the next offset to write: everything below is in objects, dead letters, skips or gaps."""
