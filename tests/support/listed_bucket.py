@@ -11,8 +11,7 @@ from kafka_s3.engine.log.history import FILES, read_tables
 from kafka_s3.engine.log.reading import read_entries, read_manifest
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ObjectMissing
-from kafka_s3.store.etag import etag_of
-from kafka_s3.store.store import ObjectInfo
+from kafka_s3.store.store import ObjectInfo, etag_of
 
 
 class ListedBucket:

@@ -22,11 +22,11 @@ from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
 from kafka_s3.engine.loop.cluster import check_cluster
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.recovery import beyond_recovery, files_text
-from kafka_s3.model.clock import age
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
+from kafka_s3.model.timing import age
 
 CAUSE: Final = "position"
 BY_HAND: Final = " by hand"

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from kafka_s3.cli.restore import restore
-from kafka_s3.kafka.transactions import LONGEST_S
+from kafka_s3.kafka.producing import LONGEST_S
 from kafka_s3.model.errors import KafkaUnavailable
 from kafka_s3.model.offsets import TopicPartition as Place
 from kafka_s3.model.protocols import Message

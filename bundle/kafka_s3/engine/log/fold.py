@@ -23,8 +23,7 @@ from kafka_s3.engine.log.entry import (
 )
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import DataFile, Totals, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 
 BY_HAND: Final = "position"
 """The cause of a gap that no entry declares: a position set by hand skipped its offsets."""

@@ -23,7 +23,7 @@ from kafka_s3.engine.log.reading import AGAIN, Manifest, Stretch, read_entries, 
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import REASONS, ROLES, DataFile, Role, Upload, counted
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
 Tables = Mapping[str, pa.Table]

@@ -51,9 +51,8 @@ from kafka_s3.model.errors import (
 )
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import Gap, TopicPartition
-from kafka_s3.model.threads import ThreadPool
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.model.process import ThreadPool
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 
 def mark_published(store: ObjectStore, paths: StatePaths, entry: CommitEntry) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kafka_s3.engine.log.entry import CommitEntry, read_entry
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 FORMAT: Final = 1

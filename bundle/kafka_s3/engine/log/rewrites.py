@@ -18,10 +18,8 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind, file_document, fil
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import PreconditionFailed
 from kafka_s3.model.files import DataFile, Role, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.model.offsets import Gap, OffsetSet
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 UNPUBLISHED: Final = "unpublished"
 """Why offsets are a gap that an entry counts in an object: its upload was gone, and nothing was left to make it again from."""

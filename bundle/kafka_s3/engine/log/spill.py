@@ -16,8 +16,7 @@ from typing import Any, Final
 from kafka_s3.engine.log.fold import Reset, Segment
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import REASONS, ROLES, DataFile, Upload
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 
 CACHE_KIB: Final = 16 << 10
 """What of a database is in memory at most; the rest is in a file that goes with the process."""

@@ -12,8 +12,7 @@ from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.tasks import Assignment, Delivery, reports_of
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 
 @dataclass(frozen=True, slots=True)

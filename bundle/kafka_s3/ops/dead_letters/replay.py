@@ -33,8 +33,7 @@ from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, u
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
 from kafka_s3.model.files import DataFile, DeadLetterCount, Totals, Upload, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.dead_letters.dry_run import (
     DryRunResult,
     dry_run,
@@ -43,8 +42,7 @@ from kafka_s3.ops.dead_letters.dry_run import (
 from kafka_s3.ops.positions import BY_HAND
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
 from kafka_s3.run.wiring.replay import guard_of
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.files import DataFile, Reason, Role
 from kafka_s3.run.wiring.partitioning import directory, uses_time
 from kafka_s3.run.wiring.pipeline import is_block_gzip
-from kafka_s3.store.etag import etag_of
-from kafka_s3.store.store import ObjectStore
+from kafka_s3.store.store import ObjectStore, etag_of
 
 _CLOSED: Final[Mapping[Reason, str]] = {
     Reason.FLUSH_SIZE: "so many records of its Kafka partition were open",

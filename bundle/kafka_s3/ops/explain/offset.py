@@ -15,12 +15,11 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.history import read_history
 from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.noted_files import HintUnusable, NotedFiles, noted_open_files
+from kafka_s3.engine.open_files.states import HintUnusable, NotedFiles, noted_open_files
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, Reason, Role, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
 from kafka_s3.ops.explain.answer import Account, Answer, Fate, described, open_rules
 from kafka_s3.ops.kafka_records import KafkaRecords

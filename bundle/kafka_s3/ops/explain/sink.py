@@ -10,10 +10,10 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.history import read_history
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.explain.answer import Account, Answer, Fate, described
 from kafka_s3.ops.explain.offset import OffsetInquiry
 from kafka_s3.ops.kafka_records import KafkaRecords

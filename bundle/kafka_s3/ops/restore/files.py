@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
-from kafka_s3.connect.naming.block_gzip import parse_data_key
+from kafka_s3.connect.naming.keys import parse_data_key
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.fold import LogFold, Reset, Segment
 from kafka_s3.engine.log.rewrites import UNPUBLISHED
 from kafka_s3.engine.log.spill import TemporaryDatabase
 from kafka_s3.model.files import ROLES, Role
 from kafka_s3.model.offsets import Gap, TopicPartition
-from kafka_s3.ops.restore.stored import StoredFile, StoredObject
+from kafka_s3.objects.readers import StoredObject
+from kafka_s3.ops.restore.values import StoredFile
 from kafka_s3.ops.verify.layout import ObjectLayout
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 

@@ -12,10 +12,10 @@ from kafka_s3.engine.log.history import read_history
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip.framing import Lines, block_gzip_of
+from kafka_s3.objects.block_gzip_form import Lines, block_gzip_of
 from kafka_s3.ops.restore.files import FileTable, PlannedFiles, RestoreSelection, logged_files, named_files
 from kafka_s3.ops.restore.run import KafkaTarget, PartitionRestore, TargetCluster, partitions_to, with_states
-from kafka_s3.ops.restore.stored import StoredFile
+from kafka_s3.ops.restore.values import StoredFile
 from kafka_s3.ops.verify.layout import object_layout
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import is_block_gzip, state_paths

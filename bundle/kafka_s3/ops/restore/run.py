@@ -17,15 +17,14 @@ from string import Template
 from typing import Any, Final, Protocol
 
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.producing import ProducerProgress, SendWithProgress, sending_in_transactions
 from kafka_s3.kafka.reader.whole_records import WholeRecords
-from kafka_s3.kafka.transactions import ProducerProgress, SendWithProgress, sending_in_transactions
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
 from kafka_s3.ops.kafka_records import KafkaRecords
 from kafka_s3.ops.restore.files import PlannedFiles
-from kafka_s3.ops.restore.stored import StoredFile
-from kafka_s3.ops.restore.values import Headers, RowReading
+from kafka_s3.ops.restore.values import Headers, RowReading, StoredFile
 from kafka_s3.store.store import ObjectStore
 
 ORIGIN: Final = "kafka_s3.origin"

@@ -20,17 +20,15 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.kafka.scan import KafkaScan
 from kafka_s3.model.errors import LogDamaged, RegistryError
 from kafka_s3.model.files import DataFile
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.verify.bucket import Bucket, Tell, silent
 from kafka_s3.ops.verify.check import AGAIN, SegmentRecords, check_content, check_count, check_room
 from kafka_s3.ops.verify.claims import SegmentSelection, gaps_within, read_claims
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.evidence import Bounds, Cluster, bounds_of, rows_of_letters, with_evidence
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
-from kafka_s3.ops.verify.form import Form, form_of
+from kafka_s3.ops.verify.form import Form, first_version, form_of, same_since
 from kafka_s3.ops.verify.layout import ObjectLayout, object_layout
-from kafka_s3.ops.verify.shaping import first_version, same_since
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.options import store_options

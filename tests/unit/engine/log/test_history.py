@@ -24,8 +24,7 @@ from kafka_s3.engine.log.history import (
 )
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from tests.support.big_log import entries
 from tests.support.examples import examples
 from tests.support.memory_world import START_MS

@@ -19,8 +19,7 @@ from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, read_ent
 from kafka_s3.engine.log.rewrites import Rewritten
 from kafka_s3.model.errors import ObjectArchived, StorageUnavailable
 from kafka_s3.model.files import DeadLetterCount, Reason, Role, Totals, Upload
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.digests import JsonDigests
 from kafka_s3.ops.verify.findings import FindingKind

@@ -13,8 +13,7 @@ from kafka_s3.engine.log.spill import SegmentStore
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.verify.claims import ClaimedKeys, Claims, Overlaps, claimed_twice, read_claims
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.store import ObjectInfo
