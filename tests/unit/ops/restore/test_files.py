@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-from collections.abc import Iterator
-
 import pytest
 
 from kafka_s3.model.errors import LocalDiskError
@@ -72,16 +69,7 @@ def test_planned_files_are_read_by_number_and_by_first_offset_and_know_their_sum
     assert (other.records(), other.size) == (None, 7)
 
 
-@pytest.fixture
-def cramped() -> Iterator[None]:
-    """Files of this process may not grow beyond 64 KiB."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-def test_a_full_disk_is_told_with_the_way_out(cramped: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_with_the_way_out(small_disk: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafka_s3.engine.log.spill.CACHE_KIB", 64)
     table = FileTable()
 
