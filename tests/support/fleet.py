@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_s3.engine.control.heartbeat import Phase
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase
 from kafka_s3.run.wiring.pipeline import state_paths
 from tests.support.memory_world import World
 

@@ -32,9 +32,8 @@ from figures.fleet import by_urgency, fleet
 from figures.heat import Heat, heat, medians
 from figures.text import cells, plain
 from figures.treemap import squarified
-from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
+from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, Tally
 from kafka_s3.engine.control.status import SinkSnapshot
-from kafka_s3.engine.control.tallies import Tally
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.state import LogState
 from kafka_s3.followers.ddl.table import topics_of

@@ -18,8 +18,7 @@ from kafka_s3 import __version__
 from kafka_s3.connect.config.options.table import presentable
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.worker import is_setting
-from kafka_s3.engine.control.heartbeat import Phase, typed
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, typed
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import (
     ConfigError,

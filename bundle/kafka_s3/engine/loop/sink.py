@@ -18,25 +18,16 @@ from kafka_s3.connect.naming.data_keys import DataKeys
 from kafka_s3.engine.log.again import Rewrite
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.behaviour import Behaviour
-from kafka_s3.engine.loop.cluster import check_cluster
-from kafka_s3.engine.loop.committer import Committer, nothing_more
-from kafka_s3.engine.loop.dead_letter_limit import stops_above_limit
+from kafka_s3.engine.loop.committer import Committer, PhaseTimes, Recovery, nothing_more
 from kafka_s3.engine.loop.dead_letter_reporters import REPORTERS
-from kafka_s3.engine.loop.entries import entry_of, portions, stop_errors, tell
-from kafka_s3.engine.loop.failures import PartitionFailures
+from kafka_s3.engine.loop.entries import entry_of, portions, stop_errors, stops_above_limit, tell
+from kafka_s3.engine.loop.failures import Background, PartitionFailures, Patience, Retries, Retry, at_once
 from kafka_s3.engine.loop.follower import Follower
 from kafka_s3.engine.loop.group_offsets import GroupMirror
 from kafka_s3.engine.loop.leftovers import Leftovers
 from kafka_s3.engine.loop.open_states import OpenStates
-from kafka_s3.engine.loop.partition_state import PartitionState, committed
-from kafka_s3.engine.loop.patience import Patience
-from kafka_s3.engine.loop.phases import PhaseTimes
-from kafka_s3.engine.loop.planner import assignment, in_turns, plan
-from kafka_s3.engine.loop.recovery import Recovery
-from kafka_s3.engine.loop.retries import Background, Retries, Retry, at_once
-from kafka_s3.engine.loop.topics import Resume, Topics
-from kafka_s3.engine.loop.waiting import Waits
+from kafka_s3.engine.loop.planner import Behaviour, PartitionState, assignment, committed, in_turns, plan
+from kafka_s3.engine.loop.topics import Resume, Topics, check_cluster
 from kafka_s3.model.errors import (
     ConfigError,
     Fenced,
@@ -53,6 +44,41 @@ from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskRepor
 from kafka_s3.model.timing import Requests
 from kafka_s3.store.store import ObjectStore
 from kafka_s3.store.uploads import abort_uploads
+
+
+@dataclass
+class Waits:
+    """Remembers, of each topic-partition with open files, at which frontier and since when (epoch ms) they have been seen open."""
+
+    _open: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
+
+    def by_topic(self, partition_states: Iterable[PartitionState], now_ms: int) -> dict[str, Waiting]:
+        """What waits of each topic now, over its topic-partitions."""
+        found: dict[str, Waiting] = {}
+        before, self._open = self._open, {}
+        for one in partition_states:
+            tp = one.topic_partition
+            open_ms = None
+            if one.tail.records and one.head > one.frontier:
+                frontier, since_ms = before.get(tp, (one.frontier, now_ms))
+                open_ms = since_ms if frontier == one.frontier else now_ms
+                self._open[tp] = one.frontier, open_ms
+            here = Waiting(max(one.head - one.frontier, 0), one.waiting_ms, open_ms)
+            found[tp.topic] = _together(found.get(tp.topic, Waiting(0)), here)
+        return found
+
+
+def _together(left: Waiting, right: Waiting) -> Waiting:
+    return Waiting(
+        left.records + right.records,
+        _earlier(left.unread_since_ms, right.unread_since_ms),
+        _earlier(left.open_since_ms, right.open_since_ms),
+    )
+
+
+def _earlier(*times: int | None) -> int | None:
+    return min((time for time in times if time is not None), default=None)
+
 
 RETRY_LOOK_MS: Final = 250
 """How often the loop looks whether a read beside it has ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kafka_s3.engine.loop.cluster import check_cluster
+from kafka_s3.engine.loop.topics import check_cluster
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
 from kafka_s3.ops.verify.claims import Claims

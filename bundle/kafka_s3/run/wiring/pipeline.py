@@ -24,7 +24,7 @@ from kafka_s3.connect.naming.templates import CONNECT_DIRECTORY, TemplateNames
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.loop.behaviour import Readiness
+from kafka_s3.engine.loop.planner import Readiness
 from kafka_s3.engine.open_files.schema_changes import SchemaRules
 from kafka_s3.engine.task.error_policy import ErrorPolicy
 from kafka_s3.engine.task.partitioning.directories import InsideOnly

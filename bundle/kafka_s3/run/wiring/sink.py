@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.behaviour import Behaviour
 from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
 from kafka_s3.engine.loop.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
+from kafka_s3.engine.loop.failures import Background, at_once
 from kafka_s3.engine.loop.follower import Follower
 from kafka_s3.engine.loop.group_offsets import GroupOffsets
 from kafka_s3.engine.loop.open_states import OpenStates
-from kafka_s3.engine.loop.retries import Background, at_once
+from kafka_s3.engine.loop.planner import Behaviour
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
 from kafka_s3.engine.loop.topics import Resume

@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 
 from kafka_s3.connect.config.masking import masking
-from kafka_s3.engine.control.heartbeat import Heartbeat, Phase, may_replace, read_heartbeat
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter, beating
-from kafka_s3.engine.control.limits import Limits
-from kafka_s3.engine.control.tallies import Delay, Tally
+from kafka_s3.engine.control.heartbeat import (
+    Delay,
+    Heartbeat,
+    HeartbeatWriter,
+    Limits,
+    Phase,
+    Tally,
+    beating,
+    may_replace,
+    read_heartbeat,
+)
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
 from kafka_s3.model.files import Reason, Totals

@@ -8,22 +8,21 @@ import pytest
 
 from kafka_s3.cli.control_text import row_document
 from kafka_s3.engine.control.commands import CommandRequest, Control, ask_pause
-from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
-from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter
-from kafka_s3.engine.control.limits import Limits
-from kafka_s3.engine.control.sinks import all_known, known_of, sink_names
+from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, HeartbeatWriter, Limits, Phase, Tally
 from kafka_s3.engine.control.status import (
     GREW_OFTEN,
     SinkSnapshot,
     SinkState,
     Standpoint,
+    all_known,
     check_line,
     health,
+    known_of,
     overridden,
     sink_id,
+    sink_names,
     standpoints,
 )
-from kafka_s3.engine.control.tallies import Delay, Tally
 from kafka_s3.engine.log.entry import Progress
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state import LogState

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.engine.log.entry import CommitEntry
-from kafka_s3.engine.loop.behaviour import FIRST_LIMIT
-from kafka_s3.engine.loop.partition_state import LEAST_LIMIT
+from kafka_s3.engine.loop.planner import FIRST_LIMIT, LEAST_LIMIT
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition

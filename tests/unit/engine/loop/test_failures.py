@@ -10,8 +10,8 @@ from threading import Event
 import pytest
 
 from kafka_s3.engine.log.entry import read_entry
-from kafka_s3.engine.loop.partition_state import PartitionState
-from kafka_s3.engine.loop.retries import Retries, at_once
+from kafka_s3.engine.loop.failures import Retries, at_once
+from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.engine.loop.runner import run_available_now
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import (

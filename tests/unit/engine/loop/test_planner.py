@@ -6,9 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.engine.loop.behaviour import FIRST_LIMIT
-from kafka_s3.engine.loop.partition_state import PartitionState, committed, delivered
-from kafka_s3.engine.loop.planner import RANGES_IN_A_TASK, assignment, in_turns, plan
+from kafka_s3.engine.loop.planner import (
+    FIRST_LIMIT,
+    RANGES_IN_A_TASK,
+    PartitionState,
+    assignment,
+    committed,
+    delivered,
+    in_turns,
+    plan,
+)
 from kafka_s3.engine.task.rotation import OFF, RotationRules
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Tail

@@ -7,8 +7,7 @@ import json
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
-from kafka_s3.engine.control.tallies import Delay
+from kafka_s3.engine.control.heartbeat import Delay, Heartbeat, Phase
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import Requests, took
 from kafka_s3.run.metrics.instruments import Sample
