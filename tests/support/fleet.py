@@ -23,7 +23,7 @@ def fleet_objects(sinks: int, *, now_ms: int) -> Iterator[tuple[str, bytes]]:
     for flush in range(FLUSHES):
         world.add(range(3 * flush, 3 * flush + 3), timestamp=world.now)
         world.now += 1000
-        assert sink.cycle()
+        assert sink.poll_and_commit()
     writer.beat()
     state = {key: content for key, content in world.store.objects.items() if key.startswith(paths.root)}
     for number in range(sinks):

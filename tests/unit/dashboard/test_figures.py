@@ -98,7 +98,7 @@ def test_a_number_of_files_is_the_same_in_the_log_and_on_every_page() -> None:
     made.start()
     for offset, value in enumerate([b'{"n":0}', b'{"n":1}', None, None, b"{broken", b'{"n":5}', None]):
         made.kafka.add(ORDERS, MemoryRecord(offset, START_MS, b"key", value, (("h", b"x"),)))
-    made.sink.cycle()
+    made.sink.poll_and_commit()
     log, frames = made.entries(), frames_of([part_of(made.entries(), first=0, last=len(made.entries()) - 1)])
     roles = Counter(file.role for entry in log for file in entry.files)
     assert roles == {Role.VALUE: 2, Role.KEY: 4, Role.HEADER: 4, Role.DEAD_LETTER: 1}

@@ -340,7 +340,7 @@ class HeartbeatWriter(Observer):
 
     def started(self, start: Start) -> None:
         """The log is claimed."""
-        about = {"lag": dict(start.lag), "looked_ms": start.looked_ms, "standing": start.standing}
+        about = {"lag": dict(start.lag), "looked_ms": start.polled_ms, "standing": start.open_problems}
         self._say(epoch=start.epoch, version=start.version, totals=start.totals, **about)
         super().started(start)
 
@@ -350,7 +350,7 @@ class HeartbeatWriter(Observer):
             self._rounds += 1
             totals = None if self._now.totals is None else self._now.totals.plus(done.totals)
             self._now = replace(self._now, version=done.version, totals=totals, last_round_ms=done.ended_ms)
-            self._now = replace(self._now, lag=dict(done.lag), looked_ms=done.looked_ms)
+            self._now = replace(self._now, lag=dict(done.lag), looked_ms=done.polled_ms)
             self._now = replace(self._now, open_states=done.open_states, open_state_bytes=done.open_state_bytes)
             self._count(done)
         super().round_done(done)
@@ -363,13 +363,13 @@ class HeartbeatWriter(Observer):
         super().warned(text)
 
     def worked(
-        self, lag: Mapping[TopicPartition, int], looked_ms: int | None = None, *, standing: Sequence[str] = ()
+        self, lag: Mapping[TopicPartition, int], polled_ms: int | None = None, *, open_problems: Sequence[str] = ()
     ) -> None:
-        """A look at the brokers went well, at `looked_ms`; trouble is over where it brought no warning, but for what is `standing`."""
+        """A poll at `polled_ms` went well; trouble is over where it brought no warning, but for the `open_problems`."""
         with self._lock:
             calm, self._warnings = not self._warnings, 0
-            self._now = replace(self._now, lag=dict(lag), looked_ms=looked_ms, troubled=self._now.troubled and not calm)
-            self._now = replace(self._now, standing=tuple(map(self._fit, standing)))
+            self._now = replace(self._now, lag=dict(lag), looked_ms=polled_ms, troubled=self._now.troubled and not calm)
+            self._now = replace(self._now, standing=tuple(map(self._fit, open_problems)))
 
     def claimed(self, driver: str) -> None:
         """Who this is in the commit log."""

@@ -1,4 +1,9 @@
-"""What keeps a sink from going on for a while, and for how long is that waited for? Kafka, the bucket, the registry."""
+"""Which topic-partitions fail, why, and when are they tried again? One that fails costs itself only: the others go on.
+
+What is worth another try is tried alone, by reads beside the loop, with pauses that grow; what only an operator can mend stops the
+topic-partition. How far a stop reaches is `errors.stop.scope`: the topic-partition, as in the original, whose tasks fail one by one, or the
+whole sink. Where nothing answers at all, the loop itself waits until the outage is over.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from kafka_s3.engine.loop.planner import Behaviour, PartitionState
+from kafka_s3.engine.loop.planner import PartitionState
 from kafka_s3.model.errors import (
     CommitUnknown,
     EngineDied,
@@ -37,6 +42,11 @@ NAMED: Final = 3
 """So many topic-partitions are named where several fail alike."""
 LISTED: Final = 10
 """So many are listed where a sink ends with them."""
+AT_ONCE: Final = 4
+"""So many reads run beside the loop at most."""
+Outcomes = list[TaskOutcome]
+Background = Callable[[Callable[[], Outcomes]], "Future[Outcomes]"]
+"""Does work beside the loop."""
 _log = logging.getLogger(__name__)
 
 
@@ -119,6 +129,10 @@ class PartitionFailures:
         """Those that wait for an operator."""
         return {tp: one for tp, one in self.known.items() if one.stopped}
 
+    def has_stopped(self, tp: TopicPartition) -> bool:
+        """Whether it waits for an operator."""
+        return tp in self.known and self.known[tp].stopped
+
     @property
     def passing(self) -> dict[TopicPartition, PartitionFailure]:
         """Those that are tried again."""
@@ -142,7 +156,7 @@ class PartitionFailures:
         return tp in self.known and isinstance(self.known[tp].error, TAKES_ALONG)
 
     @property
-    def problems(self) -> tuple[str, ...]:
+    def open_problems(self) -> tuple[str, ...]:
         """What is the matter, for status, heartbeat and check: a line for those that fail alike."""
         alike: dict[tuple[type[SinkError], bool], list[TopicPartition]] = {}
         for tp in sorted(self.known):
@@ -175,13 +189,6 @@ class PartitionFailures:
         )
 
 
-AT_ONCE: Final = 4
-"""So many reads run beside the loop at most."""
-Outcomes = list[TaskOutcome]
-Background = Callable[[Callable[[], Outcomes]], "Future[Outcomes]"]
-"""Does work beside the loop."""
-
-
 def at_once(work: Callable[[], Outcomes]) -> Future[Outcomes]:
     """Does it before anything else: for loops that nobody waits for, as in memory."""
     done: Future[Outcomes] = Future()
@@ -200,9 +207,9 @@ class Retry:
     before: Mapping[TopicPartition, PartitionState]
     outcomes: Future[Outcomes]
 
-    def holds(self, state: PartitionState | None, tp: TopicPartition) -> bool:
-        """Whether the topic-partition still stands where the read began."""
-        before = self.before[tp]
+    def holds(self, tp: TopicPartition, states: Mapping[TopicPartition, PartitionState]) -> bool:
+        """Whether the topic-partition is still where the read began."""
+        before, state = self.before[tp], states.get(tp)
         return state is not None and (
             (state.frontier, state.open_state, state.recorded, state.leader_epoch)
             == (before.frontier, before.open_state, before.recorded, before.leader_epoch)
@@ -240,37 +247,31 @@ class Retries:
 
 
 @dataclass
-class Patience:
+class Outage:
     """Remembers since when (epoch ms) nobody answers. Kafka and the bucket are waited for without limit, as in the original; a schema
-    registry as long as `errors.retry.timeout` says (SEMANTICS A1.4): `is_final` tells that a wait is over.
+    registry as long as `errors.retry.timeout` says (SEMANTICS A1.4): `is_final` says whether a wait is over.
     """
 
-    behaviour: Behaviour
+    lost: str
     observer: Observer
     clock_ms: Callable[[], int]
     is_final: Callable[[SinkError], bool]
-    _troubled_since: int | None = None
+    _since_ms: int | None = None
 
-    def tried(self, work: Callable[[], None]) -> bool:
+    def attempt(self, work: Callable[[], None]) -> bool:
         """Works; False, after a warning, where that has to be tried again later. Raises what waiting does not mend."""
         try:
             work()
-        except (*PASSING, CommitUnknown) as error:
-            if self.is_final(error):
+        except (*PASSING, CommitUnknown, OffsetsLost) as error:
+            # offsets that were lost between plan and read stop the sink, or the next poll passes over them
+            final = self.lost == "fail" if isinstance(error, OffsetsLost) else self.is_final(error)
+            if final:
                 raise
-            return self._in_trouble(error)
-        except OffsetsLost as error:  # between plan and read
-            if self.behaviour.lost == "fail":
-                raise
-            return self._in_trouble(error)
-        if self._troubled_since is not None:
-            self.observer.recovered(self.clock_ms() - self._troubled_since)
-            self._troubled_since = None
+            if self._since_ms is None:
+                self._since_ms = self.clock_ms()
+            self.observer.warned(str(error))
+            return False
+        if self._since_ms is not None:
+            self.observer.recovered(self.clock_ms() - self._since_ms)
+            self._since_ms = None
         return True
-
-    def _in_trouble(self, error: SinkError) -> bool:
-        """False, after a warning; how long it lasts is told when it is over."""
-        if self._troubled_since is None:
-            self._troubled_since = self.clock_ms()
-        self.observer.warned(str(error))
-        return False

@@ -1,9 +1,9 @@
-"""What can close a file now, and which offsets must be read for it? Pure decisions of the driver; nothing due, no job.
+"""What does the driver know of a topic-partition, what can close a file now, and which offsets are read for that? Pure decisions.
 
-A topic-partition is read when a file can close: by count, by the schedule's clock, by idle time; by record time when the
-brokers' time index says so, the backlog has doubled or a quarter of the interval has passed; and at the latest after
-`tail.check.interval.ms`, so that bad records in the tail come to light; where open files are kept, also when what is unread
-is worth a task.
+Nothing due, no job. A topic-partition is read when a file can close: by count, by the schedule's clock, by idle time; by record time when
+the brokers' time index says so, the backlog has doubled or a quarter of the interval has passed; and at the latest after
+`tail.check.interval.ms`, so that bad records in the tail come to light; where open files are kept, also when what is unread is worth a
+task.
 """
 
 from __future__ import annotations
@@ -23,6 +23,15 @@ from kafka_s3.model.tasks import Assignment, Delivery, OpenState, Tail, TaskRepo
 from kafka_s3.model.timing import Backoff
 
 FIRST_LIMIT: Final = 1_000_000
+LEAST_LIMIT: Final = 1000
+MANY_DELIVERIES: Final = 1000
+QUARTER_MS: Final = 900_000
+QUIET_OFFSETS: Final = 10_000
+"""A range of fewer is quiet: starting a task of its own for it costs more than its records."""
+RANGES_IN_A_TASK: Final = 32
+"""So many quiet ranges share a task at most."""
+CLOCK_PARTS: Final = 4
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +77,6 @@ class Behaviour:
     max_files: int = 5000
     stop_scope: str = "partition"
     backoff: Backoff = field(default_factory=lambda: Backoff(0, 0))
-
-
-LEAST_LIMIT: Final = 1000
-MANY_DELIVERIES: Final = 1000
-QUARTER_MS: Final = 900_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,11 @@ class PartitionState:
         return log, LogEnd(self.first_unread, self.open_epoch)
 
     @property
+    def lag(self) -> int:
+        """Records between the frontier and the newest known head."""
+        return max(self.head - self.frontier, 0)
+
+    @property
     def unexamined(self) -> int:
         """Offsets of the tail that no task has read yet."""
         return max(self.head - max(self.examined, self.frontier), 0)
@@ -134,9 +143,9 @@ class PartitionState:
         return self.frontier if self.open_state is None else self.open_state.examined
 
 
-def delivered(partition_state: PartitionState, now_ms: int, head: int, readiness: Readiness) -> PartitionState:
-    """The partition_state after a look at the head; the same one where the look showed nothing new."""
-    before = _not_ahead(partition_state, now_ms, readiness.rules)
+def delivered(state: PartitionState, now_ms: int, head: int, readiness: Readiness) -> PartitionState:
+    """The state after a look at the head; the same one where the look showed nothing new."""
+    before = _not_ahead(state, now_ms, readiness.rules)
     head = max(head, before.head)
     rotation_ms, waiting_ms = before.rotation_ms, before.waiting_ms
     if head <= before.frontier and rotation_ms is not None and now_ms >= rotation_ms:
@@ -181,76 +190,64 @@ def coarser(deliveries: Sequence[Delivery], readiness: Readiness) -> tuple[Deliv
     return tuple(list(group)[-1] for _, group in groupby(deliveries, key=slot))
 
 
-def cut_off(partition_state: PartitionState, head: int) -> PartitionState:
-    """The partition_state after the log was truncated at `head`, above the frontier: what was known beyond is forgotten."""
-    short = [replace(delivery, until=min(delivery.until, head)) for delivery in partition_state.deliveries]
-    state = replace(
-        partition_state,
-        deliveries=tuple(next(group) for _, group in groupby(short, key=lambda delivery: delivery.until)),
-        recorded=partition_state.recorded.before(head),
-        more=False,
-    )
-    if state.examined <= head:
-        return state
-    return replace(state, examined=state.frontier, examined_ms=None, tail=Tail(), open_state=None)
+def cut_off(state: PartitionState, head: int) -> PartitionState:
+    """The state after the log was truncated at `head`, above the frontier: what was known beyond is forgotten."""
+    short = [replace(delivery, until=min(delivery.until, head)) for delivery in state.deliveries]
+    deliveries = tuple(next(group) for _, group in groupby(short, key=lambda delivery: delivery.until))
+    left = replace(state, deliveries=deliveries, recorded=state.recorded.before(head), more=False)
+    if left.examined <= head:
+        return left
+    return replace(left, examined=left.frontier, examined_ms=None, tail=Tail(), open_state=None)
 
 
-def committed(partition_state: PartitionState, report: TaskReport, now_ms: int) -> PartitionState:
-    """The partition_state after a report was committed."""
+def committed(state: PartitionState, report: TaskReport, now_ms: int) -> PartitionState:
+    """The state after a report was committed."""
     if report.dropped:  # nothing was done: the tail is read at once, from the frontier
-        return replace(partition_state, open_state=None, examined=partition_state.frontier, more=True)
-    more = report.until < partition_state.head
-    asked = min(partition_state.head, partition_state.first_unread + partition_state.limit)
-    kept = tuple(d for d in partition_state.deliveries if d.until > report.frontier)
+        return replace(state, open_state=None, examined=state.frontier, more=True)
+    more = report.until < state.head
+    asked = min(state.head, state.first_unread + state.limit)
+    kept = tuple(d for d in state.deliveries if d.until > report.frontier)
     return replace(
-        partition_state,
+        state,
         frontier=report.frontier,
         rotation_ms=report.next_rotation_ms,
-        recorded=partition_state.recorded.plus(report.dead).since(report.frontier),
-        deliveries=kept or partition_state.deliveries[-1:],
+        recorded=state.recorded.plus(report.dead).since(report.frontier),
+        deliveries=kept or state.deliveries[-1:],
         examined=report.until,
         examined_ms=now_ms,
         tail=report.tail,
-        limit=_next_limit(partition_state, report, more=more, full=report.until < asked),
+        limit=_next_limit(state, report, more=more, full=report.until < asked),
         more=more,
         waiting_ms=now_ms if more else None,
         open_state=report.state,
-        open_epoch=partition_state.leader_epoch,
-        record_bytes=report.read_bytes / report.read if report.read else partition_state.record_bytes,
+        open_epoch=state.leader_epoch,
+        record_bytes=report.read_bytes / report.read if report.read else state.record_bytes,
     )
 
 
-def _next_limit(partition_state: PartitionState, report: TaskReport, *, more: bool, full: bool) -> int:
+def _next_limit(state: PartitionState, report: TaskReport, *, more: bool, full: bool) -> int:
     """How many records the next task reads: no more than became as many files as one task closes, then more again."""
     if full:
-        return max(report.until - partition_state.first_unread, LEAST_LIMIT)
-    grown = partition_state.limit * 2
-    stuck = more and report.frontier == partition_state.frontier and report.state is None
-    return grown if stuck else min(grown, partition_state.least_limit)
+        return max(report.until - state.first_unread, LEAST_LIMIT)
+    grown = state.limit * 2
+    stuck = more and report.frontier == state.frontier and report.state is None
+    return grown if stuck else min(grown, state.least_limit)
 
 
-def _not_ahead(partition_state: PartitionState, now_ms: int, rules: RotationRules) -> PartitionState:
-    """The partition_state with no time later than now: where the clock was set back, nothing waits until it is there again."""
-    mark, times = rules.next_rotation(now_ms), [delivery.now_ms for delivery in partition_state.deliveries]
-    jumped = max(partition_state.grown_ms, partition_state.examined_ms or 0, *times[-1:]) > now_ms
-    if not jumped and (mark is None or partition_state.rotation_ms is None or partition_state.rotation_ms <= mark):
-        return partition_state
+def _not_ahead(state: PartitionState, now_ms: int, rules: RotationRules) -> PartitionState:
+    """The state with no time later than now: where the clock was set back, nothing waits until it is there again."""
+    mark, times = rules.next_rotation(now_ms), [delivery.now_ms for delivery in state.deliveries]
+    jumped = max(state.grown_ms, state.examined_ms or 0, *times[-1:]) > now_ms
+    if not jumped and (mark is None or state.rotation_ms is None or state.rotation_ms <= mark):
+        return state
     return replace(
-        partition_state,
+        state,
         rotation_ms=mark,
-        deliveries=tuple(Delivery(min(d.now_ms, now_ms), d.until) for d in partition_state.deliveries),
-        examined_ms=None if partition_state.examined_ms is None else min(partition_state.examined_ms, now_ms),
-        grown_ms=min(partition_state.grown_ms, now_ms),
-        waiting_ms=None if partition_state.waiting_ms is None else min(partition_state.waiting_ms, now_ms),
+        deliveries=tuple(Delivery(min(d.now_ms, now_ms), d.until) for d in state.deliveries),
+        examined_ms=None if state.examined_ms is None else min(state.examined_ms, now_ms),
+        grown_ms=min(state.grown_ms, now_ms),
+        waiting_ms=None if state.waiting_ms is None else min(state.waiting_ms, now_ms),
     )
-
-
-_log = logging.getLogger(__name__)
-QUIET_OFFSETS: Final = 10_000
-"""A range of fewer is quiet: starting a task of its own for it costs more than its records."""
-RANGES_IN_A_TASK: Final = 32
-"""So many quiet ranges share a task at most."""
-CLOCK_PARTS: Final = 4
 
 
 class ReadReason(StrEnum):
@@ -267,13 +264,13 @@ class ReadReason(StrEnum):
 
 
 def plan(
-    partition_state: PartitionState, now_ms: int, readiness: Readiness, *, interval_reached: bool = False
+    state: PartitionState, now_ms: int, readiness: Readiness, *, interval_reached: bool = False
 ) -> Assignment | None:
     """The range to read now, None where nothing can close. `interval_reached`: the time index shows a record past the interval."""
-    reason = reason_to_read(partition_state, now_ms, readiness, interval_reached=interval_reached)
+    reason = reason_to_read(state, now_ms, readiness, interval_reached=interval_reached)
     if reason is None:
         return None
-    planned = assignment(partition_state, close=Reason.FLUSH_IDLE if reason is ReadReason.IDLE else None)
+    planned = assignment(state, close=Reason.FLUSH_IDLE if reason is ReadReason.IDLE else None)
     facts = {
         "partition": str(planned.topic_partition),
         "start": planned.start,
@@ -285,35 +282,86 @@ def plan(
 
 
 def reason_to_read(
-    partition_state: PartitionState, now_ms: int, readiness: Readiness, *, interval_reached: bool = False
+    state: PartitionState, now_ms: int, readiness: Readiness, *, interval_reached: bool = False
 ) -> ReadReason | None:
     """Why the topic-partition is read now, None where nothing can close."""
-    if partition_state.head <= partition_state.frontier:
+    if state.head <= state.frontier:
         return None
-    if _idle(partition_state, now_ms, readiness.rules):
+    if _idle(state, now_ms, readiness.rules):
         return ReadReason.IDLE
     if interval_reached:
         return ReadReason.INTERVAL
-    return _due(partition_state, now_ms, readiness)
+    return _due(state, now_ms, readiness)
 
 
-def assignment(partition_state: PartitionState, *, close: Reason | None = None) -> Assignment:
+def _due(state: PartitionState, now_ms: int, readiness: Readiness) -> ReadReason | None:
+    rules = readiness.rules
+    since = state.examined_ms
+    # a mark between this look and now is acted on by the next look, not by reading in vain
+    arrived_ms = state.deliveries[-1].now_ms
+    if state.more:
+        return ReadReason.BACKLOG
+    if state.rotation_ms is not None and arrived_ms >= state.rotation_ms:
+        return ReadReason.SCHEDULE
+    if not state.unexamined:
+        return None
+    count = (state.tail.records if since is not None else 0) + state.unexamined
+    if 0 <= rules.flush_size <= count:
+        return ReadReason.COUNT
+    if state.unexamined >= state.least_limit or _worth_a_task(state, readiness):
+        return ReadReason.MUCH
+    waited = now_ms - (since if since is not None else _first_seen(state))
+    if waited >= readiness.check_ms:
+        return ReadReason.CHECK
+    return ReadReason.GROWTH if _by_growth(state, waited, readiness) else None
+
+
+def _first_seen(state: PartitionState) -> int:
+    """When the first of the records arrived that no task has looked at."""
+    waiting = state.waiting_ms
+    return state.deliveries[0].now_ms if waiting is None else waiting
+
+
+def _worth_a_task(state: PartitionState, readiness: Readiness) -> bool:
+    """Whether what is unread is enough for a task of its own, which reads nothing else."""
+    if state.open_state is None and state.examined > state.frontier:
+        return False
+    unread = state.unexamined
+    by_records = 0 < readiness.worth_records <= unread
+    return by_records or 0 < readiness.worth_bytes <= unread * state.record_bytes
+
+
+def _by_growth(state: PartitionState, waited: int, readiness: Readiness) -> bool:
+    """For rules that cannot be judged from outside: read when never read, when the tail has doubled, or after a part of the interval."""
+    rules = readiness.rules
+    if not (readiness.by_record_time or rules.flush_bytes > 0):
+        return False
+    examined = max(state.examined - state.frontier, 0)
+    doubled = state.unexamined >= examined
+    return doubled or (readiness.by_record_time and waited >= rules.interval_ms / CLOCK_PARTS)
+
+
+def _idle(state: PartitionState, now_ms: int, rules: RotationRules) -> bool:
+    return rules.idle_ms > 0 and now_ms - state.grown_ms >= rules.idle_ms
+
+
+def assignment(state: PartitionState, *, close: Reason | None = None) -> Assignment:
     """Everything that is unread up to the head, or the limit; `close` closes the tail if the range reaches the head."""
-    until = min(partition_state.head, partition_state.first_unread + partition_state.limit)
+    until = min(state.head, state.first_unread + state.limit)
     deliveries = []
-    for delivery in partition_state.deliveries:
+    for delivery in state.deliveries:
         deliveries.append(delivery)
-        if delivery.until >= until and until < partition_state.head:
+        if delivery.until >= until and until < state.head:
             break
     return Assignment(
-        partition_state.topic_partition,
-        partition_state.frontier,
+        state.topic_partition,
+        state.frontier,
         until,
         tuple(deliveries),
-        partition_state.rotation_ms,
-        partition_state.recorded,
-        close if until == partition_state.head else None,
-        state=partition_state.open_state,
+        state.rotation_ms,
+        state.recorded,
+        close if until == state.head else None,
+        state=state.open_state,
     )
 
 
@@ -324,7 +372,7 @@ def closing_held(wanted: Assignment) -> Assignment:
     return replace(wanted, until=held, deliveries=deliveries or wanted.deliveries[:1], close=Reason.LOST_OFFSETS)
 
 
-def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
+def waves(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignment]]:
     """The assignments in groups that at most `tasks` (`tasks.max`) can work off, the largest backlogs together.
 
     With two tasks, of ranges long long quiet quiet the first two are one turn, and the others the next, as one task takes both.
@@ -344,54 +392,3 @@ def in_turns(assignments: Iterable[Assignment], tasks: int) -> list[list[Assignm
 def is_quiet(wanted: Assignment) -> bool:
     """Whether a range is so short that it shares a task with others."""
     return wanted.until - wanted.first_unread < QUIET_OFFSETS
-
-
-def _due(partition_state: PartitionState, now_ms: int, readiness: Readiness) -> ReadReason | None:
-    rules = readiness.rules
-    since = partition_state.examined_ms
-    # a mark between this look and now is acted on by the next look, not by reading in vain
-    arrived_ms = partition_state.deliveries[-1].now_ms
-    if partition_state.more:
-        return ReadReason.BACKLOG
-    if partition_state.rotation_ms is not None and arrived_ms >= partition_state.rotation_ms:
-        return ReadReason.SCHEDULE
-    if not partition_state.unexamined:
-        return None
-    count = (partition_state.tail.records if since is not None else 0) + partition_state.unexamined
-    if 0 <= rules.flush_size <= count:
-        return ReadReason.COUNT
-    if partition_state.unexamined >= partition_state.least_limit or _worth_a_task(partition_state, readiness):
-        return ReadReason.MUCH
-    waited = now_ms - (since if since is not None else _first_seen(partition_state))
-    if waited >= readiness.check_ms:
-        return ReadReason.CHECK
-    return ReadReason.GROWTH if _by_growth(partition_state, waited, readiness) else None
-
-
-def _first_seen(partition_state: PartitionState) -> int:
-    """When the first of the records arrived that no task has looked at."""
-    waiting = partition_state.waiting_ms
-    return partition_state.deliveries[0].now_ms if waiting is None else waiting
-
-
-def _worth_a_task(partition_state: PartitionState, readiness: Readiness) -> bool:
-    """Whether what is unread is enough for a task of its own, which reads nothing else."""
-    if partition_state.open_state is None and partition_state.examined > partition_state.frontier:
-        return False
-    unread = partition_state.unexamined
-    by_records = 0 < readiness.worth_records <= unread
-    return by_records or 0 < readiness.worth_bytes <= unread * partition_state.record_bytes
-
-
-def _by_growth(partition_state: PartitionState, waited: int, readiness: Readiness) -> bool:
-    """For rules that cannot be judged from outside: read when never read, when the tail has doubled, or after a part of the interval."""
-    rules = readiness.rules
-    if not (readiness.by_record_time or rules.flush_bytes > 0):
-        return False
-    examined = max(partition_state.examined - partition_state.frontier, 0)
-    doubled = partition_state.unexamined >= examined
-    return doubled or (readiness.by_record_time and waited >= rules.interval_ms / CLOCK_PARTS)
-
-
-def _idle(partition_state: PartitionState, now_ms: int, rules: RotationRules) -> bool:
-    return rules.idle_ms > 0 and now_ms - partition_state.grown_ms >= rules.idle_ms
