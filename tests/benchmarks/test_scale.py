@@ -11,7 +11,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from kafka_s3.engine.log.state import checkpoint_json
+from kafka_s3.engine.log.fold import checkpoint_json
 from kafka_s3.model.protocols import Observer
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.faults import FaultyStore

@@ -42,7 +42,7 @@ from kafka_s3.engine.control.heartbeat import Phase
 from kafka_s3.engine.control.status import is_known, sink_id
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.kept_files import KeptFiles
+from kafka_s3.engine.open_files.states import KeptFiles
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.timing import age, now_ms
 from kafka_s3.ops.positions import written_ago

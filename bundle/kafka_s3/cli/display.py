@@ -20,7 +20,7 @@ from kafka_s3.model.protocols import Observer
 from kafka_s3.model.text import printable
 
 if TYPE_CHECKING:
-    from kafka_s3.engine.log.state import LogState
+    from kafka_s3.engine.log.fold import LogState
     from kafka_s3.model.protocols import RoundSummary, Start
     from kafka_s3.store.store import ObjectInfo
 

@@ -15,10 +15,10 @@ from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.heartbeat import read_heartbeat
-from kafka_s3.engine.log.again import Rewrite, Rewritten
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
 from kafka_s3.engine.loop.committer import Committer, beyond_recovery, files_text
 from kafka_s3.engine.loop.topics import check_cluster
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated

@@ -20,9 +20,9 @@ from kafka_s3.engine.control.heartbeat import (
     read_heartbeat,
 )
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.reading import READ_THREADS
-from kafka_s3.engine.log.state import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.offsets import TopicPartition

@@ -18,18 +18,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from kafka_s3.engine.log.again import Rewrite, Rewritten
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.log import CommitLog, Published
-from kafka_s3.engine.log.published import mark_published
+from kafka_s3.engine.log.log import CommitLog, Published, mark_published
+from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
 from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.model.errors import CommitError, Fenced, KafkaUnavailable, OffsetsLost, SinkError, StorageError
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, Source
 from kafka_s3.model.tasks import Assignment, Delivery, reports_of
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 Done = Callable[[], None]
 Waits = Callable[[TopicPartition, SinkError], None]

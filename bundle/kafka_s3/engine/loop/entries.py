@@ -12,7 +12,7 @@ from typing import Final
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.task.dead_letters.limit import LIMIT_FROM, excess
+from kafka_s3.engine.task.dead_letters import LIMIT_FROM, excess
 from kafka_s3.model.errors import CommitError, RecordError
 from kafka_s3.model.files import DeadLetterCount, Totals, counted
 from kafka_s3.model.offsets import TopicPartition

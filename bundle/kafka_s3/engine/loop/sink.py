@@ -26,10 +26,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Final
 
-from kafka_s3.connect.naming.data_keys import DataKeys
-from kafka_s3.engine.log.again import Rewrite
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.rewrites import Rewrite
 from kafka_s3.engine.loop.committer import Committer, PhaseTimes, Recovery
 from kafka_s3.engine.loop.entries import entry_of, log_reports, portions, stop_errors, stops_above_limit
 from kafka_s3.engine.loop.failures import Background, Outage, PartitionFailures, Retries, Retry, at_once
@@ -52,8 +52,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, RoundSummary, Source, Start, TopicBacklog
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
 from kafka_s3.model.timing import Requests
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 RETRY_CHECK_MS: Final = 250
 """How often the loop checks whether a read beside it has ended."""

@@ -24,8 +24,8 @@ from kafka_s3.engine.control.status import (
     standpoints,
 )
 from kafka_s3.engine.log.entry import Progress
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.state import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import OffsetSet, TopicPartition

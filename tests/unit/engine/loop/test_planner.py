@@ -13,8 +13,8 @@ from kafka_s3.engine.loop.planner import (
     assignment,
     committed,
     delivered,
-    waves,
     plan,
+    waves,
 )
 from kafka_s3.engine.task.rotation import OFF, RotationRules
 from kafka_s3.model.files import Reason
