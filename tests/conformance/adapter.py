@@ -96,7 +96,7 @@ class World:
             for record in self.waiting[:count]:
                 self.kafka.add(TopicPartition(record["topic"], record["partition"]), encode(self.case, record))
             del self.waiting[:count]
-            while not self.sink.cycle():
+            while not self.sink.poll_and_commit():
                 self.now += self.settings.number("retry.backoff.ms")
 
 

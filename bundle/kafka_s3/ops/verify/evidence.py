@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.engine.log.fold import Segment
-from kafka_s3.engine.loop.cluster import check_cluster
+from kafka_s3.engine.loop.topics import check_cluster
 from kafka_s3.kafka.envelopes import ENVELOPE
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
