@@ -1,8 +1,12 @@
-"""What turns Kafka's bytes into runs of records? The seam that every converter fills."""
+"""What turns Kafka's bytes into runs of records? The seams that converters fill.
+
+A `Converter` decodes the keys or values of a topic. Where records name their schemas, it hands the payloads of each schema to a
+`PayloadDecoder`: that is the seam between the wire format and the schema languages.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
@@ -12,6 +16,29 @@ from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.records.values import Longs, Values
 from kafka_s3.connect.schemas.connect import ConnectSchema
 from kafka_s3.model.failures import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """What became of an array of payloads: `values` of the positions `rows` (ascending), `failures` as (position, reason),
+    and the positions of payloads that mean null.
+    """
+
+    rows: Longs
+    values: Values
+    failures: list[tuple[int, str]] = field(default_factory=list)
+    nulls: list[int] = field(default_factory=list)
+
+
+class PayloadDecoder(Protocol):
+    """Decodes payloads (without magic byte, schema id and message indexes) of one schema; of one message type, with Protobuf."""
+
+    schema: ConnectSchema | None
+
+    def decode(self, payloads: pa.Array) -> Payloads:
+        """The values of a binary array without nulls. Bad data never raises: it is among the failures."""
+        ...
+
 
 VALUE_SCHEMA: Final = "__value_schema_id"
 """The header in which a record may name the schema of its value."""

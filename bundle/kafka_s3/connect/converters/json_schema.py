@@ -14,13 +14,13 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT7
 
+from kafka_s3.connect.converters.converter import Payloads
 from kafka_s3.connect.converters.json_documents import SPACE, parse_document
-from kafka_s3.connect.converters.payload import Payloads
 from kafka_s3.connect.records.values import Objects
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
 from kafka_s3.connect.schemas.expansion import Allowance, BatchAllowance, width
+from kafka_s3.connect.schemas.json_form import has_decimal, to_connect
 from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions, connect_schema_of_json, parsed_references
-from kafka_s3.connect.schemas.json_schema_values import has_decimal, to_connect
 from kafka_s3.connect.schemas.registered import RegisteredSchema
 
 ALL_DIGITS = json.JSONDecoder(parse_float=Decimal)

@@ -1,18 +1,25 @@
-"""How are schemaless JSON values decoded? Text passes through, checked; the fields that are wanted become columns.
+"""How are JSON values decoded? Without a schema, under one that the user gives, or in an envelope that holds it.
 
-A compiled loop checks a whole batch (`json_members`); Python's parser judges the few documents one by one that it does not let pass. Where
-all fields are needed, `pyarrow.json` parses a whole batch; where that fails, the batch is halved until the offending records are alone in
-small pieces, which are judged one by one. What the original's parser takes, we take: trailing text after the document is
-ignored, the last of two members of one name wins, `null` and empty bytes are null values (SEMANTICS A7, A9.2).
+- `JsonValues`: text passes through, checked; the fields that are wanted become columns. A compiled loop checks a whole batch
+  (`json_loops`); Python's parser judges the few documents one by one that it does not let pass (`json_documents`).
+- `JsonTables`: all fields are needed. `pyarrow.json` parses a whole batch; where that fails, the batch is halved until the offending
+  records are alone in small pieces, which are judged one by one.
+- `JsonColumns`: a schema that the user gives (`value.schema`), straight into Arrow columns; our extension. A record that does not fit
+  (a wrong type, a required field that is missing) is a failure of that record. Fields that the schema does not name are left out.
+- `JsonEnvelope`: `schemas.enable=true`, one by one, for each record carries its own schema.
+
+What the original's parser takes, we take: trailing text after the document is ignored, the last of two members of one name wins, `null`
+and empty bytes are null values (SEMANTICS A7, A9.2).
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,12 +28,104 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from kafka_s3.connect.converters.converter import KafkaBatch, merged, without_tombstones
-from kafka_s3.connect.converters.json_documents import DEEP, MOST_DIGITS, Judged, depth, judge
-from kafka_s3.connect.converters.json_members import Members
+from kafka_s3.connect.converters.json_documents import (
+    DEEP,
+    MOST_DIGITS,
+    Judged,
+    bad_json,
+    check_for_columns,
+    depth,
+    judge,
+    parse_document,
+)
 from kafka_s3.connect.records.joining import joined
-from kafka_s3.connect.records.runs import Decoded
-from kafka_s3.connect.records.values import JsonText, Longs
-from kafka_s3.connect.schemas.inference import infer_table, plain_strings
+from kafka_s3.connect.records.runs import Decoded, Run
+from kafka_s3.connect.records.values import JsonText, Longs, Objects, StructColumns
+from kafka_s3.connect.schemas.arrow import arrow_table, arrow_type, infer_table, plain_strings
+from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, SchemaType, read_schema
+from kafka_s3.connect.schemas.expansion import Allowance, BatchAllowance, width
+from kafka_s3.connect.schemas.json_form import dumps, from_json
+from kafka_s3.model.failures import Failure
+
+if TYPE_CHECKING:
+    from kafka_s3.connect.converters.json_loops import Members
+
+ENVELOPE = (
+    'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain additional fields. '
+    "If you are trying to deserialize plain JSON data, set schemas.enable=false in your converter configuration."
+)
+
+MOST_CHARACTERS: Final = 16 << 20
+"""Texts of schemas that are kept; where each record brings another one, all are forgotten now and then."""
+
+
+class JsonEnvelope:
+    """The JSON converter with `schemas.enable=true`."""
+
+    def __init__(self) -> None:
+        self._schemas: dict[str, ConnectSchema] = {}
+        self._characters = 0
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """Runs of records of one schema; a null schema gives schemaless values, a null payload a null value."""
+        batch, nulls = without_tombstones(batch)
+        decoded = Decoded(nulls=nulls)
+        good: list[tuple[int, Any, ConnectSchema | None]] = []
+        left = BatchAllowance(len(batch))
+        for row, raw in enumerate(batch.values.to_pylist()):
+            offset, allowance = int(batch.offsets[row]), Allowance(len(raw))
+            try:
+                value, schema = self._value(raw, allowance)
+            except (ValueError, ArithmeticError, SchemaError, RecursionError) as error:
+                decoded.failures.append(bad_json(offset, error))
+                continue
+            left.spend(allowance.spent, len(raw))
+            if value is None:
+                decoded.nulls.append(offset)
+            else:
+                good.append((row, value, schema))
+        decoded.nulls.sort()
+        decoded.runs.extend(_runs(batch, good))
+        return decoded
+
+    def _kept(self, text: str, schema: ConnectSchema) -> ConnectSchema:
+        self._characters += len(text)
+        if self._characters > MOST_CHARACTERS:
+            self._schemas, self._characters = {}, len(text)
+        self._schemas[text] = schema
+        return schema
+
+    def _value(self, raw: bytes, allowance: Allowance) -> tuple[Any, ConnectSchema | None]:
+        envelope, _ = parse_document(raw)
+        if envelope is None:
+            return None, None
+        if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
+            raise SchemaError(ENVELOPE)
+        if envelope["schema"] is None:
+            return envelope["payload"], None
+        text = json.dumps(envelope["schema"], sort_keys=True)
+        schema = self._schemas.get(text) or self._kept(text, read_schema(envelope["schema"]))
+        if envelope["payload"] is None and schema.optional and schema.default is None:
+            return None, schema
+        return from_json(envelope["payload"], schema, allowance=allowance), schema
+
+
+def _runs(batch: KafkaBatch, good: list[tuple[int, Any, ConnectSchema | None]]) -> list[Run]:
+    runs = []
+    start = 0
+    for end in range(1, len(good) + 1):
+        if end == len(good) or good[end][2] != good[start][2]:
+            rows = batch.take(np.array([row for row, _, _ in good[start:end]]))
+            items, schema = [value for _, value, _ in good[start:end]], good[start][2]
+            if schema is None:
+                runs.append(
+                    rows.run(JsonText(pa.array([dumps(item).encode() for item in items], pa.binary()), None), None)
+                )
+            else:
+                runs.append(rows.run(Objects(items), schema))
+            start = end
+    return runs
+
 
 ONE_BY_ONE = 64
 NEWLINE, RETURN = b"\n\r"
@@ -51,6 +150,8 @@ class JsonValues:
 
     def decode(self, batch: KafkaBatch) -> Decoded:
         """JSON text, checked; the wanted fields in columns where they have one type throughout the batch."""
+        from kafka_s3.connect.converters.json_loops import Members  # here: the driver need not load and compile it
+
         batch, nulls = without_tombstones(batch)
         if not len(batch):
             return Decoded(nulls=nulls)
@@ -258,3 +359,69 @@ def _united(known: pa.DataType | None, new: pa.DataType) -> pa.DataType:
     for field in new:
         fields[field.name] = _united(fields.get(field.name), field.type)
     return pa.struct([pa.field(name, kind) for name, kind in fields.items()])
+
+
+AS_THEY_ARE = frozenset(
+    {SchemaType.INT32, SchemaType.INT64, SchemaType.FLOAT32, SchemaType.FLOAT64, SchemaType.BOOLEAN, SchemaType.STRING}
+)
+
+
+class JsonColumns:
+    """The JSON converter with `schemas.enable=false` and a schema of ours."""
+
+    def __init__(self, schema: ConnectSchema) -> None:
+        self._schema, self._width = schema, width(schema)
+        plain = all(field.schema.kind in AS_THEY_ARE and field.schema.name is None for field in schema.fields)
+        simple = plain and all(field.schema.default is None for field in schema.fields)
+        self._arrow = pa.schema([(field.name, arrow_type(field.schema)) for field in schema.fields]) if simple else None
+        self._required = [field.name for field in schema.fields if not field.schema.optional]
+        self._empty = arrow_table([], schema).schema
+
+    def decode(self, batch: KafkaBatch) -> Decoded:
+        """Columns of the schema; flat schemas of plain types are read a whole batch at a time, others record by record."""
+        batch, nulls = without_tombstones(batch)
+        decoded = self._decode(batch) if len(batch) else Decoded()
+        return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
+
+    def _decode(self, batch: KafkaBatch) -> Decoded:
+        table = self._read(batch.values, self._arrow) if self._arrow is not None else None
+        if table is not None and not any(table.column(name).null_count for name in self._required):
+            return Decoded([batch.run(StructColumns(table.cast(self._empty)), self._schema)])
+        if len(batch) <= ONE_BY_ONE or self._arrow is None:
+            return self._one_by_one(batch)
+        middle = len(batch) // 2
+        return merged([self._decode(batch.slice(0, middle)), self._decode(batch.slice(middle, len(batch)))])
+
+    def _read(self, values: pa.Array, schema: pa.Schema) -> pa.Table | None:
+        """The columns of every document, None where one does not fit; Arrow's reader is asked where a text has escapes."""
+        from kafka_s3.connect.converters.json_loops import Members  # here: the driver need not load and compile it
+
+        found = Members(values, schema.names)
+        columns = [] if found.refused else [found.column(number, field.type) for number, field in enumerate(schema)]
+        if found.refused or any(column is None for column in columns):
+            return read_known(values, schema)
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    def _one_by_one(self, batch: KafkaBatch) -> Decoded:
+        rows, items, nulls = [], [], []
+        failures: list[Failure] = []
+        left = BatchAllowance(len(batch))
+        for row, raw in enumerate(batch.values.to_pylist()):
+            offset, allowance = int(batch.offsets[row]), Allowance(len(raw))
+            try:
+                document, text = parse_document(raw)
+                check_for_columns(document, text)
+                value = None if document is None else from_json(document, self._schema, allowance=allowance)
+            except (ValueError, ArithmeticError, SchemaError, RecursionError) as error:
+                failures.append(bad_json(offset, error))
+                continue
+            left.spend(self._width + allowance.spent, len(raw))
+            if value is None:
+                nulls.append(offset)
+            else:
+                rows.append(row)
+                items.append(value)
+        if not rows:
+            return Decoded([], failures, nulls)
+        values = StructColumns(arrow_table(items, self._schema))
+        return Decoded([batch.take(np.array(rows)).run(values, self._schema)], failures, nulls)

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.converters.converter import Converter, KafkaBatch
-from kafka_s3.connect.converters.header_converters import HeaderReader
-from kafka_s3.connect.converters.header_text import HEADERS, header_text
+from kafka_s3.connect.converters.headers import HEADERS, HeaderReader, header_text
 from kafka_s3.connect.converters.kafka_struct import KafkaStruct
 from kafka_s3.connect.records.runs import Decoded, Run, Sidecar
 from kafka_s3.connect.records.values import Nulls, Objects

@@ -14,19 +14,22 @@ import pyarrow.compute as pc
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.connect.schemas.json_form import to_json
-from kafka_s3.connect.transforms.columns import NESTED, Struct, mapped, scalar
 from kafka_s3.connect.transforms.fields import distinct, java_kind
 from kafka_s3.connect.transforms.record import (
+    NESTED,
     ConnectRecord,
     JavaDate,
     RecordPart,
     Refused,
+    Struct,
     bare,
     default_of,
     field_value,
     java_class,
+    mapped,
     require_map,
     require_struct,
+    scalar,
 )  # fmt: skip
 from kafka_s3.model.offsets import TopicPartition
 

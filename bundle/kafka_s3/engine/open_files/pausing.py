@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.connect.schemas.stored import schema_document, stored_schema
+from kafka_s3.connect.schemas.connect import ConnectSchema, schema_document, stored_schema
 from kafka_s3.engine.open_files.file_encoders import OneSchema, file_encoder
 from kafka_s3.engine.open_files.open_files import OpenFile, OpenFiles, OpenObject, Output
 from kafka_s3.engine.open_files.open_state import StateBytes, StateUnusable, in_memory

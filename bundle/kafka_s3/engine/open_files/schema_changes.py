@@ -11,20 +11,19 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from kafka_s3.connect.records.avro_bodies import AvroBodies
-from kafka_s3.connect.records.values import Longs, Objects, StructColumns, Values
+from kafka_s3.connect.records.values import AvroBodies, Longs, Objects, StructColumns, Values
 from kafka_s3.connect.schemas.compatibility import (
     VERSION_REQUIRED,
     Compatibility,
+    Project,
     SchemaDecision,
+    SchemaPairs,
     project_table,
     projection,
     schema_decision,
     unified,
 )
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
-from kafka_s3.connect.schemas.pairs import SchemaPairs
-from kafka_s3.connect.schemas.projection import Project
 
 
 class OpenSchema(Protocol):

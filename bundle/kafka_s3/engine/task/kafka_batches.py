@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.converters.converter import SCHEMA_NAME, KafkaBatch
 from kafka_s3.connect.records.values import NO_TIMESTAMP
-from kafka_s3.connect.registry.compression import slices
+from kafka_s3.connect.registry.wire_format import slices
 
 
 def records_at_once(max_files: int, *, read: int, closed: int, opened: int) -> int:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from kafka_s3.connect.config.rules.columns import hidden_fields
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.registry.subjects import SubjectNameStrategy, subject
+from kafka_s3.connect.registry.options import SubjectNameStrategy, subject
 from kafka_s3.connect.schemas.connect import ConnectSchema
 from kafka_s3.connect.schemas.registered import Language
 from kafka_s3.model.errors import Problem, UnknownSchema

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.converters.payload import PayloadDecoder
+from kafka_s3.connect.converters.converter import PayloadDecoder
 from kafka_s3.connect.converters.registry_values import MakeDecoder
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from kafka_s3.connect.config.classes import CONFLUENT_CONVERTERS, CONVERTERS, GLUE_CONVERTERS, REGISTRY_CONVERTERS
 from kafka_s3.connect.config.registry import apicurio_framing, apicurio_ids, apicurio_options, registry_options
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.registry.serializers import Framing
+from kafka_s3.connect.registry.options import Framing
 from kafka_s3.connect.schemas.registered import Language, SchemaRegistry
 
 if TYPE_CHECKING:

@@ -19,14 +19,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.converters.avro import AvroPayloads
-from kafka_s3.connect.converters.avro_columns import AvroColumns, columns_of
-from kafka_s3.connect.converters.payload import Payloads
-from kafka_s3.connect.records.avro_bodies import AvroBodies
+from kafka_s3.connect.converters.avro import AvroColumns, AvroPayloads, columns_of
+from kafka_s3.connect.converters.converter import Payloads
+from kafka_s3.connect.records.values import AvroBodies
 from kafka_s3.connect.schemas.arrow import arrow_table, python_rows
-from kafka_s3.connect.schemas.avro_binary import Datum, long_bytes
 from kafka_s3.connect.schemas.avro_types import AvroOptions
-from kafka_s3.connect.schemas.avro_values import measuring_decoder
+from kafka_s3.connect.schemas.avro_values import Datum, long_bytes, measuring_decoder
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
 from tests.support.examples import examples

@@ -13,12 +13,11 @@ import pytest
 
 from kafka_s3.connect.converters.avro import AvroPayloads
 from kafka_s3.connect.converters.converter import KafkaBatch
-from kafka_s3.connect.converters.json_columns import JsonColumns
-from kafka_s3.connect.converters.json_envelope import JsonEnvelope
 from kafka_s3.connect.converters.json_schema import JsonSchemaPayloads
+from kafka_s3.connect.converters.json_values import JsonColumns, JsonEnvelope
 from kafka_s3.connect.converters.protobuf import ProtobufPayloads
-from kafka_s3.connect.schemas.avro_binary import long_bytes
 from kafka_s3.connect.schemas.avro_types import AvroOptions
+from kafka_s3.connect.schemas.avro_values import long_bytes
 from kafka_s3.connect.schemas.connect import SchemaError, read_schema
 from kafka_s3.connect.schemas.expansion import AT_ONCE, TooManyValues, most_values, most_values_of_each
 from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions

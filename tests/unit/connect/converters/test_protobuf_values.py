@@ -15,7 +15,7 @@ from google.protobuf import message_factory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.converters.payload import Payloads
+from kafka_s3.connect.converters.converter import Payloads
 from kafka_s3.connect.converters.protobuf import ProtobufPayloads
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.schemas.avro_types import AvroOptions

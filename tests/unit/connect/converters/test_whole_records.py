@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.converters.converter import Converter, KafkaBatch
-from kafka_s3.connect.converters.json_envelope import JsonEnvelope
-from kafka_s3.connect.converters.json_values import JsonValues
+from kafka_s3.connect.converters.json_values import JsonEnvelope, JsonValues
 from kafka_s3.connect.converters.plain import Numbers, Strings
 from kafka_s3.connect.converters.whole_records import RecordConverter
 from kafka_s3.connect.records.runs import Decoded

@@ -26,7 +26,7 @@ class Strategy:
 
     def accept(self, value: Value) -> Value:
         """The short name."""
-        from kafka_s3.connect.registry.subjects import strategy_of
+        from kafka_s3.connect.registry.options import strategy_of
 
         try:
             return str(strategy_of(str(value)))

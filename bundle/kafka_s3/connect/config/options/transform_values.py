@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_s3.connect.config.valid_values import InvalidValue, Value
-from kafka_s3.connect.java.date_patterns import tokens
 from kafka_s3.connect.java.regex import compiled
+from kafka_s3.connect.java.simple_dates import tokens
 
 CAST_TYPES: Final = ("int8", "int16", "int32", "int64", "float32", "float64", "boolean", "string")
 UNCASTABLE: Final = ("array", "map", "struct", "bytes")

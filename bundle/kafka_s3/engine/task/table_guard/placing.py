@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from kafka_s3.connect.schemas.inference import as_text
+from kafka_s3.connect.schemas.arrow import as_text
 
 Fits: TypeAlias = Callable[[Any, pa.DataType], bool]
 
