@@ -45,7 +45,7 @@ from kafka_s3.connect.schemas.arrow import arrow_table, arrow_type, infer_table,
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, SchemaType, read_schema
 from kafka_s3.connect.schemas.expansion import Allowance, BatchAllowance, width
 from kafka_s3.connect.schemas.json_form import dumps, from_json
-from kafka_s3.model.failures import Failure
+from kafka_s3.model.dead_letters import Failure
 
 if TYPE_CHECKING:
     from kafka_s3.connect.converters.json_loops import Members

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafka_s3.model.addresses import address_of, is_metadata_service
 from kafka_s3.model.files import Role
-from kafka_s3.model.secret import MASK, Secret
+from kafka_s3.model.text import MASK, Secret
 
 PACKAGE: Final = "io.confluent.kafka.serializers.subject."
 

@@ -34,7 +34,7 @@ from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
 from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.connect.transforms.headers import text_of
 from kafka_s3.connect.transforms.record import ByColumns, ConnectRecord, Header, Predicate, Refused, Schema, Transform
-from kafka_s3.model.failures import Failure, Stage, rejection
+from kafka_s3.model.dead_letters import Failure, Stage, rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 

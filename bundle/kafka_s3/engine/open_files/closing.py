@@ -11,7 +11,7 @@ from kafka_s3.engine.open_files.open_files import OpenFile, OpenFiles, Output, o
 from kafka_s3.engine.open_files.uploads import FileUpload, upload_whole
 from kafka_s3.model.files import DataFile, Reason, Upload
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.objects.format import SidecarObject
 
 SHARES: Final = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.noted_files import HintUnusable, noted_open_files
 from kafka_s3.engine.open_files.open_state import drop_state, state_uploads

@@ -8,7 +8,7 @@ from typing import Final
 from kafka_s3.engine.open_files.open_files import OpenFiles, Output
 from kafka_s3.engine.open_files.small_files import ENTRY_BYTES
 from kafka_s3.engine.open_files.spill import SpillFile
-from kafka_s3.model.allocation import give_memory_back
+from kafka_s3.model.process import give_memory_back
 
 LARGE: Final = 1 << 20
 """Bytes of a file that are worth a file on local disk of their own."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from kafka_s3.model.failures import Failure, Stage
+from kafka_s3.model.dead_letters import Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
 
 NULL_FAILS = "Null valued records are not writeable with current behavior.on.null.values 'settings."

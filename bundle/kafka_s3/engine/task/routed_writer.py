@@ -28,7 +28,7 @@ from kafka_s3.engine.open_files.open_files import OpenFiles
 from kafka_s3.engine.task.next_point import openings
 from kafka_s3.engine.task.rotation import OFF, Close, RotationPoint
 from kafka_s3.engine.task.writer import TopicPartitionWriter
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Tail
 from kafka_s3.objects.format import CannotPause

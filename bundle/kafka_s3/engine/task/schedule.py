@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
-from kafka_s3.connect.joda.calendar import DAY_MS
-from kafka_s3.connect.joda.zones import to_earliest_utc, to_local
+from kafka_s3.connect.joda.zones import DAY_MS, to_earliest_utc, to_local
 
 
 def next_rotation(now_ms: int, *, interval_ms: int, zone: tzinfo) -> int:

@@ -31,11 +31,11 @@ from kafka_s3.engine.open_files.open_files import OpenFiles, Output, open_file
 from kafka_s3.engine.open_files.small_files import SMALL_BYTES
 from kafka_s3.engine.task.next_point import NextPoint
 from kafka_s3.engine.task.rotation import RotationPoint, RotationRules
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Tail
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import abort_uploads
 
 MANY: Final = 64
 """Lines of so many directories are sorted and kept together; of fewer each goes to its file."""

@@ -9,7 +9,7 @@ from kafka_s3.engine.task.table_guard.columns import Mode, TableColumns
 from kafka_s3.engine.task.table_guard.fitting import fit
 from kafka_s3.followers.delta.states import TableState
 from kafka_s3.model.errors import StorageUnavailable, TableError, TableUnavailable
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 
 THREADS: Final = 8
 

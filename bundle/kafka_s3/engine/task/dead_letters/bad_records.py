@@ -12,8 +12,7 @@ from kafka_s3.engine.task.dead_letters.file import DeadLetterFile
 from kafka_s3.engine.task.dead_letters.limit import DeadLetterLimit
 from kafka_s3.engine.task.error_policy import NULL_FAILS, NULL_SKIPPED, ErrorAction, ErrorPolicy
 from kafka_s3.engine.task.examined import Examined
-from kafka_s3.model.dead_letters import DeadLetter, dead_letter
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import DeadLetter, Failure, dead_letter, rejection
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.format import Paused
 

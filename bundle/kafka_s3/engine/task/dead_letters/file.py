@@ -14,8 +14,7 @@ from kafka_s3.engine.open_files.uploads import FileUpload
 from kafka_s3.model.dead_letters import DeadLetter, LetterLines
 from kafka_s3.model.deflate import ENGINE_BYTES
 from kafka_s3.model.files import DataFile, Reason, Role
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.store.store import ObjectStore
 
 

@@ -16,7 +16,7 @@ from kafka_s3.connect.records.values import MISSING, Longs
 from kafka_s3.connect.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType
 from kafka_s3.connect.schemas.json_form import encodable
 from kafka_s3.engine.task.partitioning.partitioners import Encoded, distinct
-from kafka_s3.model.failures import SINK_TASK, Failure, Stage
+from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
 
 PLAIN_TYPES = frozenset({pa.string(), pa.int64(), pa.int32(), pa.bool_(), pa.null()})

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from kafka_s3.connect.joda.buckets import BucketNames
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.offsets import TopicPartition
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.engine.task.partitioning.time_units import EARLIEST, LATEST
 from kafka_s3.engine.task.partitioning.timestamps import Stamped, TimestampExtractor
-from kafka_s3.model.failures import rejection
+from kafka_s3.model.dead_letters import rejection
 
 _log = logging.getLogger(__name__)
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.java.simple_dates import SimpleDates
-from kafka_s3.connect.joda import parse_timestamp
+from kafka_s3.connect.joda.instants import parse_timestamp
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import MISSING, NO_TIMESTAMP, Longs
 from kafka_s3.connect.schemas.connect import TIMESTAMP, ConnectSchema, SchemaType
 from kafka_s3.engine.task.partitioning.time_units import TimeUnit, in_ms
-from kafka_s3.model.failures import SINK_TASK, Failure, Stage
+from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage
 
 TEXT_CACHE = 100_000
 DIGITS: Final = re.compile("-?[0-9]{1,19}")
