@@ -125,7 +125,7 @@ WRITER = {
 
 def bodies_of(payloads: list[bytes]) -> tuple[AvroBodies, ConnectSchema | None]:
     made = AvroPayloads(RegisteredSchema(Language.AVRO, json.dumps(WRITER)), SINK, version=4)
-    found = made.decode(pa.array(payloads, pa.binary()))
+    found = made.decode_payloads(pa.array(payloads, pa.binary()))
     values = found.values
     assert found.failures == []
     assert isinstance(values, AvroBodies)

@@ -6,9 +6,8 @@ notes the numbers of a whole batch, without a Python object per record, and Arro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, field
-from enum import Enum, auto
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kafka_s3.connect.converters import avro_loops
-from kafka_s3.connect.converters.converter import Payloads
+from kafka_s3.connect.converters.converter import Payloads, decode_each
 from kafka_s3.connect.records.values import AvroBodies, Longs, Plain
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, arrow_type
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
@@ -28,13 +27,11 @@ from kafka_s3.connect.schemas.connect import (
     TIME,
     TIMESTAMP,
     ConnectSchema,
-    SchemaError,
     SchemaType,
     inner_schema,
 )
 from kafka_s3.connect.schemas.expansion import (
     AT_ONCE,
-    BatchAllowance,
     TooManyValues,
     entry_width,
     most_values_of_each,
@@ -338,13 +335,6 @@ def _texts(places: Longs, none: Flags | None, data: Bytes, kind: pa.DataType) ->
     return pa.Array.from_buffers(kind, len(places), [valid, pa.py_buffer(bounds), pa.py_buffer(out)])
 
 
-class Extent(Enum):
-    """Whether columns are those of all fields."""
-
-    WHOLE = auto()
-    PART = auto()
-
-
 class AvroPayloads:
     """The payload decoder of a registered Avro schema. Raises SchemaError where the schema is broken or recursive.
 
@@ -367,7 +357,7 @@ class AvroPayloads:
         self._columns = None if self.schema is None else columns_of(self._writer, self.schema, fields)
         self._raw = self._writer == "bytes" or (isinstance(self._writer, dict) and self._writer == {"type": "bytes"})
 
-    def decode(self, payloads: pa.Array) -> Payloads:
+    def decode_payloads(self, payloads: pa.Array) -> Payloads:
         """The values; a payload that is no datum of the schema is a failure. Bytes after the datum are ignored, as in the original.
 
         Raises TooManyValues where several payloads become more values than may be held at once.
@@ -375,53 +365,34 @@ class AvroPayloads:
         if self._raw:
             return Payloads(np.arange(len(payloads)), Plain(payloads))
         if self._columns is None or self.schema is None:
-            return self._one_by_one(payloads).as_payloads(self._writer, self._decode)
-        whole = len(self._columns.names) == len(self.schema.fields)
-        part = self._in_columns(self._columns, payloads, self.schema)
-        return part.as_payloads(self._writer, self._decode, Extent.WHOLE if whole else Extent.PART)
+            rows, bodies, items, failures = self._one_by_one(payloads)
+            return Payloads(rows, AvroBodies(bodies, self._writer, self._decode, items=items), failures)
+        return self._in_columns(self._columns, payloads, self.schema)
 
-    def _in_columns(self, columns: AvroColumns, payloads: pa.Array, schema: ConnectSchema) -> _Part:
+    def _in_columns(self, columns: AvroColumns, payloads: pa.Array, schema: ConnectSchema) -> Payloads:
         """The columns, with a row for what is good though it did not pass: that is judged one by one."""
         table, passed = columns.read(payloads)
-        rows = np.flatnonzero(passed)
-        if len(rows) == len(payloads):
-            return _Part(rows, payloads, table=table)
-        others = np.flatnonzero(~passed)
-        part = self._one_by_one(payloads.take(pa.array(others)))
-        rows = np.concatenate([rows, others[part.rows]])
-        order = pa.array(np.argsort(rows))
-        bodies = pa.concat_arrays([payloads.filter(pa.array(passed)), part.bodies])
-        table = pa.concat_tables([table, arrow_table(part.items or [], schema).select(columns.names)])
-        failures = [(int(others[row]), text) for row, text in part.failures]
-        return _Part(np.sort(rows), bodies.take(order), table=table.take(order), failures=failures)
+        rows, bodies, failures = np.flatnonzero(passed), payloads, list[tuple[int, str]]()
+        if len(rows) < len(payloads):
+            others = np.flatnonzero(~passed)
+            good, more, items, bad = self._one_by_one(payloads.take(pa.array(others)))
+            rows = np.concatenate([rows, others[good]])
+            order = pa.array(np.argsort(rows))
+            rows = np.sort(rows)
+            bodies = pa.concat_arrays([payloads.filter(pa.array(passed)), more]).take(order)
+            table = pa.concat_tables([table, arrow_table(items, schema).select(columns.names)]).take(order)
+            failures = [(int(others[row]), text) for row, text in bad]
+        whole = len(columns.names) == len(schema.fields)
+        values = AvroBodies(bodies, self._writer, self._decode, table if whole else None, some=None if whole else table)
+        return Payloads(rows, values, failures)
 
-    def _one_by_one(self, payloads: pa.Array) -> _Part:
-        rows, items, bodies, failures = [], [], [], []
-        left = BatchAllowance(len(payloads))
-        for row, payload in enumerate(map(Datum.of, payloads.to_pylist())):
-            try:
-                item, length = self._measure(payload)
-            except (SchemaError, ValueError, OverflowError) as error:
-                failures.append((row, f"Error deserializing Avro message: {error}"))
-                continue
-            left.spend(self._width + payload.allowance.spent, len(payload))
-            rows.append(row)
-            items.append(item)
-            bodies.append(payload[:length])
-        return _Part(np.array(rows, np.int64), pa.array(bodies, pa.binary()), items=items, failures=failures)
+    def _one_by_one(self, payloads: pa.Array) -> tuple[Longs, pa.Array, list[Any], list[tuple[int, str]]]:
+        """Positions of good payloads, their bodies without trailing bytes, and their values; the failures."""
+        found = decode_each(payloads, self._measured, lambda error: f"Error deserializing Avro message: {error}")
+        bodies = pa.array([body for body, _ in found.items], pa.binary())
+        return found.rows, bodies, [item for _, item in found.items], found.failures
 
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Some of a batch: positions of good payloads, their bodies without trailing bytes, and their values in one form or the other."""
-
-    rows: Longs
-    bodies: pa.Array
-    table: pa.Table | None = None
-    items: list[Any] | None = None
-    failures: list[tuple[int, str]] = field(default_factory=list)
-
-    def as_payloads(self, writer: Any, decode: Callable[[bytes], Any], extent: Extent = Extent.WHOLE) -> Payloads:
-        some = self.table if extent is Extent.PART else None
-        table = self.table if extent is Extent.WHOLE else None
-        return Payloads(self.rows, AvroBodies(self.bodies, writer, decode, table, self.items, some), self.failures)
+    def _measured(self, payload: bytes) -> tuple[tuple[bytes, Any], int]:
+        datum = Datum.of(payload)
+        item, length = self._measure(datum)
+        return (payload[:length], item), self._width + datum.allowance.spent

@@ -19,6 +19,8 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -27,14 +29,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from kafka_s3.connect.converters.converter import KafkaBatch, merged, without_tombstones
+from kafka_s3.connect.converters.converter import DecodedEach, KafkaBatch, decode_each, without_tombstones
 from kafka_s3.connect.converters.json_documents import (
     DEEP,
     MOST_DIGITS,
     Judged,
-    bad_json,
     check_for_columns,
     depth,
+    json_failures,
     judge,
     parse_document,
 )
@@ -43,9 +45,8 @@ from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.records.values import JsonText, Longs, Objects, StructColumns
 from kafka_s3.connect.schemas.arrow import arrow_table, arrow_type, infer_table, plain_strings
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, SchemaType, read_schema
-from kafka_s3.connect.schemas.expansion import Allowance, BatchAllowance, width
+from kafka_s3.connect.schemas.expansion import Allowance, width
 from kafka_s3.connect.schemas.json_form import dumps, from_json
-from kafka_s3.model.dead_letters import Failure
 
 if TYPE_CHECKING:
     from kafka_s3.connect.converters.json_loops import Members
@@ -69,24 +70,9 @@ class JsonEnvelope:
     def decode(self, batch: KafkaBatch) -> Decoded:
         """Runs of records of one schema; a null schema gives schemaless values, a null payload a null value."""
         batch, nulls = without_tombstones(batch)
-        decoded = Decoded(nulls=nulls)
-        good: list[tuple[int, Any, ConnectSchema | None]] = []
-        left = BatchAllowance(len(batch))
-        for row, raw in enumerate(batch.values.to_pylist()):
-            offset, allowance = int(batch.offsets[row]), Allowance(len(raw))
-            try:
-                value, schema = self._value(raw, allowance)
-            except (ValueError, ArithmeticError, SchemaError, RecursionError) as error:
-                decoded.failures.append(bad_json(offset, error))
-                continue
-            left.spend(allowance.spent, len(raw))
-            if value is None:
-                decoded.nulls.append(offset)
-            else:
-                good.append((row, value, schema))
-        decoded.nulls.sort()
-        decoded.runs.extend(_runs(batch, good))
-        return decoded
+        found = decode_each(batch.values, self._value)
+        nulls = sorted(nulls + batch.offsets[found.nulls].tolist())
+        return Decoded(_envelope_runs(batch, found), json_failures(batch, found), nulls)
 
     def _kept(self, text: str, schema: ConnectSchema) -> ConnectSchema:
         self._characters += len(text)
@@ -95,35 +81,32 @@ class JsonEnvelope:
         self._schemas[text] = schema
         return schema
 
-    def _value(self, raw: bytes, allowance: Allowance) -> tuple[Any, ConnectSchema | None]:
+    def _value(self, raw: bytes) -> tuple[tuple[Any, ConnectSchema | None] | None, int]:
         envelope, _ = parse_document(raw)
         if envelope is None:
-            return None, None
+            return None, 0
         if not isinstance(envelope, dict) or envelope.keys() != {"schema", "payload"}:
             raise SchemaError(ENVELOPE)
-        if envelope["schema"] is None:
-            return envelope["payload"], None
-        text = json.dumps(envelope["schema"], sort_keys=True)
-        schema = self._schemas.get(text) or self._kept(text, read_schema(envelope["schema"]))
-        if envelope["payload"] is None and schema.optional and schema.default is None:
-            return None, schema
-        return from_json(envelope["payload"], schema, allowance=allowance), schema
+        payload, schema, allowance = envelope["payload"], None, Allowance(len(raw))
+        if envelope["schema"] is not None:
+            text = json.dumps(envelope["schema"], sort_keys=True)
+            schema = self._schemas.get(text) or self._kept(text, read_schema(envelope["schema"]))
+            if payload is not None or not schema.optional or schema.default is not None:
+                payload = from_json(payload, schema, allowance=allowance)
+        return None if payload is None else (payload, schema), allowance.spent
 
 
-def _runs(batch: KafkaBatch, good: list[tuple[int, Any, ConnectSchema | None]]) -> list[Run]:
-    runs = []
-    start = 0
-    for end in range(1, len(good) + 1):
-        if end == len(good) or good[end][2] != good[start][2]:
-            rows = batch.take(np.array([row for row, _, _ in good[start:end]]))
-            items, schema = [value for _, value, _ in good[start:end]], good[start][2]
-            if schema is None:
-                runs.append(
-                    rows.run(JsonText(pa.array([dumps(item).encode() for item in items], pa.binary()), None), None)
-                )
-            else:
-                runs.append(rows.run(Objects(items), schema))
-            start = end
+def _envelope_runs(batch: KafkaBatch, found: DecodedEach) -> list[Run]:
+    runs, start = [], 0
+    for schema, group in groupby(found.items, key=itemgetter(1)):
+        items = [item for item, _ in group]
+        records = batch.take(found.rows[start : start + len(items)])
+        if schema is None:
+            texts = pa.array([dumps(item).encode() for item in items], pa.binary())
+            runs.append(records.run(JsonText(texts, None), None))
+        else:
+            runs.append(records.run(Objects(items), schema))
+        start += len(items)
     return runs
 
 
@@ -208,8 +191,17 @@ class JsonTables:
     def decode(self, batch: KafkaBatch) -> Decoded:
         """JSON text and a table of all its fields; text that looks like a time stays text."""
         batch, nulls = without_tombstones(batch)
-        decoded = _decode(batch, self._parse, objects=infer_table) if len(batch) else Decoded()
+        decoded = _by_halves(batch, self._whole, _inferred) if len(batch) else Decoded()
         return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
+
+    def _whole(self, batch: KafkaBatch) -> Decoded | None:
+        text = _lines(batch.values)
+        if text is not None:
+            with contextlib.suppress(pa.ArrowInvalid):
+                table = self._parse(text)
+                if table.num_rows == len(batch):
+                    return Decoded([batch.run(JsonText(batch.values, table), None)])
+        return None
 
     def _parse(self, text: pa.Buffer) -> pa.Table:
         try:
@@ -247,19 +239,19 @@ def read_known(values: pa.Array, schema: pa.Schema) -> pa.Table | None:
     return table if table.num_rows == len(values) else None
 
 
-def _decode(batch: KafkaBatch, parse: Parse, *, objects: Callable[[list[Any]], pa.Table]) -> Decoded:
-    text = _lines(batch.values)
-    table = None
-    if text is not None:
-        with contextlib.suppress(pa.ArrowInvalid):
-            table = parse(text)
-    if table is not None and table.num_rows == len(batch):
-        return Decoded([batch.run(JsonText(batch.values, table), None)])
+def _by_halves(
+    batch: KafkaBatch, whole: Callable[[KafkaBatch], Decoded | None], one_by_one: Callable[[KafkaBatch], Decoded]
+) -> Decoded:
+    """What `whole` makes of a batch; where it makes nothing of it, the batch is halved, until few records are judged one by one."""
+    decoded = whole(batch)
+    if decoded is not None:
+        return decoded
     if len(batch) <= ONE_BY_ONE:
-        return _one_by_one(batch, objects)
+        return one_by_one(batch)
     middle = len(batch) // 2
     halves = (batch.slice(0, middle), batch.slice(middle, len(batch)))
-    return merged([_decode(half, parse, objects=objects) for half in halves])
+    one, other = (_by_halves(half, whole, one_by_one) for half in halves)
+    return Decoded(one.runs + other.runs, one.failures + other.failures, one.nulls + other.nulls)
 
 
 def _lines(values: pa.Array) -> pa.Buffer | None:
@@ -317,11 +309,11 @@ def _read(text: pa.Buffer, schema: pa.Schema, *, others: str) -> pa.Table:
     return pj.read_json(pa.BufferReader(text), read_options=options, parse_options=parsing)
 
 
-def _one_by_one(batch: KafkaBatch, objects: Callable[[list[Any]], pa.Table]) -> Decoded:
+def _inferred(batch: KafkaBatch) -> Decoded:
     judged = judge(batch, for_columns=True)
     if not len(judged.rows):
         return Decoded([], judged.failures, judged.nulls)
-    values = JsonText(judged.texts, objects(judged.values))
+    values = JsonText(judged.texts, infer_table(judged.values))
     return Decoded([batch.take(judged.rows).run(values, None)], judged.failures, judged.nulls)
 
 
@@ -380,17 +372,18 @@ class JsonColumns:
     def decode(self, batch: KafkaBatch) -> Decoded:
         """Columns of the schema; flat schemas of plain types are read a whole batch at a time, others record by record."""
         batch, nulls = without_tombstones(batch)
-        decoded = self._decode(batch) if len(batch) else Decoded()
+        decoded = Decoded()
+        if len(batch):
+            decoded = (
+                self._one_by_one(batch) if self._arrow is None else _by_halves(batch, self._whole, self._one_by_one)
+            )
         return Decoded(decoded.runs, decoded.failures, sorted(nulls + decoded.nulls))
 
-    def _decode(self, batch: KafkaBatch) -> Decoded:
-        table = self._read(batch.values, self._arrow) if self._arrow is not None else None
-        if table is not None and not any(table.column(name).null_count for name in self._required):
-            return Decoded([batch.run(StructColumns(table.cast(self._empty)), self._schema)])
-        if len(batch) <= ONE_BY_ONE or self._arrow is None:
-            return self._one_by_one(batch)
-        middle = len(batch) // 2
-        return merged([self._decode(batch.slice(0, middle)), self._decode(batch.slice(middle, len(batch)))])
+    def _whole(self, batch: KafkaBatch) -> Decoded | None:
+        table = self._read(batch.values, self._arrow)
+        if table is None or any(table.column(name).null_count for name in self._required):
+            return None
+        return Decoded([batch.run(StructColumns(table.cast(self._empty)), self._schema)])
 
     def _read(self, values: pa.Array, schema: pa.Schema) -> pa.Table | None:
         """The columns of every document, None where one does not fit; Arrow's reader is asked where a text has escapes."""
@@ -403,25 +396,17 @@ class JsonColumns:
         return pa.Table.from_arrays(columns, schema=schema)
 
     def _one_by_one(self, batch: KafkaBatch) -> Decoded:
-        rows, items, nulls = [], [], []
-        failures: list[Failure] = []
-        left = BatchAllowance(len(batch))
-        for row, raw in enumerate(batch.values.to_pylist()):
-            offset, allowance = int(batch.offsets[row]), Allowance(len(raw))
-            try:
-                document, text = parse_document(raw)
-                check_for_columns(document, text)
-                value = None if document is None else from_json(document, self._schema, allowance=allowance)
-            except (ValueError, ArithmeticError, SchemaError, RecursionError) as error:
-                failures.append(bad_json(offset, error))
-                continue
-            left.spend(self._width + allowance.spent, len(raw))
-            if value is None:
-                nulls.append(offset)
-            else:
-                rows.append(row)
-                items.append(value)
-        if not rows:
+        found = decode_each(batch.values, self._value)
+        failures, nulls = json_failures(batch, found), batch.offsets[found.nulls].tolist()
+        if not found.items:
             return Decoded([], failures, nulls)
-        values = StructColumns(arrow_table(items, self._schema))
-        return Decoded([batch.take(np.array(rows)).run(values, self._schema)], failures, nulls)
+        values = StructColumns(arrow_table(found.items, self._schema))
+        return Decoded([batch.take(found.rows).run(values, self._schema)], failures, nulls)
+
+    def _value(self, raw: bytes) -> tuple[Any, int]:
+        document, text = parse_document(raw)
+        check_for_columns(document, text)
+        if document is None:
+            return None, 0
+        allowance = Allowance(len(raw))
+        return from_json(document, self._schema, allowance=allowance), self._width + allowance.spent

@@ -9,16 +9,15 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 from google.protobuf import message_factory
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import DecodeError
 
-from kafka_s3.connect.converters.converter import Payloads
+from kafka_s3.connect.converters.converter import Payloads, decode_each
 from kafka_s3.connect.records.values import Objects
-from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError
-from kafka_s3.connect.schemas.expansion import Allowance, BatchAllowance, check_parts, most_values
+from kafka_s3.connect.schemas.connect import ConnectSchema
+from kafka_s3.connect.schemas.expansion import Allowance, check_parts, most_values
 from kafka_s3.connect.schemas.protobuf import ProtobufOptions, message_of, translation
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
@@ -115,29 +114,23 @@ class ProtobufPayloads:
         self._message: Any = message_factory.GetMessageClass(descriptor)
         self._items = RepeatedItems(descriptor)
 
-    def decode(self, payloads: pa.Array) -> Payloads:
+    def decode_payloads(self, payloads: pa.Array) -> Payloads:
         """The values, and the rows whose bytes are no such message: malformed, without a required field, or without a Connect form.
 
         Raises TooManyValues where several messages may become more values than may be held at once.
         """
-        rows: list[int] = []
-        values: list[Any] = []
-        failures: list[tuple[int, str]] = []
-        left = BatchAllowance(len(payloads))
-        for row, payload in enumerate(payloads.to_pylist()):
-            try:
-                left.spend(self._items.most_values(payload), len(payload))
-                value = self._value(payload)
-            except (DecodeError, ValueError, ArithmeticError, SchemaError) as error:
-                failures.append((row, f"The bytes are no Protobuf message {self._name}: {error}"))
-            else:
-                rows.append(row)
-                values.append(value)
-        return Payloads(np.array(rows, dtype=np.int64), Objects(values), failures)
+        found = decode_each(
+            payloads, self._value, lambda error: f"The bytes are no Protobuf message {self._name}: {error}"
+        )
+        return Payloads(found.rows, Objects(found.items), found.failures)
 
-    def _value(self, payload: bytes) -> Any:
-        message = self._message.FromString(payload)
+    def _value(self, payload: bytes) -> tuple[Any, int]:
+        values = self._items.most_values(payload)
+        try:
+            message = self._message.FromString(payload)
+        except DecodeError as error:
+            raise ValueError(str(error)) from None
         if not self._message.IsInitialized(message):
             lacking = self._message.FindInitializationErrors(message)
             raise ValueError(f"it lacks the required fields {', '.join(lacking)}")
-        return self._read(message)
+        return self._read(message), values

@@ -160,7 +160,7 @@ class RegistryValues:
         except (UnknownSchema, SchemaError) as error:
             decoded.failures.extend(self._failure(batch, int(row), str(error)) for row in rows)
             return []
-        result = decoder.decode(payloads)
+        result = decoder.decode_payloads(payloads)
         decoded.failures.extend(self._failure(batch, int(rows[at]), text) for at, text in result.failures)
         decoded.nulls.extend(int(batch.offsets[rows[at]]) for at in result.nulls)
         good = rows[result.rows]

@@ -35,7 +35,7 @@ class RecordDecoder(Protocol):
         """Whether keys and headers are read."""
         ...
 
-    def decode(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+    def decode_records(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
         """Runs with their sidecars, failures of every stage, null values. `keys` may be left out where none are needed."""
         ...
 
@@ -63,7 +63,7 @@ class RecordConverter:
         stored = self.key is not None or bool(self.stores)
         return stored or self.metadata is not None or self.schemas_in_headers
 
-    def decode(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+    def decode_records(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
         """Runs with their sidecars, failures of every stage, and null values. `keys` may be left out where none are needed."""
         whole = batch
         key_runs, failures = self.keys(batch, keys)

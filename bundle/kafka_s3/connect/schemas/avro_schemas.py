@@ -50,7 +50,7 @@ from kafka_s3.connect.schemas.connect import (
     inner_schema,
 )
 from kafka_s3.connect.schemas.expansion import check_parts
-from kafka_s3.connect.schemas.json_form import decimal_at, from_json, null_default, scale_of, to_json, unscaled_bytes
+from kafka_s3.connect.schemas.json_form import decimal_at, default_value, from_json, scale_of, to_json, unscaled_bytes
 from kafka_s3.connect.schemas.registered import Reference
 
 
@@ -66,11 +66,10 @@ def connect_default(default: Any, avro: AvroType, schema: ConnectSchema) -> str 
 
 def avro_default(schema: ConnectSchema) -> Any:
     """Avro's JSON form of a schema's default, None where there is none. Raises SchemaError for a default that does not fit."""
-    default = null_default(schema)
-    return None if default is None else _avro_json(default(), schema)
+    return _avro_json(default_value(schema), schema)
 
 
-def fits(default: Any, avro: AvroType) -> bool:
+def is_default_of(default: Any, avro: AvroType) -> bool:
     """Whether Avro takes the JSON value as the default of a field of the type; of a union, the first branch decides."""
     match avro.kind:
         case "null":
@@ -82,15 +81,15 @@ def fits(default: Any, avro: AvroType) -> bool:
         case "float" | "double":
             return isinstance(default, (int, float)) and not isinstance(default, bool)
         case "array":
-            return isinstance(default, list) and all(fits(item, avro.element()) for item in default)
+            return isinstance(default, list) and all(is_default_of(item, avro.element()) for item in default)
         case "map":
-            return isinstance(default, dict) and all(fits(item, avro.element()) for item in default.values())
+            return isinstance(default, dict) and all(is_default_of(item, avro.element()) for item in default.values())
         case "union":
-            return bool(avro.branches) and fits(default, avro.branches[0])
+            return bool(avro.branches) and is_default_of(default, avro.branches[0])
         case "record":
             members = default if isinstance(default, dict) else None
             return members is not None and all(
-                fits(members.get(field.name, field.props.get("default")), field.type) for field in avro.fields
+                is_default_of(members.get(field.name, field.props.get("default")), field.type) for field in avro.fields
             )
         case _:
             return isinstance(default, str)
@@ -244,7 +243,7 @@ class _ToAvro:
     def _field(self, name: str, schema: ConnectSchema, doc: str | None) -> AvroField:
         made = AvroField(name, self.optional(schema), {} if doc is None else {"doc": doc})
         default = avro_default(schema)
-        if (default is not None or schema.optional) and fits(default, made.type):
+        if (default is not None or schema.optional) and is_default_of(default, made.type):
             made.props["default"] = default
         return made
 

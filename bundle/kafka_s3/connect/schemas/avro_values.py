@@ -27,7 +27,7 @@ from kafka_s3.connect.schemas.avro_types import (
 )
 from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType, inner_schema
 from kafka_s3.connect.schemas.expansion import Allowance, entry_width, width
-from kafka_s3.connect.schemas.json_form import BOUNDS, decimal_at, null_default, scale_of, unscaled_bytes
+from kafka_s3.connect.schemas.json_form import BOUNDS, decimal_at, default_value, scale_of, unscaled_bytes
 
 
 class Datum(bytes):
@@ -116,12 +116,11 @@ def read_string(data: bytes, pos: int) -> tuple[str, int]:
     return str(raw, "utf-8", "replace"), pos
 
 
-def read_fixed(data: bytes, pos: int, *, size: int) -> bytes:
+def read_fixed(data: bytes, pos: int, *, size: int) -> tuple[bytes, int]:
     """So many bytes."""
-    raw = data[pos : pos + size]
-    if len(raw) != size:
+    if pos + size > len(data):
         raise IndexError
-    return raw
+    return data[pos : pos + size], pos + size
 
 
 def read_index(data: bytes, pos: int, *, count: int) -> tuple[int, int]:
@@ -351,13 +350,15 @@ def _record_reader(avro: AvroType, schema: ConnectSchema) -> Reader:
 
 
 def _filled_reader(inner: Reader, schema: ConnectSchema) -> Reader:
-    default = null_default(schema)
-    if default is None or not schema.optional:
+    if schema.default is None or not schema.optional:
         return inner
+    return _converted_reader(inner, lambda value: default_value(schema) if value is None else value)
 
+
+def _converted_reader(inner: Reader, convert: Callable[[Any], Any]) -> Reader:
     def read(data: Datum, pos: int) -> tuple[Any, int]:
         value, pos = inner(data, pos)
-        return default() if value is None else value, pos
+        return convert(value), pos
 
     return read
 
@@ -382,33 +383,23 @@ def _union_reader(avro: AvroType, schema: ConnectSchema) -> Reader:
     return read
 
 
-def _pairs_reader(key: Reader, value: Reader, each: int) -> Reader:
+def _pairs_reader(first: Reader, second: Reader, each: int) -> Reader:
     def pair(data: Datum, pos: int) -> tuple[Any, int]:
-        one, pos = key(data, pos)
-        other, pos = value(data, pos)
+        one, pos = first(data, pos)
+        other, pos = second(data, pos)
         return (one, other), pos
 
     return partial(read_blocks, item=pair, each=each)
 
 
 def _entries_reader(entry: AvroType, schema: ConnectSchema) -> Reader:
-    readers = {
-        member.name: reader_of(member.type, inner_schema(schema.keys if member.name == "key" else schema.values))
-        for member in entry.fields
-    }
-    first, second = readers.values()
-
-    def read(data: Datum, pos: int) -> tuple[Any, int]:
-        pairs, pos = read_blocks(data, pos, item=pair, each=each)
-        return pairs if key_first else [(key, value) for value, key in pairs], pos
-
-    def pair(data: Datum, pos: int) -> tuple[Any, int]:
-        one, pos = first(data, pos)
-        other, pos = second(data, pos)
-        return (one, other), pos
-
-    key_first, each = entry.fields[0].name == "key", entry_width(schema)
-    return read
+    """Of a map whose entries are records, in which the value may come first."""
+    schemas = {"key": inner_schema(schema.keys), "value": inner_schema(schema.values)}
+    first, second = (reader_of(member.type, schemas[member.name]) for member in entry.fields)
+    pairs = _pairs_reader(first, second, entry_width(schema))
+    if entry.fields[0].name == "key":
+        return pairs
+    return _converted_reader(pairs, lambda found: [(key, value) for value, key in found])
 
 
 def _enum_reader(symbols: tuple[str, ...]) -> Reader:
@@ -422,35 +413,15 @@ def _enum_reader(symbols: tuple[str, ...]) -> Reader:
 def _scalar_reader(avro: AvroType, schema: ConnectSchema) -> Reader:
     if avro.kind == "null":
         raise SchemaError("A null type that is not part of a union is not supported: it could hold nothing.")
-    inner = _fixed_reader(avro.size) if avro.kind == "fixed" else PRIMITIVES[avro.kind]
+    inner = partial(read_fixed, size=avro.size) if avro.kind == "fixed" else PRIMITIVES[avro.kind]
     half = HALVES.get(schema.kind)
     if schema.name == DECIMAL:
-        return _decimal_reader(inner, scale_of(schema))
-    return inner if half is None else _small_reader(inner, half)
-
-
-def _fixed_reader(size: int) -> Reader:
-    def read(data: Datum, pos: int) -> tuple[Any, int]:
-        return read_fixed(data, pos, size=size), pos + size
-
-    return read
-
-
-def _decimal_reader(inner: Reader, scale: int) -> Reader:
-    def read(data: Datum, pos: int) -> tuple[Any, int]:
-        raw, pos = inner(data, pos)
-        return decimal_at(raw, scale), pos
-
-    return read
-
-
-def _small_reader(inner: Reader, half: int) -> Reader:
-    def read(data: Datum, pos: int) -> tuple[Any, int]:
-        value, pos = inner(data, pos)
-        # A number beyond the type wraps around, as a Java cast makes it.
-        return (value + half) % (2 * half) - half, pos
-
-    return read
+        scale = scale_of(schema)
+        return _converted_reader(inner, lambda raw: decimal_at(raw, scale))
+    if half is None:
+        return inner
+    # A number beyond the type wraps around, as a Java cast makes it.
+    return _converted_reader(inner, lambda value: (value + half) % (2 * half) - half)
 
 
 BYTES: Final = (bytes, bytearray, memoryview)
@@ -498,17 +469,17 @@ def _optional_writer(schema: ConnectSchema, avro: AvroType) -> Writer:
 
 def _record_writer(schema: ConnectSchema, avro: AvroType) -> Writer:
     members = [
-        (field.name, writer_of(field.schema, member.type), null_default(field.schema))
+        (field.name, writer_of(field.schema, member.type), field.schema)
         for field, member in zip(schema.fields, avro.fields, strict=True)
     ]
 
     def write(value: Any, out: bytearray) -> None:
         if not isinstance(value, dict):
             raise _misfit(value, "struct")
-        for name, inner, default in members:
+        for name, inner, its in members:
             found = value.get(name)
             try:
-                inner(default() if found is None and default is not None else found, out)
+                inner(default_value(its) if found is None else found, out)
             except SchemaError as error:
                 raise SchemaError(f"{name}: {error}") from None
 

@@ -7,7 +7,6 @@ the values of two, so that records whose versions alternate can share a file.
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,7 +19,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
-from kafka_s3.connect.schemas.json_form import from_json
+from kafka_s3.connect.schemas.json_form import default_value
 
 T = TypeVar("T")
 MOST: Final = 1000
@@ -70,7 +69,7 @@ def mismatch(record: ConnectSchema, file: ConnectSchema, *, where: str = "value"
         return f"{where}: {record.kind} cannot become {file.kind}"
     if record.name != file.name:
         return f"{where}: the schema's name is {record.name}, not {file.name}"
-    if not parameters_fit(record, file):
+    if not parameters_match(record, file):
         return f"{where}: the schemas' parameters differ"
     if record.optional and not file.optional and file.default is None:
         return f"{where}: it may be null, but is required without a default"
@@ -101,11 +100,6 @@ def projection(record: ConnectSchema, file: ConnectSchema) -> Project:
             "Let files roll at schema changes (schema.compatibility=NONE), or make the schemas compatible."
         )
     return _projection(record, file, where="value")
-
-
-def default_value(schema: ConnectSchema) -> Any:
-    """The default as a Connect value; None where there is none. Raises SchemaError where it is no value of the schema."""
-    return None if schema.default is None else from_json(json.loads(schema.default), schema, where="default")
 
 
 def project_table(table: pa.Table, record: ConnectSchema, file: ConnectSchema) -> pa.Table | None:
@@ -193,7 +187,7 @@ def _promotable(record: SchemaType, file: SchemaType) -> bool:
     return record in NUMBERS and file in NUMBERS and NUMBERS.index(record) < NUMBERS.index(file)
 
 
-def parameters_fit(record: ConnectSchema, file: ConnectSchema) -> bool:
+def parameters_match(record: ConnectSchema, file: ConnectSchema) -> bool:
     """Whether the parameters are equal but for documentation and for symbols of an enum that only the file has."""
     ours, theirs = _accountable(record), _accountable(file)
     if any(marker in ours and marker in theirs for marker in ENUMS):
@@ -358,7 +352,7 @@ def _joined_parameters(left: ConnectSchema, right: ConnectSchema) -> tuple[tuple
     ours = dict(left.parameters)
     joined = in_order((*left.parameters, *(pair for pair in right.parameters if pair[0] not in ours)))
     widest = replace(left, parameters=joined)
-    return joined if parameters_fit(left, widest) and parameters_fit(right, widest) else None
+    return joined if parameters_match(left, widest) and parameters_match(right, widest) else None
 
 
 def _joined_fields(left: ConnectSchema, right: ConnectSchema) -> tuple[Field, ...] | None:

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
 from kafka_s3.connect.schemas.expansion import check_parts
-from kafka_s3.connect.schemas.json_form import ONE_OF, dumps, to_connect, to_json
+from kafka_s3.connect.schemas.json_form import ONE_OF, JsonRules, dumps, from_json, to_json
 from kafka_s3.connect.schemas.registered import Reference
 
 DATA = ("enum", "const", "default", "examples")
@@ -316,7 +316,7 @@ class _Translation:
         )
         if node.get("default") is None:
             return schema
-        default = to_connect(node["default"], schema, where=f"{where}.default")
+        default = from_json(node["default"], schema, where=f"{where}.default", rules=JsonRules.JSON_SCHEMA)
         return replace(schema, default=dumps(to_json(default, schema)))
 
 

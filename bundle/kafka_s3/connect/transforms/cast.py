@@ -32,7 +32,7 @@ from kafka_s3.connect.java.simple_dates import iso_text
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.schemas.arrow import SIMPLE
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.json_form import to_json
+from kafka_s3.connect.schemas.json_form import default_value, to_json
 from kafka_s3.connect.transforms.record import (
     ConnectRecord,
     JavaDate,
@@ -41,7 +41,6 @@ from kafka_s3.connect.transforms.record import (
     Schema,
     Struct,
     bare,
-    default_of,
     field_value,
     java_class,
     mapped,
@@ -209,7 +208,7 @@ class Cast:
 def _default(schema: ConnectSchema, kind: SchemaType) -> str | None:
     if schema.default is None:
         return None
-    value = cast(default_of(schema), schema, kind)
+    value = cast(default_value(schema), schema, kind)
     return json.dumps(to_json(value, ConnectSchema(kind)))
 
 

@@ -345,7 +345,7 @@ class TransformedRecords:
         """Whether keys and headers are read."""
         return self.converter.needs_envelopes or bool(self.chain.reads)
 
-    def decode(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
+    def decode_records(self, batch: KafkaBatch, keys: pa.Array | None) -> Decoded:
         """Runs with their sidecars and topics, failures of every stage, null values, and what was dropped.
 
         A null value, a key or a header that is missing counts as such only behind the last transform.

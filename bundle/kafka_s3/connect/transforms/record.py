@@ -6,7 +6,6 @@ text; the chain makes a failure of it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -19,7 +18,7 @@ from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import AvroBodies, StructColumns, Values
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.json_form import from_json
+from kafka_s3.connect.schemas.json_form import default_value
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
@@ -130,12 +129,7 @@ def require_fields(schema: ConnectSchema) -> ConnectSchema:
 def field_value(value: dict[str, Any], name: str, schema: ConnectSchema, *, defaults: bool) -> Any:
     """The member of a struct; its default in place of null where `defaults`."""
     found = value.get(name)
-    return default_of(schema) if found is None and defaults else found
-
-
-def default_of(schema: ConnectSchema) -> Any:
-    """The default of a schema, None where it has none."""
-    return None if schema.default is None else from_json(json.loads(schema.default), schema)
+    return default_value(schema) if found is None and defaults else found
 
 
 def bare(schema: ConnectSchema, **changes: Any) -> ConnectSchema:
@@ -204,7 +198,7 @@ class Struct:
             if field.schema.default is not None and array.null_count:
                 if field.schema.kind in NESTED:
                     return None
-                array = array.fill_null(scalar(default_of(field.schema), arrow_type(field.schema)))
+                array = array.fill_null(scalar(default_value(field.schema), arrow_type(field.schema)))
             arrays.append(array)
         return Struct(self.schema, tuple(arrays))
 

@@ -18,7 +18,7 @@ from kafka_s3.connect.java.simple_dates import DAY_MS, SimpleDates
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.schemas.arrow import LOGICAL
 from kafka_s3.connect.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.json_form import to_json
+from kafka_s3.connect.schemas.json_form import default_value, to_json
 from kafka_s3.connect.transforms.fields import java_kind
 from kafka_s3.connect.transforms.record import (
     CONNECT,
@@ -29,7 +29,6 @@ from kafka_s3.connect.transforms.record import (
     Refused,
     Struct,
     bare,
-    default_of,
     field_value,
     java_class,
     mapped,
@@ -295,7 +294,7 @@ class TimestampConverter:
         other = bare(schema, fields=fields, optional=schema.optional)
         if schema.default is None:
             return other
-        default = self._of_struct(default_of(schema), schema)
+        default = self._of_struct(default_value(schema), schema)
         return replace(other, default=json.dumps(to_json(default, other)))
 
     def _instant(self, value: Any, form: str) -> int:

@@ -192,7 +192,7 @@ def decode(converter: RecordConverter, values: list[bytes | None], keys: list[by
     count = len(values)
     headers = pa.array([[]] * count, pa.list_(HEADER))
     batch = KafkaBatch(np.arange(count) * 2, np.zeros(count, np.int64), pa.array(values, pa.binary()), headers)
-    return converter.decode(batch, pa.array(keys, pa.binary()))
+    return converter.decode_records(batch, pa.array(keys, pa.binary()))
 
 
 def check(decoded: Decoded, count: int, stage: Stage) -> None:

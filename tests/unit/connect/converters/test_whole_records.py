@@ -40,7 +40,7 @@ def decode(converter: RecordConverter, records: list[Record], *, first: int = 0)
     values = pa.array([value for _, value, _ in records], pa.binary())
     heads = [[{"key": name, "value": raw} for name, raw in found] for _, _, found in records]
     batch = KafkaBatch(np.arange(count) * 2 + first, np.arange(count) + 1000, values, pa.array(heads, pa.list_(HEADER)))
-    return converter.decode(batch, keys)
+    return converter.decode_records(batch, keys)
 
 
 def rows(decoded: Decoded) -> list[tuple[int, Any, Any, Any]]:
