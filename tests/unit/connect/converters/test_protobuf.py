@@ -374,7 +374,7 @@ def test_unknown_fields_are_ignored() -> None:
 def test_rows_keep_their_positions_among_failures() -> None:
     descriptor = proto3("message M { int32 a = 1; }")
     payloads = pa.array([b"\x08\x01", b"\xff", b"", b"\x08", b"\x08\x02"], pa.binary())
-    result = ProtobufPayloads(descriptor, DEFAULTS, version=None).decode(payloads)
+    result = ProtobufPayloads(descriptor, DEFAULTS, version=None).decode_payloads(payloads)
     assert result.rows.tolist() == [0, 2, 4]
     assert result.values.objects() == [{"a": 1}, {"a": 0}, {"a": 2}]
     assert [row for row, _ in result.failures] == [1, 3]
