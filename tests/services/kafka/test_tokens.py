@@ -143,7 +143,7 @@ def test_a_sink_reads_with_client_credentials(
     settings = resolved(validate({**CONFIG, **more}, worker=broker.worker(tmp_path)).usable())
     sink = sink_on_spark(settings, spark)
     sink.open()
-    assert sink.cycle()
+    assert sink.poll_and_commit()
     assert [[row["n"] for row in rows] for rows in content.contents().values()] == [[0, 1], [2, 3]]
     content.close()
 

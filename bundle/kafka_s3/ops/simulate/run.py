@@ -69,7 +69,7 @@ def simulate(
     step = max(plain.number("poll.interval.ms"), -(-window_ms // MOST_POLLS))
     while clock.now_ms < begun_ms + window_ms:
         clock.now_ms = min(clock.now_ms + step, begun_ms + window_ms)
-        sink.cycle()
+        sink.poll_and_commit()
         tell(clock.now_ms - begun_ms, window_ms)
     writes, reads = store.writes, store.reads
     log = CommitLog(store, state_paths(plain), clock_ms=clock)

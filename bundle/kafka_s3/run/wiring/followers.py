@@ -15,7 +15,7 @@ from kafka_s3.connect.joda.buckets import bucket_start
 from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.table_names import TableNames
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.follower import Follower
+from kafka_s3.engine.loop.followers import Follower
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import json_columns, table_of
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of

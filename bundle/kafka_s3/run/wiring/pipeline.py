@@ -38,7 +38,7 @@ from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.loop.behaviour import Readiness
+from kafka_s3.engine.loop.planner import Readiness
 from kafka_s3.engine.open_files.file_encoders import SchemaRules
 from kafka_s3.engine.task.dead_letters import ErrorPolicy
 from kafka_s3.engine.task.partitioning.directories import InsideOnly

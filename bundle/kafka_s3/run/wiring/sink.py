@@ -10,18 +10,18 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
-from kafka_s3.engine.loop.behaviour import Behaviour
 from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
-from kafka_s3.engine.loop.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
-from kafka_s3.engine.loop.follower import Follower
-from kafka_s3.engine.loop.group_offsets import GroupOffsets
+from kafka_s3.engine.loop.failures import Background, at_once
+from kafka_s3.engine.loop.followers import Follower, Followers
 from kafka_s3.engine.loop.open_states import OpenStates
-from kafka_s3.engine.loop.retries import Background, at_once
+from kafka_s3.engine.loop.planner import Behaviour
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
 from kafka_s3.engine.loop.topics import Resume
+from kafka_s3.followers.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
 from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, unguarded
+from kafka_s3.followers.group_offsets import GroupOffsets
 from kafka_s3.followers.log_tables import LogTables
+from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
 from kafka_s3.model.timing import Backoff, RateLimiter
@@ -56,20 +56,22 @@ def build_sink(
 
     `background` reads what fails beside the loop.
     """
-    warn, tables = (observer or Observer()).warned, _tables(settings, store)
+    observer, tables = observer or Observer(), _tables(settings, store)
+    followers = _followers(
+        settings, brokers, store=store, clock_ms=clock_ms, warn=observer.warned, spark=spark, tables=tables
+    )
     return Sink(
-        behaviour=behaviour(settings),
+        behaviour(settings),
         brokers=brokers,
         source=guard_of(settings, store, tables=tables)(source, store),
         store=store,
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
-        followers=_followers(settings, brokers, store=store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables),
-        group=_group(settings, brokers),
-        observer=observer or Observer(),
+        followers=Followers(followers, observer, _group(settings, brokers)),
+        observer=observer,
         resume=_resume(settings, store),
-        replays_again=replays_again(settings, store),
-        open_states=_open_states(settings, store, observer or Observer()),
+        rewrite_replays=replays_again(settings, store),
+        open_states=_open_states(settings, store, observer),
         data_keys=data_keys_of(settings),
         background=background,
     )

@@ -41,7 +41,7 @@ def table_in(folder: Path, config: dict[str, str]) -> ExternalTable:
         for n in (hour * 2, hour * 2 + 1):
             value = json.dumps({"n": n, "where": {"city": "Rome"}}).encode()
             world.kafka.add(ORDERS, MemoryRecord(n, START_MS + hour * HOUR_MS, b"key", value))
-    world.start().cycle()
+    world.start().poll_and_commit()
     for key, data in world.store.objects.items():
         place = folder / key
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -150,7 +150,7 @@ def test_a_refused_table_holds_up_no_other_topic_and_misses_nothing_once_it_is_m
     world.start()
     for tp, directory in ((ORDERS, "a"), (payments, "p")):
         world.kafka.add(tp, MemoryRecord(0, START_MS, None, json.dumps({"d": directory, "n": 1}).encode()))
-    assert world.sink.cycle()
+    assert world.sink.poll_and_commit()
     other = {"Name": "orders", "PartitionKeys": [], "StorageDescriptor": {"Location": "s3://other/"}}
     catalog.tables["orders"] = other
     one, log = follower(world, catalog, [])

@@ -44,7 +44,7 @@ def written(*values: object, **config: str) -> World:
     for offset, value in enumerate(values):
         text = value if isinstance(value, bytes) else json.dumps(value).encode()
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, b"k", text))
-    world.start().cycle()
+    world.start().poll_and_commit()
     return world
 
 
