@@ -21,8 +21,8 @@ from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.dead_letters.replay import Replay, make_replay
 from kafka_s3.ops.positions import check_idle, epoch_ms
+from kafka_s3.run.wiring.followers import tagging_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.run.wiring.sink import tagging_of
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 

@@ -19,7 +19,7 @@ from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.ddl.statements import glue_table
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
-from kafka_s3.followers.progress import Places, note_places, read_places
+from kafka_s3.followers.progress import TablePositions, note_positions, read_positions
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, TableError, TableRefused, TableUnavailable
 from kafka_s3.store.credentials import Credentials, aws_client
 
@@ -38,7 +38,7 @@ class GlueTables:
     clock_ms: Callable[[], int]
     warn: Callable[[str], None]
     name: str = "Glue tables"
-    _places: Places | None = None
+    _positions: TablePositions | None = None
     _waits: dict[str, int] = field(default_factory=dict)
     _wanted: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -51,18 +51,18 @@ class GlueTables:
     def catch_up(self, log: CommitLog) -> None:
         """Takes in every entry since the last one noted; a refused table holds up no other topic's. Raises TableError, StorageError."""
         key, refused = log.paths.follower("glue"), list[TableRefused]()
-        places = self._places = self._places or read_places(log.store, key)
-        for batch in _batches(log.entries_since(places.version)):
+        positions = self._positions = self._positions or read_positions(log.store, key)
+        for batch in _batches(log.entries_since(positions.version)):
             for topic, objects in topics_of(batch).items():
-                if topic not in places.behind and self._refuses(topic, partial(self._take, objects), refused):
-                    places.behind[topic] = places.version
-            places.version = batch[-1].version
-            note_places(log.store, key, places)
+                if topic not in positions.behind and self._refuses(topic, partial(self._take, objects), refused):
+                    positions.behind[topic] = positions.version
+            positions.version = batch[-1].version
+            note_positions(log.store, key, positions)
         now = self.clock_ms()
-        for topic in [topic for topic in places.behind if self._waits.get(topic, 0) <= now]:
+        for topic in [topic for topic in positions.behind if self._waits.get(topic, 0) <= now]:
             if not self._refuses(topic, partial(self._ask_again, topic), refused):
-                self._follow(topic, log, places=places, refused=refused)
-                note_places(log.store, key, places)
+                self._follow(topic, log, positions=positions, refused=refused)
+                note_positions(log.store, key, positions)
         if refused:
             raise TableRefused(" ".join(map(str, refused)))
 
@@ -73,14 +73,14 @@ class GlueTables:
         if wanted is not None and known is not None:
             _check_same(known, wanted)
 
-    def _follow(self, topic: str, log: CommitLog, *, places: Places, refused: list[TableRefused]) -> None:
+    def _follow(self, topic: str, log: CommitLog, *, positions: TablePositions, refused: list[TableRefused]) -> None:
         """Takes in what a table that was refused has missed, as far as it is not refused again."""
-        for batch in _batches(log.entries_since(places.behind[topic])):
+        for batch in _batches(log.entries_since(positions.behind[topic])):
             objects = topics_of(batch).get(topic)
             if objects is not None and self._refuses(topic, partial(self._take, objects), refused):
                 return
-            places.behind[topic] = batch[-1].version
-        del places.behind[topic]
+            positions.behind[topic] = batch[-1].version
+        del positions.behind[topic]
 
     def _refuses(self, topic: str, step: Callable[[], None], refused: list[TableRefused]) -> bool:
         """Whether the catalog refuses a step; then the topic's table waits."""

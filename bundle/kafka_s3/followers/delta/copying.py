@@ -127,7 +127,7 @@ class SparkTables(Protocol):
 class Copying:
     """Takes entries into tables of Spark.
 
-    `own` gives the places (see `names.place`) of a topic's objects; `topics` are those that the sink has for certain: their tables may be
+    `own` gives the locations (see `table_names.place`) of a topic's objects; `topics` are those that the sink has for certain: their tables may be
     there before a record.
     """
 

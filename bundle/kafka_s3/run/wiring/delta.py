@@ -60,7 +60,7 @@ def delta_tables(
         topics, cached = settings.names("topics"), cached_of(settings, store)
         own = _own_places(settings, spark)
         copying = Copying(intake_of(settings, store), paths, spark, names, reporter, cached, own, topics)
-        return DeltaTables(copying, store, place_of(settings), clock_ms=clock_ms)
+        return DeltaTables(copying, store, position_key(settings), clock_ms=clock_ms)
     from kafka_s3.followers.delta.table import ZeroCopy  # loads delta-rs
 
     tables = tables or tables_of(settings, store)
@@ -68,7 +68,7 @@ def delta_tables(
     table_writer = inner = ZeroCopy(intake_of(settings, store), settings.name, tables, clock_ms, reporter)
     if settings.text("delta.table.name") and spark is not None:
         table_writer = _registering(settings, inner, spark, clock_ms=clock_ms, warn=warn)
-    return DeltaTables(table_writer, store, place_of(settings), clock_ms=clock_ms)
+    return DeltaTables(table_writer, store, position_key(settings), clock_ms=clock_ms)
 
 
 def _own_places(settings: Settings, spark: Spark) -> Callable[[str], set[str]]:
@@ -98,7 +98,7 @@ def written_by_spark(settings: Settings) -> bool:
     return settings.text("delta.writer") == SPARK
 
 
-def place_of(settings: Settings) -> str:
+def position_key(settings: Settings) -> str:
     """The key of the object that says how far the tables have come: copies under another name are other tables."""
     paths = state_paths(settings)
     if not written_by_spark(settings):

@@ -1,11 +1,11 @@
-"""Which followers does a configuration ask for beside the Delta tables, and how do its topics become tables of a query engine?"""
+"""Which followers does a configuration ask for, in which order, and how do its topics become tables of a query engine?"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,56 +19,133 @@ from kafka_s3.engine.loop.followers import Follower
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import json_columns, table_of
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
+from kafka_s3.followers.dead_letter_reporters import LETTER_LINES_S, DeadLetterLog, DeadLetterTopic
 from kafka_s3.followers.done_markers import DoneMarkers
+from kafka_s3.followers.group_offsets import GroupOffsets
+from kafka_s3.followers.log_tables import LogTables
 from kafka_s3.followers.notifications import Notifications, Notifier, SnsTopic, SqsQueue, Webhook
+from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Brokers
-from kafka_s3.model.timing import now_ms
+from kafka_s3.model.timing import RateLimiter, now_ms
 from kafka_s3.run.wiring.conversion import latest_schemas
 from kafka_s3.run.wiring.partitioning import bucket_names, directory
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
 
+if TYPE_CHECKING:
+    from kafka_s3.run.wiring.delta import Spark, Tables
 
-def announcements(
+
+def followers_of(
     settings: Settings,
-    store: ObjectStore,
     brokers: Brokers,
     *,
+    store: ObjectStore,
     clock_ms: Callable[[], int],
     warn: Callable[[str], None],
+    spark: Spark | None,
+    tables: Tables | None,
 ) -> list[Follower]:
-    """The followers that make a configuration's objects known to others, in the order in which they are called."""
-    found: list[Follower] = []
-    if settings.text("glue.database.name"):
-        found.append(glue_tables(settings, store, clock_ms=clock_ms, warn=warn))
-    marker = settings.text("done.marker.name")
-    if marker:
-        found.append(DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms, warn))
-    if settings.text("notification.class"):
-        found.append(notifications(settings))
-    return found
+    """The followers of a configuration, in the order in which they catch up. `spark` and `tables` are those of its Delta tables."""
+    found = (
+        _object_tags(settings, warn),
+        _dead_letter_topic(settings, brokers, store, warn),
+        _dead_letter_log(settings, store, warn),
+        _glue_tables(settings, store, clock_ms=clock_ms, warn=warn),
+        _done_markers(settings, brokers, clock_ms=clock_ms, warn=warn),
+        _notifications(settings),
+        _delta_tables(settings, store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables),
+        LogTables(warn),
+    )
+    return [follower for follower in found if follower is not None]
 
 
-def glue_tables(
+def group_offsets(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
+    """The consumer group that mirrors the sink's positions, None where none does."""
+    if not settings.flag("consumer.group.mirror.enable"):
+        return None
+    group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
+    return GroupOffsets(brokers, group, settings.strict)
+
+
+def tagging_of(settings: Settings) -> Tagging | None:
+    """How objects are tagged, None where they are not."""
+    if not settings.flag("s3.object.tagging") or settings.number("s3.part.retries") == 0:
+        return None  # no attempt at all with s3.part.retries=0, as in the original (SEMANTICS A1.3)
+    pairs = dict(pair.split(":", 1) for pair in settings.names("s3.object.tagging.key.value.pairs"))
+    return Tagging(pairs, settings.text("s3.object.behavior.on.tagging.error") == "fail")
+
+
+def _object_tags(settings: Settings, warn: Callable[[str], None]) -> Follower | None:
+    tagging = tagging_of(settings)
+    return None if tagging is None else ObjectTags(tagging, warn)
+
+
+def _dead_letter_topic(
+    settings: Settings, brokers: Brokers, store: ObjectStore, warn: Callable[[str], None]
+) -> Follower | None:
+    topic = settings.text("errors.deadletterqueue.topic.name")
+    if not topic:
+        return None
+    return DeadLetterTopic(
+        brokers,
+        store,
+        state_paths(settings),
+        topic,
+        replication=settings.number("errors.deadletterqueue.topic.replication.factor"),
+        context=settings.flag("errors.deadletterqueue.context.headers.enable"),
+        warn=warn,
+    )
+
+
+def _dead_letter_log(settings: Settings, store: ObjectStore, warn: Callable[[str], None]) -> Follower | None:
+    if not settings.flag("errors.log.enable"):
+        return None
+    limiter = None if settings.strict else RateLimiter(LETTER_LINES_S)
+    return DeadLetterLog(store, settings.name, settings.flag("errors.log.include.messages"), warn, limiter)
+
+
+def _glue_tables(
     settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
-) -> Follower:
+) -> Follower | None:
     """The tables of the catalog, with the credentials of S3."""
+    database = settings.text("glue.database.name")
+    if not database:
+        return None
     from kafka_s3.followers.glue import GlueCatalog, GlueTables  # loads botocore
 
-    options = store_options(settings)
-    catalog = GlueCatalog(
-        settings.text("glue.database.name"),
-        region=options.region,
-        endpoint_url=settings.text("aws.endpoint.url") or None,
-        credentials=options.credentials,
-    )
+    options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
+    catalog = GlueCatalog(database, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
 
     def table_of(objects: TopicObjects) -> ExternalTable:
         return table_in_bucket(settings, store, objects, bucket=options.bucket)
 
     return GlueTables(catalog, table_of, clock_ms, warn)
+
+
+def _done_markers(
+    settings: Settings, brokers: Brokers, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
+) -> Follower | None:
+    marker = settings.text("done.marker.name")
+    return DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms, warn) if marker else None
+
+
+def _delta_tables(
+    settings: Settings,
+    store: ObjectStore,
+    *,
+    clock_ms: Callable[[], int],
+    warn: Callable[[str], None],
+    spark: Spark | None,
+    tables: Tables | None,
+) -> Follower | None:
+    if not settings.flag("delta.enable"):
+        return None
+    from kafka_s3.run.wiring.delta import delta_tables  # loads delta-rs
+
+    return delta_tables(settings, store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables)
 
 
 HOUR_MS: Final = 3_600_000
@@ -102,8 +179,9 @@ def end_of_directory(settings: Settings) -> Callable[[int], int]:
     return lambda ms: of_bucket(next_start(ms))
 
 
-def notifications(settings: Settings) -> Notifications:
-    """The follower that sends a message for each commit."""
+def _notifications(settings: Settings) -> Follower | None:
+    if not settings.text("notification.class"):
+        return None
     return Notifications(_notifier(settings), settings.text("s3.bucket.name"))
 
 
