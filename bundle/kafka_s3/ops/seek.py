@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Protocol
 
-from kafka_s3.connect.naming.keys import DataKey, index_key_of, parse_data_key
+from kafka_s3.connect.naming.keys import ObjectKey, index_key_of, read_block_key
 from kafka_s3.model.deflate import GZIP
 from kafka_s3.model.errors import ObjectMissing, SinkError
 from kafka_s3.model.offsets import TopicPartition
@@ -63,7 +63,7 @@ class Located:
 @dataclass(frozen=True, slots=True)
 class _File:
     key: str
-    start: DataKey
+    start: ObjectKey
 
 
 def locate(store: RangedStore, prefix: str, *, topic_partition: TopicPartition, offset: int) -> Located:
@@ -116,14 +116,14 @@ def _files(store: RangedStore, prefix: str, topic_partition: TopicPartition) -> 
     found = [
         _File(info.key, start)
         for info in store.list(prefix)
-        if (start := parse_data_key(info.key, prefix)) and (start.topic, start.partition) == topic_partition
+        if (start := read_block_key(info.key, prefix)) and start.topic_partition == topic_partition
     ]
     if not found:
         raise SeekError(
             f"There are no Block-GZIP files of topic {topic_partition.topic}, partition {topic_partition.partition} below "
             f"{prefix!r}. Check the names, and the prefix: it is what comes before the directory of the date or the topic."
         )
-    return sorted(found, key=lambda file: (file.start.offset, file.start.date))
+    return sorted(found, key=lambda file: (file.start.offset, file.start.encoded_partition))
 
 
 def _located(store: RangedStore, files: Sequence[_File], *, topic_partition: TopicPartition, offset: int) -> Located:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.history import read_history
 from kafka_s3.engine.log.state_paths import StatePaths
@@ -14,7 +15,6 @@ from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.explain.answer import Account, Answer, Fate
 from kafka_s3.ops.explain.described import described
-from kafka_s3.ops.verify.layout import ObjectLayout
 from kafka_s3.store.store import ObjectStore
 
 _ROLES = {
@@ -40,7 +40,7 @@ def bare_key(text: str, bucket: str) -> str:
     return key
 
 
-def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: StatePaths, layout: ObjectLayout) -> Answer:
+def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: StatePaths, layout: DataKeys) -> Answer:
     """The explanation of a key. Raises StorageError, LogDamaged."""
     accounts: list[Account] = []
     topics: set[str] = set()
@@ -83,7 +83,7 @@ def _read_again(entry: CommitEntry, file: DataFile) -> bool:
 
 
 def _unclaimed(
-    key: str, topics: list[str], *, settings: Settings, store: ObjectStore, paths: StatePaths, layout: ObjectLayout
+    key: str, topics: list[str], *, settings: Settings, store: ObjectStore, paths: StatePaths, layout: DataKeys
 ) -> Answer:
     there = store.head(key) is not None
     if there and key.rpartition("/")[2] == settings.text("done.marker.name"):
@@ -100,7 +100,7 @@ def _unclaimed(
         if there
         else ", and there is no such object."
     )
-    named = next((found for topic in topics if (found := layout.named(key, topic)) is not None), None)
+    named = next((found for topic in topics if (found := layout.read(key, topic)) is not None), None)
     if named is not None:
         text += f" Its name says {place(named.topic_partition)} from offset {named.offset} on."
     return Answer(key, Fate.UNKNOWN, text)

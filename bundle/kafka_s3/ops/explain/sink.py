@@ -12,8 +12,7 @@ from kafka_s3.ops.explain.answer import Answer
 from kafka_s3.ops.explain.key import bare_key, key_answer
 from kafka_s3.ops.explain.offset import OffsetInquiry
 from kafka_s3.ops.kafka_records import KafkaRecords
-from kafka_s3.ops.verify.layout import object_layout
-from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.run.wiring.pipeline import make_pipeline, object_names, state_paths
 from kafka_s3.store.store import ObjectStore
 
 RECORD: Final = re.compile(r"([\w.-]{1,249}):(\d{1,9}):(\d{1,19})", re.ASCII)
@@ -24,7 +23,7 @@ def explain(settings: Settings, about: str, *, store: ObjectStore, kafka: KafkaR
     """What is known of a key, or of `topic:partition:offset`. Raises ConfigError, StorageError, CommitError, SourceError, RegistryError."""
     paths, record = state_paths(settings), RECORD.fullmatch(about)
     if record is None:
-        key, layout = bare_key(about, settings.text("s3.bucket.name")), object_layout(settings)
+        key, layout = bare_key(about, settings.text("s3.bucket.name")), object_names(settings)
         return key_answer(key, settings=settings, store=store, paths=paths, layout=layout)
     inquiry = OffsetInquiry(settings, store, paths, lambda: make_pipeline(settings), now_ms(), kafka)
     return inquiry.answer(TopicPartition(record[1], int(record[2])), int(record[3]))

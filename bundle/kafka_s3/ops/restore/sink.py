@@ -23,9 +23,8 @@ from kafka_s3.ops.restore.position import OWN
 from kafka_s3.ops.restore.run import Share, TargetCluster, located, shares
 from kafka_s3.ops.restore.selection import RestoreSelection
 from kafka_s3.ops.restore.told import logged_files, named_files
-from kafka_s3.ops.verify.layout import object_layout
 from kafka_s3.run.wiring.clients import consumer_properties
-from kafka_s3.run.wiring.pipeline import is_block_gzip, state_paths
+from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
 from kafka_s3.store.store import ObjectStore
 
 ISOLATION: Final = "isolation.level"
@@ -147,7 +146,7 @@ def _by_name(settings: Settings, store: ObjectStore, selection: RestoreSelection
         raise ConfigError([Problem("--topic", None, "is needed with --by-name and topics.regex.", "Name the topics.")])
     prefix = settings.text("block.gzip.prefix") if is_block_gzip(settings) else None
     extension = settings.text("format.bytearray.extension")
-    return named_files(store, object_layout(settings), topics, prefix=prefix, bytes_extension=extension)
+    return named_files(store, object_names(settings), topics, prefix=prefix, bytes_extension=extension)
 
 
 def _open_letters(settings: Settings, store: ObjectStore, chosen: Collection[TopicPartition]) -> list[str]:

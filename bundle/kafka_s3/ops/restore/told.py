@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from kafka_s3.connect.naming.keys import parse_data_key
+from kafka_s3.connect.naming.keys import DataKeys, read_block_key
 from kafka_s3.engine.log.again import UNPUBLISHED
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.model.files import DataFile, Role
@@ -13,7 +13,6 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.readers import StoredObject
 from kafka_s3.ops.restore.file_table import FileTable
 from kafka_s3.ops.restore.values import StoredFile
-from kafka_s3.ops.verify.layout import ObjectLayout
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 _INFIX = {".keys.": Role.KEY, ".headers.": Role.HEADER}
@@ -75,7 +74,7 @@ def _grouped(files: Iterable[DataFile]) -> Iterator[StoredFile]:
 
 
 def named_files(
-    store: ObjectStore, layout: ObjectLayout, topics: Iterable[str], *, prefix: str | None, bytes_extension: str
+    store: ObjectStore, layout: DataKeys, topics: Iterable[str], *, prefix: str | None, bytes_extension: str
 ) -> FileTable:
     """The files that objects' names tell of, without any log; `prefix` is a Block-GZIP sink's, None for the connector's names.
 
@@ -83,8 +82,8 @@ def named_files(
     """
     found = FileTable()
     for topic in topics:
-        for info in store.list(layout.prefix(topic)):
-            named = None if layout.foreign(info.key, topic) else layout.named(info.key, topic)
+        for info in store.list(layout.prefix_of(topic)):
+            named = None if layout.is_foreign(info.key, topic) else layout.read(info.key, topic)
             part = _part(info, prefix, bytes_extension) if named is not None else None
             if named is None or part is None:
                 continue
@@ -98,7 +97,7 @@ def named_files(
 def _part(info: ObjectInfo, prefix: str | None, bytes_extension: str) -> tuple[Role, StoredObject] | None:
     """What an object is by its name; None for indexes and strangers. A Block-GZIP file of a later day takes the place of an earlier."""
     if prefix is not None:
-        data = parse_data_key(info.key, prefix)
+        data = read_block_key(info.key, prefix)
         return (Role.VALUE, StoredObject(info.key, info.size, "block_gzip")) if data else None
     name = info.key.rpartition("/")[2]
     role = next((role for infix, role in _INFIX.items() if infix in name), Role.VALUE)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.control.settings_notes import read_notes
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, RegistryError
@@ -21,7 +22,6 @@ from kafka_s3.ops.verify.claims import read_claims
 from kafka_s3.ops.verify.cluster import Cluster
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
 from kafka_s3.ops.verify.form import Form, first_version, same_since
-from kafka_s3.ops.verify.layout import ObjectLayout
 from kafka_s3.ops.verify.partition import PartitionAudit, TextsDiffer
 from kafka_s3.ops.verify.segments import SegmentSelection
 from kafka_s3.store.store import ObjectStore
@@ -33,7 +33,7 @@ class Audit:
 
     store: ObjectStore
     paths: StatePaths
-    layout: ObjectLayout
+    layout: DataKeys
     form: Form
     kafka: Cluster | None = None
     selection: SegmentSelection = field(default_factory=SegmentSelection)

@@ -7,10 +7,9 @@ from kafka_s3.kafka.scan import KafkaScan
 from kafka_s3.ops.verify.audit import Audit
 from kafka_s3.ops.verify.cluster import Cluster
 from kafka_s3.ops.verify.form import form_of
-from kafka_s3.ops.verify.layout import object_layout
 from kafka_s3.ops.verify.segments import SegmentSelection
 from kafka_s3.run.wiring.clients import consumer_properties
-from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
@@ -25,4 +24,4 @@ def audit_of(
 ) -> Audit:
     """The audit of a sink; without `kafka` no broker is asked, with `sample` only so many objects are read."""
     store, paths = S3Store(store_options(settings)), state_paths(settings)
-    return Audit(store, paths, object_layout(settings), form_of(settings), kafka, selection, sample)
+    return Audit(store, paths, object_names(settings), form_of(settings), kafka, selection, sample)

@@ -12,24 +12,18 @@ from functools import partial
 
 from kafka_s3 import __version__
 from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS
-from kafka_s3.connect.config.rules.names import connect_name
 from kafka_s3.connect.config.rules.rule import rotates_by_time
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
 from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.keys import (
     CONNECT_DIRECTORY,
-    BlockKeys,
     BlockNames,
-    DataKeys,
+    ConnectNames,
     DateLayout,
-    Naming,
-    ObjectNames,
-    OfTopic,
-    PartitionedKeys,
-    TemplateKeys,
+    RoutedNames,
     TemplateNames,
-    UploadNames,
+    connect_template,
 )
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
@@ -50,12 +44,10 @@ from kafka_s3.run.wiring.partitioning import directory, extractor, fields, parti
 
 def make_pipeline(settings: Settings) -> Pipeline:
     """The worker's pipeline of a validated configuration."""
-    naming, formats = _naming(settings), formats_of(settings)
+    naming, formats = object_names(settings), formats_of(settings)
     routed = None
-    if routes(settings):
-        routed = partial(
-            OfTopic, template_names(settings) or connect_names(settings), keeps_source=not has_targets_apart(settings)
-        )
+    if routes(settings) and not isinstance(naming, BlockNames):
+        routed = partial(RoutedNames, naming, keeps_source=not has_targets_apart(settings))
     extension = max((form.extension for form in formats.values()), key=len)
     return Pipeline(
         converter=record_converters(settings, fields=fields(settings)),
@@ -92,42 +84,31 @@ def _evolution(settings: Settings) -> Evolution:
     return Evolution(Mode(settings.text("delta.schema.evolution.mode")), fields)
 
 
-def _naming(settings: Settings) -> ObjectNames:
+def object_names(settings: Settings) -> BlockNames | TemplateNames | ConnectNames:
+    """How the data objects of a configuration are called, and their keys read back."""
     if is_block_gzip(settings):
-        zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
-        return UploadNames(block_names(settings), zone)
-    return template_names(settings) or connect_names(settings)
+        return block_names(settings)
+    name, folder = settings.text("object.name.template"), settings.text("directory.template")
+    if not name and not folder:
+        return connect_names(settings)
+    return TemplateNames(
+        settings.text("topics.dir"),
+        folder or CONNECT_DIRECTORY,
+        name or connect_template(settings.text("file.delim")),
+        settings.number("filename.offset.zero.pad.width"),
+        routed=routes(settings),
+    )
 
 
-def connect_names(settings: Settings) -> Naming:
+def connect_names(settings: Settings) -> ConnectNames:
     """How the connector names its objects."""
-    return Naming(
+    return ConnectNames(
         settings.text("topics.dir"),
         settings.text("directory.delim"),
         settings.text("file.delim"),
         settings.number("filename.offset.zero.pad.width"),
+        tables=settings.flag("delta.enable"),
     )
-
-
-def template_names(settings: Settings) -> TemplateNames | None:
-    """How objects are called where the names are not Connect's."""
-    name, folder = settings.text("object.name.template"), settings.text("directory.template")
-    if not name and not folder:
-        return None
-    return TemplateNames(
-        settings.text("topics.dir"),
-        folder or CONNECT_DIRECTORY,
-        name or connect_name(settings.text("file.delim")),
-        settings.number("filename.offset.zero.pad.width"),
-    )
-
-
-def data_keys_of(settings: Settings) -> DataKeys:
-    """How the keys of a configuration's data objects are read back."""
-    if is_block_gzip(settings):
-        return BlockKeys(block_names(settings))
-    names = template_names(settings)
-    return PartitionedKeys(connect_names(settings)) if names is None else TemplateKeys(names)
 
 
 def is_block_gzip(settings: Settings) -> bool:
@@ -137,7 +118,8 @@ def is_block_gzip(settings: Settings) -> bool:
 
 def block_names(settings: Settings) -> BlockNames:
     """How a Block-GZIP sink names its objects."""
-    return BlockNames(settings.text("block.gzip.prefix"), DateLayout(settings.text("block.gzip.layout")))
+    zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
+    return BlockNames(settings.text("block.gzip.prefix"), DateLayout(settings.text("block.gzip.layout")), zone)
 
 
 def state_paths(settings: Settings) -> StatePaths:

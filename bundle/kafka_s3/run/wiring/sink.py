@@ -24,7 +24,7 @@ from kafka_s3.model.observer import Observer, Silent
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.seldom import Seldom
 from kafka_s3.run.wiring.followers import told
-from kafka_s3.run.wiring.pipeline import block_names, data_keys_of, fingerprint, is_block_gzip, readiness, state_paths
+from kafka_s3.run.wiring.pipeline import block_names, fingerprint, is_block_gzip, object_names, readiness, state_paths
 from kafka_s3.run.wiring.replay import guard_of, replays_again
 from kafka_s3.store.store import ObjectStore
 
@@ -61,7 +61,7 @@ def build_sink(
         resume=_resume(settings, store),
         replays_again=replays_again(settings, store),
         open_states=_open_states(settings, store, observer or Silent()),
-        data_keys=data_keys_of(settings),
+        data_keys=object_names(settings),
         background=background,
     )
 
