@@ -24,7 +24,7 @@ from kafka_s3.connect.schemas.connect import read_schema
 from kafka_s3.connect.transforms.classes import chain_of
 from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.engine.task.schedule import next_rotation
+from kafka_s3.engine.task.rotation import next_rotation
 from kafka_s3.model.errors import ConfigError, SinkError, StorageError, StorageUnavailable
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition

@@ -21,7 +21,7 @@ from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.kept_files import KeptFiles
+from kafka_s3.engine.open_files.states import KeptFiles
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.bucket import S3Bucket, UploadsListing

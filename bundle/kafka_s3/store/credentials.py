@@ -23,7 +23,7 @@ from botocore.loaders import Loader, create_loader
 
 from kafka_s3.model.addresses import ForbiddenAddress, check_url
 from kafka_s3.model.errors import Problem
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 
 METHOD = "service-credential"
 

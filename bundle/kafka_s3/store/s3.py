@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
-from kafka_s3.model.requests import Requests, took
+from kafka_s3.model.timing import Requests, took
 from kafka_s3.store.client import SSE, creation_headers, customer_key_headers, digest_headers, secrets_of
 from kafka_s3.store.data_plane import DataPlane, S3Answer, S3Request, completion_document, tagging_document, text_of
 from kafka_s3.store.options import StoreOptions

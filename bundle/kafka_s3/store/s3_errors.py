@@ -16,7 +16,6 @@ from urllib.parse import quote
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import (
     ObjectArchived,
     ObjectMissing,
@@ -25,14 +24,14 @@ from kafka_s3.model.errors import (
     StorageUnavailable,
     UploadMissing,
 )
-from kafka_s3.model.seldom import Seldom
+from kafka_s3.model.timing import Backoff, RateLimiter
 
 T = TypeVar("T")
 
 LONGEST_WAIT_MS: Final = 20_000
 WARNINGS_S: Final = 60
 _log = logging.getLogger(__name__)
-_warnings = Seldom(WARNINGS_S)
+_warnings = RateLimiter(WARNINGS_S)
 
 
 @dataclass(frozen=True, slots=True)

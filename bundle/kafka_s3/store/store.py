@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeAlias
 
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.files import DataFile, Upload
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 
 
 def etag_of(parts: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, UploadMissing
 from kafka_s3.model.files import Upload
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import Credentials, Provider
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.memory import MemoryStore

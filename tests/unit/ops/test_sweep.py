@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.engine.open_files.noted_files import HintUnusable
+from kafka_s3.engine.open_files.states import HintUnusable
 from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.ops.sweep import (
     JudgedUpload,

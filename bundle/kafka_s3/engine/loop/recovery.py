@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kafka_s3.engine.log.again import Rewrite, Rewritten
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
 from kafka_s3.model.errors import CommitError, KafkaUnavailable, OffsetsLost
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import NoReturn
 
-from kafka_s3.engine.task.table_guard.columns import Mode, read_columns
-from kafka_s3.engine.task.table_guard.fitting import Fit
+from kafka_s3.engine.task.table_guard.columns import Fit, Mode, read_columns
 from kafka_s3.followers.delta.admission import Admission, admission
 from kafka_s3.followers.delta.expected import ExpectedColumns
 from kafka_s3.model.errors import RecordError, StorageError

@@ -29,8 +29,8 @@ from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.behaviour import Readiness
-from kafka_s3.engine.open_files.schema_changes import SchemaRules
-from kafka_s3.engine.task.error_policy import ErrorPolicy
+from kafka_s3.engine.open_files.file_encoders import SchemaRules
+from kafka_s3.engine.task.dead_letters import ErrorPolicy
 from kafka_s3.engine.task.partitioning.directories import InsideOnly
 from kafka_s3.engine.task.partitioning.timestamps import Wallclock
 from kafka_s3.engine.task.rotation import OFF, RotationRules

@@ -14,10 +14,10 @@ import pytest
 from kafka_s3.connect.naming.keys import ConnectNames
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects
-from kafka_s3.engine.open_files.interleaved import Partitioned, interleaved
-from kafka_s3.engine.open_files.lines import DirectoryLines
+from kafka_s3.engine.open_files.batch import Partitioned, interleaved
+from kafka_s3.engine.open_files.file_encoders import SchemaRules
 from kafka_s3.engine.open_files.open_files import OpenFile, Output
-from kafka_s3.engine.open_files.schema_changes import SchemaRules
+from kafka_s3.engine.open_files.small_files import DirectoryLines
 from kafka_s3.engine.task import writer
 from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.engine.task.writer import TopicPartitionWriter

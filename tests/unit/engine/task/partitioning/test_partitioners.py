@@ -17,8 +17,13 @@ from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects, Plain
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.engine.task.partitioning.directories import InsideOnly
-from kafka_s3.engine.task.partitioning.field_partitioner import FieldPartitioner, Schemaless
-from kafka_s3.engine.task.partitioning.partitioners import DefaultPartitioner, Partitioner, TimePartitioner
+from kafka_s3.engine.task.partitioning.partitioners import (
+    DefaultPartitioner,
+    FieldPartitioner,
+    Partitioner,
+    Schemaless,
+    TimePartitioner,
+)
 from kafka_s3.model.offsets import TopicPartition
 from tests.support.runs import run_of
 
