@@ -19,6 +19,7 @@ from kafka_s3.model.deflate import GZIP
 from kafka_s3.model.errors import ObjectMissing, SinkError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Block, BlockIndex, Framing, Lines, Prefixed, block_of, parse_index
+from kafka_s3.objects.readers import prefixed
 from kafka_s3.store.store import ObjectInfo
 
 FILES_TRIED: Final = 3
@@ -99,7 +100,10 @@ def split_records(framing: Framing, content: bytes) -> list[bytes]:
     Raises SeekError where the block does not end with a whole record.
     """
     if isinstance(framing, Prefixed):
-        parts = list(_prefixed(content))
+        try:
+            parts = list(prefixed([content]))
+        except ValueError:
+            raise SeekError("A block ends within a record. Give the format that the sink writes.") from None
         return parts[1::2] if framing.include_keys else parts
     delimiter = b"\n" if isinstance(framing, Lines) else framing.value_delimiter
     if not delimiter:
@@ -243,13 +247,3 @@ def _inflated(place: Located, content: bytes) -> bytes:
 
 def _name(place: Located) -> str:
     return f"Block {place.number + 1} of {len(place.index.blocks)} of {place.data_key}"
-
-
-def _prefixed(content: bytes) -> Iterator[bytes]:
-    at = 0
-    while at < len(content):
-        end = at + 4 + int.from_bytes(content[at : at + 4], "big")
-        if end > len(content) or at + 4 > len(content):
-            raise SeekError("A block ends within a record. Give the format that the sink writes.")
-        yield content[at + 4 : end]
-        at = end

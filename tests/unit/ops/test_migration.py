@@ -26,7 +26,7 @@ from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Block, index_bytes
-from kafka_s3.ops.migration.counts import record_count
+from kafka_s3.objects.readers import record_count
 from kafka_s3.ops.migration.decision import FoundObject, PartitionSurvey, Split, TakeoverVerdict, takeover_decision
 from kafka_s3.ops.migration.takeover import (
     MigrationRefused,

@@ -23,7 +23,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
 from kafka_s3.objects.block_gzip_form import IndexDamaged, parse_index, resume_offset
 from kafka_s3.objects.format import Format
-from kafka_s3.ops.migration.counts import record_count
+from kafka_s3.objects.readers import record_count
 from kafka_s3.ops.migration.decision import (
     FoundObject,
     PartitionSurvey,

@@ -18,8 +18,7 @@ from kafka_s3.ops.verify.check import AGAIN, check_info, check_letters, check_re
 from kafka_s3.ops.verify.claims import Claims, Overlaps, Segment, SegmentSelection, Span, claimed_twice, read_claims
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.findings import Finding, FindingKind
-from kafka_s3.ops.verify.form import Form
-from kafka_s3.ops.verify.objects import Letter, ObjectCount, Unreadable, read_letter_file, read_object
+from kafka_s3.ops.verify.form import Form, Letter, ObjectCount, Unreadable, read_letter_file, read_object
 from kafka_s3.store.store import ObjectStore
 
 THREADS: Final = 8
