@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from threading import Event
 from typing import Annotated
@@ -19,12 +22,11 @@ import typer
 from rich.console import Console
 from rich.progress import Progress
 
-from kafka_s3.cli.dashboard import app_file
-from kafka_s3.cli.demo_text import REGISTRY_KEY, shown, tell_checked, tell_made, tell_next
-from kafka_s3.cli.display import ProgressObserver, progress_bar
-from kafka_s3.cli.shipped import shipped
+from kafka_s3.cli.dashboard import app_file, shipped
+from kafka_s3.cli.display import ProgressObserver, bucket_tree, progress_bar, styled, totals_table, totals_verdict
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
+from kafka_s3.engine.log.state import LogState
 from kafka_s3.engine.loop.runner import CommandChannel
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
@@ -33,71 +35,44 @@ from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.threads import ThreadPool
+from kafka_s3.ops.verify.findings import Report
 from kafka_s3.ops.verify.segments import SegmentSelection
 from kafka_s3.ops.verify.sink import audit_of, kafka_of
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.several import SharedSession
+from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.running import attended, run_until_drained, stop_on_signals
-from kafka_s3.testing.services import orders, shipments
+from kafka_s3.store.store import ObjectStore
+from kafka_s3.testing.services.demo_records import (
+    ORDERS_COUNT,
+    ORDERS_TOPICS,
+    PARTITIONS,
+    SHIPMENTS_COUNT,
+    SHIPMENTS_TOPIC,
+    DemoRecord,
+    demo_records,
+    register_shipments,
+    shipment_records,
+)
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.process import free_ports
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from kafka_s3.testing.services.s3 import EmbeddedS3
 
+REGISTRY_KEY = "value.converter.schema.registry.url"
 CONFIGS = ("examples/orders.json", "examples/shipments.json")
-SHIPMENTS_PER_ORDER = shipments.DEFAULT_COUNT / orders.DEFAULT_COUNT
+SHIPMENTS_PER_ORDER = SHIPMENTS_COUNT / ORDERS_COUNT
 FIRST = 20
 """This part of all records is sent before the sinks get going."""
 QUIET = {"errors.log.enable": "false", "kafka.reader": "tasks"}
-TOPICS = (*orders.TOPICS, shipments.TOPIC)
-
-
-@dataclass(frozen=True)
-class DemoServices:
-    """What the demo starts."""
-
-    kafka: EmbeddedKafka
-    s3: EmbeddedS3
-    registry: EmbeddedRegistry
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """All of them while the body runs; they start side by side. Raises LocalServiceError."""
-        servers = self.kafka, self.s3, self.registry
-        with ExitStack() as stack:
-            for server in servers:
-                stack.callback(server.stop)
-            with ThreadPool(len(servers)) as pool:
-                list(pool.map(lambda server: server.start(), servers))
-            yield
-
-    @property
-    def places(self) -> dict[str, str]:
-        """Where each of them is."""
-        return {"Kafka": self.kafka.bootstrap_servers, "S3": self.s3.endpoint_url, "registry": self.registry.url}
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """The variables that the quick starts' configurations refer to, and those of AWS clients."""
-        s3 = {"S3": self.s3.endpoint_url, "AWS_ENDPOINT_URL_S3": self.s3.endpoint_url, **self.s3.environment}
-        return {"KAFKA": self.kafka.bootstrap_servers, "REGISTRY": self.registry.url, **s3}
-
-    def keys(self, raw: Mapping[str, str]) -> dict[str, str]:
-        """The keys of a configuration that say where the services are; what a log line would say of a record, the demo says at the end."""
-        registry = {REGISTRY_KEY: self.registry.url} if REGISTRY_KEY in raw else {}
-        return {
-            "kafka.bootstrap.servers": self.kafka.bootstrap_servers,
-            "store.url": self.s3.endpoint_url,
-            **registry,
-            **QUIET,
-        }
+TOPICS = (*ORDERS_TOPICS, SHIPMENTS_TOPIC)
 
 
 def demo(
     records: Annotated[
         int,
         typer.Option(help="How many orders and payments to produce, and a tenth as many shipments. 0: only services."),
-    ] = orders.DEFAULT_COUNT,
+    ] = ORDERS_COUNT,
     keep: Annotated[bool, typer.Option("--keep", help="Leave Kafka, S3 and registry running until Ctrl-C.")] = False,
     config: Annotated[list[Path] | None, typer.Option(help="A sink's configuration; by default two examples.")] = None,
     dashboard: Annotated[
@@ -140,26 +115,6 @@ def _checked(services: DemoServices, sinks: Mapping[Path, dict[str, str]], *, da
     if dashboard:
         app_file()
     return {path: resolved(validate({**raw, **services.keys(raw)}).usable()) for path, raw in sinks.items()}
-
-
-@contextmanager
-def _dashboard(services: DemoServices, sinks: Mapping[Path, dict[str, str]], port: int | None) -> Iterator[None]:
-    """The dashboard's server, while the body runs."""
-    path, raw = next(iter(sinks.items()))
-    keys = [word for key, value in services.keys(raw).items() for word in ("--set", f"{key}={value}")]
-    where = [] if port is None else ["--port", str(port)]
-    server = subprocess.Popen([sys.executable, "-m", "kafka_s3", "dashboard", str(path), *keys, *where])
-    try:
-        yield
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def _wait_for_ctrl_c() -> None:
-    stop = Event()
-    stop_on_signals(stop)
-    stop.wait()
 
 
 def _make(
@@ -211,16 +166,77 @@ def _start(
     return _RunningSink(path, settings, observer, made(settings, attendance.heartbeat), attendance.channel)
 
 
+@contextmanager
+def _dashboard(services: DemoServices, sinks: Mapping[Path, dict[str, str]], port: int | None) -> Iterator[None]:
+    """The dashboard's server, while the body runs."""
+    path, raw = next(iter(sinks.items()))
+    keys = [word for key, value in services.keys(raw).items() for word in ("--set", f"{key}={value}")]
+    where = [] if port is None else ["--port", str(port)]
+    server = subprocess.Popen([sys.executable, "-m", "kafka_s3", "dashboard", str(path), *keys, *where])
+    try:
+        yield
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait_for_ctrl_c() -> None:
+    stop = Event()
+    stop_on_signals(stop)
+    stop.wait()
+
+
+@dataclass(frozen=True)
+class DemoServices:
+    """What the demo starts."""
+
+    kafka: EmbeddedKafka
+    s3: EmbeddedS3
+    registry: EmbeddedRegistry
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """All of them while the body runs; they start side by side. Raises LocalServiceError."""
+        servers = self.kafka, self.s3, self.registry
+        with ExitStack() as stack:
+            for server in servers:
+                stack.callback(server.stop)
+            with ThreadPool(len(servers)) as pool:
+                list(pool.map(lambda server: server.start(), servers))
+            yield
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Where each of them is."""
+        return {"Kafka": self.kafka.bootstrap_servers, "S3": self.s3.endpoint_url, "registry": self.registry.url}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that the quick starts' configurations refer to, and those of AWS clients."""
+        s3 = {"S3": self.s3.endpoint_url, "AWS_ENDPOINT_URL_S3": self.s3.endpoint_url, **self.s3.environment}
+        return {"KAFKA": self.kafka.bootstrap_servers, "REGISTRY": self.registry.url, **s3}
+
+    def keys(self, raw: Mapping[str, str]) -> dict[str, str]:
+        """The keys of a configuration that say where the services are; what a log line would say of a record, the demo says at the end."""
+        registry = {REGISTRY_KEY: self.registry.url} if REGISTRY_KEY in raw else {}
+        return {
+            "kafka.bootstrap.servers": self.kafka.bootstrap_servers,
+            "store.url": self.s3.endpoint_url,
+            **registry,
+            **QUIET,
+        }
+
+
 class _Records:
     """What is left to be sent, and how many records of each topic were broken on purpose so far."""
 
     def __init__(self, services: DemoServices, count: int) -> None:
         self._brokers = KafkaBrokers(services.kafka.bootstrap_servers)
         for topic in TOPICS:
-            self._brokers.create_topic(topic, partitions=orders.PARTITIONS, config={"retention.ms": "-1"})
-        ids = shipments.register_shipments(services.registry)
+            self._brokers.create_topic(topic, partitions=PARTITIONS, config={"retention.ms": "-1"})
+        ids = register_shipments(services.registry)
         of_shipments = round(count * SHIPMENTS_PER_ORDER)
-        self._left = {orders.demo_records(count): count, shipments.shipment_records(ids, of_shipments): of_shipments}
+        self._left = {demo_records(count): count, shipment_records(ids, of_shipments): of_shipments}
         self._share = of_shipments / max(count, 1)
         self.malformed: Counter[str] = Counter()
 
@@ -240,7 +256,7 @@ class _Records:
                     self.malformed[record.topic] += 1
         self._left = {one: max(left - wanted[one], 0) for one, left in self._left.items()}
 
-    def _wanted(self, most: int) -> dict[Iterator[orders.DemoRecord], int]:
+    def _wanted(self, most: int) -> dict[Iterator[DemoRecord], int]:
         return dict(zip(self._left, (most, round(most * self._share)), strict=True))
 
 
@@ -265,3 +281,60 @@ class _RunningSink:
         report = audit_of(self.settings, SegmentSelection(), kafka=kafka_of(self.settings)).run()
         topics = self.settings.names("topics")
         tell_checked(out, report, malformed=sum(malformed.get(topic, 0) for topic in topics))
+
+
+def tell_made(out: Console, settings: Settings, store: ObjectStore, state: LogState) -> None:
+    """A sink's objects in its bucket, and the totals of its log."""
+    folders = [f"{settings.text('topics.dir')}/{topic}/" for topic in settings.names("topics")]
+    found = (info for prefix in (*folders, state_paths(settings).root) for info in store.list(prefix))
+    out.print(bucket_tree(settings.text("s3.bucket.name"), found))
+    out.print(totals_table(state))
+    out.print(styled("  ") + totals_verdict(state))
+
+
+def tell_checked(out: Console, report: Report, *, malformed: int) -> None:
+    """One line of the broken records, and the verdict of the audit."""
+    letters = sum(tally.dead_letters for tally in report.tallies)
+    out.print(f"  {malformed:,} records were broken on purpose: {letters:,} dead letters", highlight=False)
+    out.print(f"  verify: {report.verdict()}", style="green" if report.clean else "red", highlight=False)
+
+
+def tell_next(
+    out: Console, sinks: Mapping[Path, Mapping[str, str]], environment: Mapping[str, str], *, stays: bool
+) -> None:
+    """Commands to go on with; those that need the services only while they stay."""
+
+    def line(text: str) -> None:
+        out.print(f"  {text}", highlight=False, soft_wrap=True)
+
+    out.print("\n[bold]Next[/]")
+    command = command_here()
+    for path in map(shown, islice(sinks, 1)):
+        worker = shown(shipped("examples/worker.properties"))
+        line(f"{command} validate {path} --worker {worker}   # every problem of a configuration at once")
+    if not stays:
+        line(f"{command} demo --keep        # leave the services up, to try the other commands on them")
+        line(f"{command} demo --dashboard   # the same, with the dashboard")
+        return
+    line("export " + " ".join(f"{name}={shlex.quote(value)}" for name, value in environment.items()))
+    for path, raw in zip(map(shown, sinks), sinks.values(), strict=True):
+        places = {"kafka.bootstrap.servers": "$KAFKA", "store.url": "$S3"}
+        places |= {REGISTRY_KEY: "$REGISTRY"} if REGISTRY_KEY in raw else {}
+        words = " ".join(f"--set {key}={value}" for key, value in places.items())
+        line(f"{command} run {path} --available-now {words}")
+        line(f"{command} verify {path} {words}")
+    out.print("Kafka, S3 and registry stay up until Ctrl-C.")
+
+
+def command_here() -> str:
+    """How this program is called in the user's shell: by its name where the PATH leads to it, else by its path."""
+    own = Path(sys.executable).parent / "kafka-s3"
+    found = shutil.which("kafka-s3")
+    if found is not None and Path(found).resolve() == own.resolve():
+        return "kafka-s3"
+    return str(shown(own)) if own.is_file() else f"{shown(Path(sys.executable))} -m kafka_s3"
+
+
+def shown(path: Path) -> Path:
+    """The path as a user would type it here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

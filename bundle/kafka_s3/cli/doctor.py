@@ -12,12 +12,10 @@ from typing import Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, SinkName, Where, WorkerPath
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_config
+from kafka_s3.cli.arguments import Output, OutputFormat, Overrides, SinkName, Where, WorkerPath, composed, sink_config
 from kafka_s3.cli.display import console, styled
 from kafka_s3.ops.doctor.diagnosis import ClientFactories, diagnose
-from kafka_s3.ops.doctor.finding import CheckResult, CheckStatus, worst
+from kafka_s3.ops.doctor.findings import CheckResult, CheckStatus, worst
 from kafka_s3.run.wiring.clients import brokers_of, why_tasks_cannot_read
 from kafka_s3.store.bucket import S3Bucket
 from kafka_s3.store.options import StoreOptions

@@ -16,8 +16,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_s3.cli.arguments import Overrides
-from kafka_s3.cli.composed import composed
+from kafka_s3.cli.arguments import Overrides, composed
 from kafka_s3.connect.config.catalog import SECRET
 from kafka_s3.connect.config.classes import CONFLUENT_CONVERTERS, MANAGED_CLOUD, SELF_MANAGED, STORAGES
 from kafka_s3.connect.config.option import Option, Type, masked, parse

@@ -13,9 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Output, OutputFormat, Yes, time_of
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_settings
+from kafka_s3.cli.arguments import DryRun, Output, OutputFormat, Yes, composed, sink_settings, time_of
 from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings

@@ -10,9 +10,7 @@ from typing import Annotated
 
 import typer
 
-from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath, unlogged
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_config
+from kafka_s3.cli.arguments import Overrides, SinkNames, Where, WorkerPath, composed, sink_config, unlogged
 from kafka_s3.cli.display import ProgressObserver, console, progress_bar
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved

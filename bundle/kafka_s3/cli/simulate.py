@@ -12,18 +12,15 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kafka_s3.cli.arguments import Output, OutputFormat
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_settings
+from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings
 from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.ops.prices import Prices
-from kafka_s3.ops.simulate.forecast import DAY_MS, Forecast
-from kafka_s3.ops.simulate.run import simulate as run
-from kafka_s3.ops.simulate.run import window_of
-from kafka_s3.ops.simulate.sample import Load, made_load, sampled_load
+from kafka_s3.ops.forecast import DAY_MS, Forecast, Prices
+from kafka_s3.ops.simulation import simulate as run
+from kafka_s3.ops.simulation import window_of
+from kafka_s3.ops.traffic import Load, made_load, sampled_load
 from kafka_s3.run.wiring.delta import written_by_spark
 
 HOUR_MS: Final = 3_600_000

@@ -10,9 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.arguments import Output, OutputFormat
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_settings
+from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings
 from kafka_s3.cli.display import console
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.clock import now_ms

@@ -12,7 +12,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
-from kafka_s3.cli.verify import verify
+from kafka_s3.cli.audit import verify
 from tests.support.kafka import Given, document, produce
 from tests.support.surroundings import Surroundings
 

@@ -14,7 +14,7 @@ import fastavro
 import pytest
 from rich.console import Console
 
-from kafka_s3.cli.verify import print_report
+from kafka_s3.cli.audit import print_report
 from kafka_s3.engine.log.again import Rewritten
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress, read_entry
 from kafka_s3.model.errors import ObjectArchived, StorageUnavailable

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_s3.cli.control_text import row_document
+from kafka_s3.cli.status import row_document
 from kafka_s3.engine.control.commands import CommandRequest, Control, ask_pause
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.heartbeat_writer import HeartbeatWriter

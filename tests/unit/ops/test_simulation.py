@@ -17,21 +17,20 @@ from kafka_s3.engine.control.commands import LOOK_EVERY_MS
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import counted
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.prices import Prices
-from kafka_s3.ops.simulate.bucket import CountingStore
-from kafka_s3.ops.simulate.forecast import DAY_MS, Forecast
-from kafka_s3.ops.simulate.run import simulate, window_of
-from kafka_s3.ops.simulate.sample import made_load, sampled_load
-from kafka_s3.ops.simulate.table_requests import (
+from kafka_s3.ops.forecast import (
     CHECKPOINT_EVERY,
+    DAY_MS,
     READS,
     READS_OF_CHECKPOINT,
     READS_OF_LOG_FILE,
     WRITES,
     WRITES_OF_CHECKPOINT,
+    Forecast,
+    Prices,
     table_requests,
 )
-from kafka_s3.ops.simulate.traffic import Stream, as_it_came, made_sample, steady
+from kafka_s3.ops.simulation import CountingStore, simulate, window_of
+from kafka_s3.ops.traffic import Stream, as_it_came, made_load, made_sample, sampled_load, steady
 from kafka_s3.store.faults import Verb
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TIME, TOLERANT

@@ -1,7 +1,8 @@
 """How do dead letters become records after all? Through the current configuration's pipeline, and one entry of the commit log.
 
 1. Open letters go through the pipeline in memory, per topic-partition in offset order, with every rotation rule off: one file per
-   directory and schema. Nothing of it is in the bucket. This much is the dry run, all that `--dry-run` does.
+   encoded partition and schema. Nothing of it is in the bucket. This much is the dry run, all that `--dry-run` does. Where Delta tables
+   are kept, letters pass the same gate as any other record: one that the table cannot hold fails again.
 2. The log is claimed, which fences a driver that is still at work.
 3. The files are sent as uploads that are not completed, and one entry of kind replay commits them with the offsets that they resolve.
 4. The uploads are completed. A crash before that is made good by the next claim, whoever makes it, as with any other entry.
@@ -13,14 +14,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.again import Rewritten
 from kafka_s3.engine.log.dead_letters import (
+    Ledger,
     LetterFile,
     LetterSelection,
+    LetterState,
     counts_by_stage,
+    letters,
     read_ledger,
 )
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
@@ -30,23 +36,21 @@ from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, unguarded
-from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, rewrite_from_letters, unguarded
+from kafka_s3.model.dead_letters import DeadLetter, read_lines
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
-from kafka_s3.model.files import DataFile, DeadLetterCount, Totals, Upload, counted
+from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload, counted
 from kafka_s3.model.offset_sets import OffsetSet
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.dead_letters.dry_run import (
-    DryRunResult,
-    dry_run,
-    open_letters,
-)
+from kafka_s3.model.tasks import Assignment, Delivery, TaskReport, reports_of
 from kafka_s3.ops.positions import BY_HAND
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
 from kafka_s3.run.wiring.replay import guard_of
+from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectStore
 from kafka_s3.store.uploads import abort_uploads
 
+NOT_OURS: Final = (Role.DEAD_LETTER, Role.POINTER)
 _log = logging.getLogger(__name__)
 
 
@@ -187,13 +191,6 @@ class Replay:
         )
 
 
-def _unfinished(entry: CommitEntry, error: StorageUnavailable) -> StorageUnavailable:
-    return StorageUnavailable(
-        f"Entry {entry.version} is committed, but not all of its objects are visible yet: {error} Repeat the command, or start the "
-        "sink: either completes them."
-    )
-
-
 def make_replay(
     settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], tagging: Tagging | None = None
 ) -> Replay:
@@ -216,3 +213,86 @@ def check_replayable(settings: Settings) -> None:
         )
         remedy = "Use `dead-letters export` and `dead-letters resolve`."
         raise ConfigError([Problem("connector.class", settings.text("connector.class"), rule, remedy)])
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunResult:
+    """What a replay would do: the files it would write, whose parts wait in `content`, and the letters that succeed or fail again."""
+
+    version: int = -1
+    files: tuple[DataFile, ...] = ()
+    done: tuple[DeadLetter, ...] = ()
+    failed: tuple[DeadLetter, ...] = ()
+    missing: tuple[LetterFile, ...] = ()
+    content: MemoryStore = field(default_factory=MemoryStore)
+
+
+def dry_run(
+    chosen: Sequence[DeadLetter],
+    pipeline: Pipeline,
+    *,
+    version: int,
+    missing: Sequence[LetterFile],
+    now_ms: int,
+    guard: Guard = unguarded,
+) -> DryRunResult:
+    """What would become of letters, in the order of topic-partition and offset. `version`, `missing`: what the log and bucket had of them.
+
+    Raises RecordError where a table stops the sink at new columns.
+    """
+    by_place = {tp: list(some) for tp, some in groupby(chosen, key=lambda letter: letter.topic_partition)}
+    outcome = DryRunResult(version, missing=tuple(missing))
+    source = guard(ReplaySource(by_place, lenient(pipeline), outcome.content), outcome.content)
+    reports = {
+        report.topic_partition: report
+        for report in reports_of(source.read([_whole(tp, some, now_ms=now_ms) for tp, some in by_place.items()]))
+    }
+    for tp, some in by_place.items():
+        outcome = _told(outcome, some, reports[tp])
+    return outcome
+
+
+def open_letters(
+    ledger: Ledger, store: ObjectStore, *, selection: LetterSelection, missing: Callable[[LetterFile], None]
+) -> list[DeadLetter]:
+    """The selected open letters in the order of topic-partition and offset, each coordinate once."""
+    wanted = replace(selection, states=frozenset({LetterState.OPEN}))
+    found = letters(ledger, store, selection=wanted, missing=missing)
+    latest = {(filed.letter.topic_partition, filed.letter.offset): filed.letter for filed in found}
+    return [latest[place] for place in sorted(latest)]
+
+
+def _failed(report: TaskReport, content: MemoryStore) -> list[DeadLetter]:
+    """The letters that failed again, with the reason of this time: from the dead letter file, which goes no further than memory."""
+    found: list[DeadLetter] = []
+    for file in report.files:
+        if file.role is Role.DEAD_LETTER:
+            content.complete_upload(file.upload)
+            found += read_lines(content.get(file.key))
+    return found
+
+
+def _whole(tp: TopicPartition, chosen: Sequence[DeadLetter], *, now_ms: int) -> Assignment:
+    first, last = chosen[0].offset, chosen[-1].offset
+    return Assignment(tp, first, last + 1, (Delivery(now_ms, last + 1),), close=Reason.FLUSH_NOW)
+
+
+def _told(before: DryRunResult, chosen: Sequence[DeadLetter], report: TaskReport) -> DryRunResult:
+    """The outcome with the letters of one more topic-partition."""
+    files = tuple(file for file in report.files if file.role not in NOT_OURS)
+    failed = _failed(report, before.content)
+    again = {letter.offset for letter in failed}
+    done = [letter for letter in chosen if letter.offset not in again]
+    if sum(file.records for file in counted(files)) != len(done):
+        raise CommitError(
+            f"{report.topic_partition}: {len(chosen)} dead letters, but the records written and failed are not as many. Nothing was "
+            "committed. This is a defect of kafka-s3; please report it."
+        )
+    return replace(before, files=before.files + files, done=(*before.done, *done), failed=(*before.failed, *failed))
+
+
+def _unfinished(entry: CommitEntry, error: StorageUnavailable) -> StorageUnavailable:
+    return StorageUnavailable(
+        f"Entry {entry.version} is committed, but not all of its objects are visible yet: {error} Repeat the command, or start the "
+        "sink: either completes them."
+    )

@@ -1,4 +1,9 @@
-"""What came of a simulation? Files a day, their sizes, how late records become visible, requests, and the price of a month."""
+"""What came of a simulation? Files a day, their sizes, how late records become visible, requests, and the price of a month.
+
+delta-rs goes to the bucket by itself, so its requests are counted by rule, as a proxy in front of a bucket saw them
+(`tests/services/ops/test_simulate.py` looks again): a version of a table is one object and some listings, and reads each log file since
+the last checkpoint about twice.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,29 @@ from typing import Any, Final
 import numpy as np
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.model.files import counted
-from kafka_s3.ops.prices import Prices
+from kafka_s3.model.files import Role, counted
 
+CHECKPOINT_EVERY: Final = 100
+"""Versions of a table between two checkpoints (`delta.checkpointInterval`, which is delta-rs' default here)."""
+WRITES: Final = 6
+"""One object of the table's log, and five listings of it."""
+WRITES_OF_CHECKPOINT: Final = 3
+READS: Final = 8
+READS_OF_LOG_FILE: Final = 2
+READS_OF_CHECKPOINT: Final = 14
 DAY_MS: Final = 86_400_000
 DAYS: Final = 365 / 12
 """Days of a month."""
 GIB: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What a provider asks, in one currency: per 1,000 writing requests, per 1,000 reading ones, per GiB and month."""
+
+    per_thousand_writes: float = 0.005
+    per_thousand_reads: float = 0.0004
+    per_gib_month: float = 0.023
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +115,26 @@ def forecast_of(entries: Iterable[CommitEntry], *, window_ms: int, records: int,
         window_ms, records, written, dead, skipped, files, objects, bytes_, commits, _spread(sizes), _delays(delays),
         dict(reasons.most_common()), writes, reads,
     )  # fmt: skip
+
+
+def table_requests(entries: Iterable[CommitEntry]) -> tuple[int, int]:
+    """Writing and reading requests of the tables over a log's objects: each entry is a version of each of its topics' tables.
+
+    The footer of each object is read, and how far the tables have come is noted after each entry.
+    """
+    versions: Counter[str] = Counter()
+    writes = reads = 0
+    for entry in entries:
+        values = [file for file in entry.files if file.role is Role.VALUE]
+        reads, writes = reads + len(values), writes + bool(values)
+        for topic in {file.topic for file in values}:
+            since = versions[topic] % CHECKPOINT_EVERY
+            last = since == CHECKPOINT_EVERY - 1
+            first = versions[topic] > 0 and since == 0
+            writes += WRITES + last * WRITES_OF_CHECKPOINT
+            reads += READS + READS_OF_LOG_FILE * since * (1 + last) + first * READS_OF_CHECKPOINT
+            versions[topic] += 1
+    return writes, reads
 
 
 def _spread(values: list[int]) -> tuple[int, int, int]:

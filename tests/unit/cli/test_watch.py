@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kafka_s3.cli.status import NotTold, StateChange, Watcher
 from kafka_s3.engine.control.status import SinkHealth, SinkState
 from kafka_s3.model.errors import StorageUnavailable
-from kafka_s3.ops.watch import NotTold, StateChange, Watcher
 
 WELL = SinkHealth(SinkState.RUNNING, "works.")
 FAILED = SinkHealth(SinkState.FAILED, "RecordError: bad")

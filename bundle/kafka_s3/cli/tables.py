@@ -1,5 +1,7 @@
-"""`kafka-s3 delta check|rebuild|maintain CONFIG|NAME`: do the Delta tables hold what the log says; let them hold it again; keep order.
+"""`kafka-s3 delta check|rebuild|maintain CONFIG|NAME`, `kafka-s3 ddl CONFIG|NAME --engine ENGINE`: what are a sink's topics as tables?
 
+Do the Delta tables hold what the log says, and how do they hold it again; which statements make the topics known to a query engine. Those
+go to standard output, ready to be run; what a table does not show is in comments in front of them.
 Exit codes: 0 nothing found, 1 findings (or the bucket cannot be asked), 2 the configuration or the call is wrong.
 """
 
@@ -8,28 +10,29 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.console import Console
+from rich.table import Table as TextTable
 
-from kafka_s3.cli.arguments import Output, OutputFormat
-from kafka_s3.cli.composed import composed
-from kafka_s3.cli.control_target import sink_settings
-from kafka_s3.cli.display import console, styled
+from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings
+from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.followers.ddl.statements import QueryEngine, script, statements
+from kafka_s3.followers.ddl.table import ExternalTable
 from kafka_s3.model.clock import now_ms
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem, TableError
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
     from kafka_s3.followers.delta.check import TableCheck
+    from kafka_s3.followers.delta.maintain import Chores, Figures, Maintained
 
 MINUTE_MS: Final = 60_000
 RECENT_MINUTES: Final = 10
 delta = typer.Typer(help="Compare a sink's Delta tables with log and bucket, or make them again.", no_args_is_help=True)
-
 Only = Annotated[
     list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once. Default: all.")
 ]
@@ -124,7 +127,6 @@ def maintain(
     ] = False,
 ) -> None:
     """Compact the tables, checkpoint their logs, delete replaced files. Safe while the sink runs; without tables there is nothing to do."""
-    from kafka_s3.cli.delta_maintenance import chores_of, maintain_tables
     from kafka_s3.run.wiring.delta import written_by_spark
 
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
@@ -142,6 +144,109 @@ def maintain(
         settings, here.store, here.log, topics=here.topics(topics), chores=chores, dry=dry_run, out=out
     ):
         raise typer.Exit(1)
+
+
+@composed(settings=sink_settings)
+def ddl(
+    settings: Settings,
+    engine: Annotated[QueryEngine, typer.Option("--engine", help="For which engine.")],
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", help="Only this topic; may be given more than once.")
+    ] = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
+    from kafka_s3.run.wiring.ddl import tables_of_sink
+    from kafka_s3.store.options import store_options
+    from kafka_s3.store.s3 import S3Store
+
+    tables = list(tables_of_sink(settings, S3Store(store_options(settings)), topic or ()))
+    if output is OutputFormat.JSON:
+        typer.echo(json.dumps({"tables": [document(engine, table) for table in tables]}, indent=2))
+        return
+    typer.echo("\n".join(script(engine, table) for table in tables), nl=False)
+
+
+def document(engine: QueryEngine, table: ExternalTable) -> dict[str, Any]:
+    """A table for programs: Glue's table input is `statements`' only one, as text."""
+    return {
+        "topic": table.topic,
+        "name": table.name,
+        "engine": engine.value,
+        "statements": statements(engine, table),
+        "notes": list(table.notes),
+    }
+
+
+def chores_of(*, optimize: bool, vacuum: int | None, originals: bool) -> Chores:
+    """What the options ask for. Raises ConfigError for `--originals` alone."""
+    from kafka_s3.followers.delta.maintain import Chores, MaintenanceStep
+
+    if originals and vacuum is None:
+        hint = "Say after how many hours: --vacuum 168 --originals."
+        raise ConfigError([Problem("--originals", "", "deletes nothing without --vacuum.", hint)])
+    steps = {step for step, on in ((MaintenanceStep.OPTIMIZE, optimize), (MaintenanceStep.ORIGINALS, originals)) if on}
+    return Chores(steps) if vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, vacuum)
+
+
+def maintain_tables(
+    settings: Settings,
+    store: ObjectStore,
+    log: CommitLog,
+    *,
+    topics: Sequence[str],
+    chores: Chores,
+    dry: bool,
+    out: Console,
+) -> bool:
+    """Maintains (dry: looks at) the tables, whatever happens to one, and shows them; whether all went well."""
+    from kafka_s3.followers.delta.maintain import Maintenance
+    from kafka_s3.run.wiring.delta import table_layout, tables_of
+
+    table, work = tables_of(settings, store), Maintenance(store, log, table_layout(settings))
+    well = True
+    for topic in topics:
+        try:
+            done = (work.inspect if dry else work.run)(table(topic), chores, topic=topic)
+        except TableError as error:
+            well = False
+            out.print(f"{topic}: not done. {error}", markup=False, highlight=False, soft_wrap=True)
+            continue
+        if done is None:
+            text = f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
+            out.print(text, markup=False, highlight=False, soft_wrap=True)
+            continue
+        print_maintenance(done, out, dry=dry)
+    return well
+
+
+def print_maintenance(done: Maintained, out: Console, *, dry: bool) -> None:
+    """One table: before and after, or in a dry run how it is and what would be deleted."""
+    text = TextTable(title=f"{done.topic}, version {done.after.version}", title_justify="left")
+    text.add_column("")
+    for column in ("now",) if dry else ("before", "after"):
+        text.add_column(column, justify="right")
+    before, after = _lines(done.before), _lines(done.after)
+    for name, value in before.items():
+        text.add_row(name, value) if dry else text.add_row(name, value, after[name])
+    show_table(out, text)
+    if dry:
+        for key in done.deletable:
+            out.print(f"  would delete {key}", markup=False, highlight=False, soft_wrap=True)
+    elif done.deleted:
+        out.print(f"  {done.deleted:,} replaced files deleted", markup=False, highlight=False)
+
+
+def _lines(figures: Figures) -> dict[str, str]:
+    return {
+        "files": f"{figures.files:,}",
+        "their size": size_text(figures.bytes),
+        "small files": f"{figures.small:,}",
+        "replaced files": f"{figures.replaced:,}",
+        "their size in the bucket": size_text(figures.replaced_bytes),
+        "objects of the log": f"{figures.log_objects:,}",
+        "size of the log": size_text(figures.log_bytes),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_s3.cli.control_target import Target, place_words, stored_config_of
+from kafka_s3.cli.arguments import Target, place_words, stored_config_of
 from kafka_s3.connect.config.references import STORED
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.control.commands import replace_config, stored_config

@@ -6,8 +6,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from kafka_s3.cli.lazy import Command
-from kafka_s3.cli.main import COMMANDS, app
+from kafka_s3.cli.main import COMMANDS, Command, app
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
