@@ -192,13 +192,17 @@ def target_of(target: Target) -> Target:
     return target
 
 
+def usage_error(key: str, value: str | None, rule: str, remedy: str = "") -> ConfigError:
+    """The call is wrong, or what it names."""
+    return ConfigError([Problem(key, value, rule, remedy)])
+
+
 def time_of(option: str, text: str) -> datetime:
     """The time that an option names, UTC where it does not say otherwise. Raises ConfigError for what is no time."""
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        problem = Problem(option, text, "is not a time.", "Write 2025-01-31 or 2025-01-31T10:00:00Z.")
-        raise ConfigError([problem]) from None
+        raise usage_error(option, text, "is not a time.", "Write 2025-01-31 or 2025-01-31T10:00:00Z.") from None
     return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
@@ -230,7 +234,7 @@ def stored_config_of(target: Target, overrides: list[str] | None, worker: Path |
     stored = read_stored_config(target.store, target.paths)
     if stored is None:
         rule = f"has no stored configuration in {target.place}{target.name}/."
-        raise ConfigError([Problem("sink", target.name, rule, "Store one with kafka-s3 create, or name its file.")])
+        raise usage_error("sink", target.name, rule, "Store one with kafka-s3 create, or name its file.")
     operators = read_worker(worker).texts if worker is not None else {}
     of_bucket = under(stored.config, stored.worker if worker is None else {})
     config = {**of_bucket, **pairs(overrides)}
@@ -251,7 +255,7 @@ def stored_config_of(target: Target, overrides: list[str] | None, worker: Path |
     ):
         if settings.text(key).strip("/") != meant.strip("/"):
             rule = f"is not that of the stored configuration's own place, {target.place}{target.name}/."
-            raise ConfigError([Problem(key, settings.text(key), rule, "Store it again with kafka-s3 create CONFIG.")])
+            raise usage_error(key, settings.text(key), rule, "Store it again with kafka-s3 create CONFIG.")
     if not checked.problems and "store.url" not in settings.pending:
         _check_store(settings.text("store.url"), target.place.endpoint)
     return checked
@@ -262,12 +266,8 @@ def _check_store(url: str, endpoint: str) -> None:
     meant = url if not url or "://" in url else f"https://{url}"
     if meant.rstrip("/") != endpoint.rstrip("/"):
         rule = f"is not the store that the configuration lies in, {endpoint or 'AWS'}."
-        raise ConfigError(
-            [
-                Problem(
-                    "store.url", url, rule, "Name the store with --store-url, or one of them with --set store.url=..."
-                )
-            ]
+        raise usage_error(
+            "store.url", url, rule, "Name the store with --store-url, or one of them with --set store.url=..."
         )
 
 

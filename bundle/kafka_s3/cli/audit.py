@@ -8,7 +8,6 @@ asked, 2 the configuration or the call is wrong.
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import nullcontext
 from typing import Annotated
@@ -19,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, time_of
-from kafka_s3.cli.display import console, show_table, size_text, styled
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.printable import printable
 from kafka_s3.ops.explain.answer import Account, Answer, Fate
@@ -72,7 +71,7 @@ def verify(
             audit.tell = bar.tell
         report = audit.run()
     if output is OutputFormat.JSON:
-        print(json.dumps(report.document(), indent=2))
+        show_json(report.document())
     else:
         print_report(report, console())
     if not report.clean:
@@ -89,17 +88,12 @@ def print_report(report: Report, out: Console) -> None:
         table.add_row(str(tally.topic_partition), *_cells(tally))
     show_table(out, table)
     for note in report.notes:
-        out.print(styled(("note:", "dim"), f" {note}"), soft_wrap=True)
+        show_line(out, ("note:", "dim"), f" {note}")
     for finding in report.findings:
-        out.print(styled((finding.kind, "red"), f" {finding.place}"), soft_wrap=True)
-        out.print(styled(f"    {finding.text}"), soft_wrap=True)
+        show_line(out, (finding.kind, "red"), f" {finding.place}")
+        show_line(out, f"    {finding.text}")
     well = report.clean and not report.empty and not report.twice
-    out.print(
-        report.verdict(),
-        style="green" if well else "yellow" if report.clean else "red",
-        highlight=False,
-        soft_wrap=True,
-    )
+    show_line(out, report.verdict(), style="green" if well else "yellow" if report.clean else "red")
 
 
 def _cells(tally: PartitionTally) -> list[str]:
@@ -156,7 +150,7 @@ def explain(
     kafka = None if no_kafka else WholeRecords(servers, properties=consumer_properties(settings))
     answer = explained(settings, about, store=S3Store(store_options(settings)), kafka=kafka)
     if output is OutputFormat.JSON:
-        typer.echo(json.dumps(answer.document(), indent=2))
+        show_json(answer.document())
     else:
         show(answer, console())
     if answer.outcome is Fate.UNKNOWN:
@@ -165,10 +159,10 @@ def explain(
 
 def show(answer: Answer, out: Console) -> None:
     """The answer for people: the sentence, then each entry's account with its objects."""
-    out.print(styled((answer.about, "bold"), f": {answer.outcome}"), soft_wrap=True)
-    out.print(styled(answer.text), soft_wrap=True)
+    show_line(out, (answer.about, "bold"), f": {answer.outcome}")
+    show_line(out, answer.text)
     for note in answer.notes:
-        out.print(styled(("note:", "dim"), f" {note}"), soft_wrap=True)
+        show_line(out, ("note:", "dim"), f" {note}")
     for account in answer.accounts:
         _show_account(account, answer, out)
 
@@ -191,4 +185,4 @@ def _show_account(account: Account, answer: Answer, out: Console) -> None:
             table.add_row(name, styled(text))
         show_table(out, table)
     if not account.files:
-        out.print(styled(head), soft_wrap=True)
+        show_line(out, head)

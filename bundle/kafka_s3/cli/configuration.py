@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from kafka_s3.cli.arguments import ConfigPath, Output, OutputFormat, Overrides, WorkerPath, composed, sink_settings
-from kafka_s3.cli.display import console, styled
+from kafka_s3.cli.display import console, show_json, show_line
 from kafka_s3.connect.config.catalog import CatalogEntry, entry, example_of, plugins
 from kafka_s3.connect.config.catalog import catalog as entries
 from kafka_s3.connect.config.option import Option, OptionGroup, OptionStatus
@@ -53,11 +53,11 @@ def validate(
     hidden, unanswered = ((), "") if offline else _asked(checked)
     checked = replace(checked, warnings=(*checked.warnings, *hidden))
     if output is OutputFormat.JSON:
-        print(json.dumps({**_document(checked, effective=effective), "not_checked": unanswered}, indent=2))
+        show_json({**_document(checked, effective=effective), "not_checked": unanswered})
     else:
         _print(config, checked, effective=effective)
         if unanswered:
-            console().print(styled(("not checked:", "yellow"), f" {unanswered}"), soft_wrap=True)
+            show_line(console(), ("not checked:", "yellow"), f" {unanswered}")
     if checked.problems:
         raise typer.Exit(2)
 
@@ -98,19 +98,19 @@ def _print(config: Path, checked: CheckedConfig, *, effective: bool) -> None:
         return
     if effective:
         for key, value in checked.settings.masked().items():
-            out.print(f"{key} = {value}", markup=False, highlight=False, soft_wrap=True)
-    out.print(styled((f"{config} is valid", "green"), f": sink {checked.settings.name}"))
+            show_line(out, f"{key} = {value}")
+    show_line(out, (f"{config} is valid", "green"), f": sink {checked.settings.name}")
 
 
 def _show(out: Console, problems: Sequence[Problem], *, title: str, colour: str) -> None:
     """One block a problem; keys and values are never broken over lines, so that they can be searched for and copied."""
     if not problems:
         return
-    out.print(styled((title, colour)), soft_wrap=True)
+    show_line(out, (title, colour))
     for problem in problems:
         value = "not set" if problem.value is None else repr(problem.value)
-        out.print(styled("  ", (problem.key, "bold"), f" ({value})"), soft_wrap=True)
-        out.print(styled(f"      {problem.rule} {problem.remedy}"), soft_wrap=True)
+        show_line(out, "  ", (problem.key, "bold"), f" ({value})")
+        show_line(out, f"      {problem.rule} {problem.remedy}")
 
 
 @catalog.command("list")
@@ -122,7 +122,7 @@ def list_(output: Output = OutputFormat.TABLE) -> None:
         return
     out = console()
     for one in found:
-        out.print(f"{one.name:<16} {one.doc}", markup=False, highlight=False, soft_wrap=True)
+        show_line(out, f"{one.name:<16} {one.doc}")
 
 
 @catalog.command("describe")
@@ -135,11 +135,11 @@ def describe(
     """Show every key of a connector, required ones first: type, default, values, meaning, version, example."""
     found = entry(name)
     if output is OutputFormat.JSON:
-        typer.echo(json.dumps(document(found), indent=2))
+        show_json(document(found))
         return
     out = console()
     for line in lines(found):
-        out.print(line, markup=False, highlight=False, soft_wrap=True)
+        show_line(out, line)
 
 
 def document(found: CatalogEntry) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def _default(option: Option) -> str:
 @composed(settings=sink_settings)
 def iam(settings: Settings) -> None:
     """Print the least policy with which this sink runs. Nothing is changed, and nothing is asked of AWS."""
-    typer.echo(json.dumps(sink_policy(settings), indent=2))
+    show_json(sink_policy(settings))
 
 
 @composed(settings=sink_settings)
@@ -206,4 +206,4 @@ def lifecycle(
 ) -> None:
     """Print lifecycle rules for this sink's objects, which leave its commit log alone. Nothing is changed."""
     transitions = [transition_of(text) for text in transition or ()]
-    typer.echo(json.dumps(lifecycle_rules(settings, transitions), indent=2))
+    show_json(lifecycle_rules(settings, transitions))

@@ -26,8 +26,9 @@ from kafka_s3.cli.arguments import (
     named_target,
     place_words,
     target_of,
+    usage_error,
 )
-from kafka_s3.cli.display import console
+from kafka_s3.cli.display import console, show_line
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.read import pairs
 from kafka_s3.connect.config.validate import load, resolved
@@ -49,7 +50,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.kept_files import KeptFiles
 from kafka_s3.model.clock import age, now_ms
-from kafka_s3.model.errors import ConfigError, Problem, SinkError
+from kafka_s3.model.errors import SinkError
 from kafka_s3.ops.positions import written_ago
 from kafka_s3.run.wiring.sink_folder import folder_of
 from kafka_s3.store.options import store_options
@@ -74,7 +75,7 @@ def create(
         replace_config(target.store, target.paths, stored)
     elif not store_config(target.store, target.paths, stored):
         rule = f"has a stored configuration already, in {target.place}{settings.name}/."
-        raise ConfigError([Problem("name", settings.name, rule, "Use --replace, or another name.")])
+        raise usage_error("name", settings.name, rule, "Use --replace, or another name.")
     key = target.paths.config()
     say(
         f"Sink {settings.name} ({sink_id(target.place.bucket, settings.name)}): stored as s3://{target.place.bucket}/{key}"
@@ -251,7 +252,7 @@ def process_of(beat: Heartbeat) -> str:
 
 def say(text: str) -> None:
     """A line on standard output, never broken."""
-    console().print(text, markup=False, highlight=False, soft_wrap=True)
+    show_line(console(), text)
 
 
 def _lag(beat: Heartbeat) -> Lag:

@@ -13,8 +13,7 @@ from typing import Annotated, Final, NoReturn
 import typer
 
 import kafka_s3
-from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, composed, is_file, settings_of
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.cli.arguments import Overrides, Where, WorkerPath, composed, is_file, settings_of, usage_error
 from kafka_s3.testing.services.process import is_free
 
 SHARED: Final = "share/kafka-s3"
@@ -70,7 +69,7 @@ def dashboard(
             "KAFKA_S3_DASHBOARD_SINK": sink or "", "KAFKA_S3_DASHBOARD_CONFIG": "",
         }  # fmt: skip
     else:
-        raise ConfigError([Problem("--bucket", None, "is needed without a configuration file.", "Or name the file.")])
+        raise usage_error("--bucket", None, "is needed without a configuration file.", "Or name the file.")
     if login:
         variables["KAFKA_S3_DASHBOARD_LOGIN"] = "oidc"
     if masked:
@@ -84,9 +83,7 @@ def dashboard(
 def app_file() -> Path:
     """The dashboard's entry: that of the source tree, else the one that the wheel brought along. Raises ConfigError without Streamlit."""
     if find_spec("streamlit") is None:
-        raise ConfigError(
-            [Problem("streamlit", None, "is needed for the dashboard.", "pip install 'kafka-s3[dashboard]'")]
-        )
+        raise usage_error("streamlit", None, "is needed for the dashboard.", "pip install 'kafka-s3[dashboard]'")
     return shipped(APP)
 
 
@@ -96,7 +93,7 @@ def shipped(name: str) -> Path:
     found = next((folder / name for folder in (tree, installed) if (folder / name).is_file()), None)
     if found is None:
         remedy = "Install kafka-s3 anew, or start it in its source tree."
-        raise ConfigError([Problem(name, str(installed), "is not there.", remedy)])
+        raise usage_error(name, str(installed), "is not there.", remedy)
     return found
 
 
@@ -106,7 +103,7 @@ def port_of(wanted: int | None, address: str) -> int:
     free = next((port for port in ports if is_free(port, address)), None)
     if free is None:
         taken = str(wanted or f"{PORTS.start} to {PORTS.stop - 1}")
-        raise ConfigError([Problem("--port", taken, f"is taken on {address}.", "Name another one, or leave it out.")])
+        raise usage_error("--port", taken, f"is taken on {address}.", "Name another one, or leave it out.")
     return free
 
 

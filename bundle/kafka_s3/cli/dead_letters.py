@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,8 +25,9 @@ from kafka_s3.cli.arguments import (
     Yes,
     composed,
     sink_settings,
+    usage_error,
 )
-from kafka_s3.cli.display import console, show_table, size_text, styled
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.dead_letters import (
@@ -42,7 +42,6 @@ from kafka_s3.engine.log.dead_letters import (
 )
 from kafka_s3.model.clock import now_ms
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.failures import Stage
 from kafka_s3.model.files import DataFile, counted
 from kafka_s3.ops.dead_letter_text import csv_rows, details, json_lines, time_text
@@ -139,7 +138,7 @@ def list_(
         groups = grouped(at.found(replace(chosen, states=which.states)))
     out, shown = console(), groups[:limit]
     if output is OutputFormat.JSON:
-        print(json.dumps(document(shown), indent=2))
+        show_json(document(shown))
         return
     if shown:
         show_table(out, table(shown))
@@ -150,7 +149,7 @@ def list_(
         f"{counts[state]:,} {state}" for state in LetterState if counts[state] or state is LetterState.OPEN
     )
     rest = f" ({len(groups) - len(shown)} more groups are not shown)" if len(groups) > len(shown) else ""
-    print_line(out, f"{sum(counts.values()):,} dead letters: {parts}{rest}")
+    show_line(out, f"{sum(counts.values()):,} dead letters: {parts}{rest}")
 
 
 @dead_letters.command()
@@ -167,7 +166,7 @@ def show(
     with dead_letter_store(settings) as at:
         found = list(at.found(wanted))
     if not found:
-        print_line(
+        show_line(
             console(stderr=True),
             f"There is no dead letter of {topic}-{partition} offset {offset}. "
             "`dead-letters export` writes all there are.",
@@ -175,11 +174,11 @@ def show(
         raise typer.Exit(1)
     out = console()
     if output is OutputFormat.JSON:
-        print(json.dumps([dict(details(filed)) for filed in found], indent=2))
+        show_json([dict(details(filed)) for filed in found])
         return
     for filed in found:
         for name, text in details(filed):
-            out.print(styled((f"{name:<18}", "bold"), f" {text}"), soft_wrap=True)
+            show_line(out, (f"{name:<18}", "bold"), f" {text}")
 
 
 @dead_letters.command()
@@ -205,7 +204,7 @@ def export(
             file.write(line)
             written += 1
     written -= form is ExportFormat.CSV  # its header
-    print_line(console(stderr=True), f"{written:,} dead letters written to {to or 'standard output'}")
+    show_line(console(stderr=True), f"{written:,} dead letters written to {to or 'standard output'}")
 
 
 @dead_letters.command()
@@ -232,10 +231,10 @@ def replay(
         at.missing.extend(outcome.missing)
     print_dry_run(out, outcome)
     if dry_run:
-        print_line(out, f"{len(outcome.done):,} would succeed, {len(outcome.failed):,} would fail again (--dry-run)")
+        show_line(out, f"{len(outcome.done):,} would succeed, {len(outcome.failed):,} would fail again (--dry-run)")
         return
     told = f"in entry {committed.version} of the commit log" if committed else "nothing was changed"
-    print_line(out, f"{len(outcome.done):,} replayed, {len(outcome.failed):,} failed again and stay open: {told}")
+    show_line(out, f"{len(outcome.done):,} replayed, {len(outcome.failed):,} failed again and stay open: {told}")
     if outcome.failed:
         raise typer.Exit(1)
 
@@ -251,12 +250,12 @@ def resolve(
 ) -> None:
     """Mark open dead letters as resolved without writing them. Stop the sink first: a running one is fenced."""
     if not reason.strip():
-        raise ConfigError([Problem("--reason", reason, "is blank.", "Say why the records need not be written.")])
+        raise usage_error("--reason", reason, "is blank.", "Say why the records need not be written.")
     out = console()
     with dead_letter_store(settings) as at:
         groups = grouped(at.found(replace(chosen, states=Which.OPEN.states)))
         if not groups:
-            print_line(out, "There are no such open dead letters.")
+            show_line(out, "There are no such open dead letters.")
             return
         show_table(out, table(groups))
         work = at.replay()
@@ -266,7 +265,7 @@ def resolve(
         committed = work.resolve(chosen, reason=reason)
     done = -committed.totals.dead_letters if committed else 0
     told = f" in entry {committed.version} of the commit log" if committed else ""
-    print_line(out, f"{done:,} dead letters resolved without writing them{told}")
+    show_line(out, f"{done:,} dead letters resolved without writing them{told}")
 
 
 def _ask(at: DeadLetterStore, chosen: LetterSelection, out: Console, *, limit: int | None, yes: bool) -> None:
@@ -306,7 +305,7 @@ def dead_letter_store(settings: Settings) -> Iterator[DeadLetterStore]:
     finally:
         store.close()
     for gone in at.missing:
-        print_line(
+        show_line(
             console(stderr=True),
             f"not there: {gone.file.key}, {gone.file.records:,} dead letters of entry {gone.entry}. Where that is the last entry, the next "
             "run of the sink makes it visible; else restore it from a bucket version or backup.",
@@ -329,20 +328,15 @@ def target(output: Path | None) -> Iterator[TextIO]:
     try:
         file = output.open("x", encoding="utf-8", newline="")
     except FileExistsError:
-        raise ConfigError([Problem("--to", str(output), "exists already.", "Name another file.")]) from None
+        raise usage_error("--to", str(output), "exists already.", "Name another file.") from None
     except OSError as error:
-        raise ConfigError([Problem("--to", str(output), f"cannot be written ({error.strerror}).")]) from None
+        raise usage_error("--to", str(output), f"cannot be written ({error.strerror}).") from None
     try:
         with file:
             yield file
     except BaseException:
         output.unlink(missing_ok=True)
         raise
-
-
-def print_line(out: Console, text: str, *, style: str | None = None) -> None:
-    """A line that is not broken, with nothing in it that a terminal would obey."""
-    out.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def limited(found: Iterator[FiledLetter], limit: int | None) -> Iterator[FiledLetter]:
@@ -412,6 +406,6 @@ def _reasons(failed: Sequence[DeadLetter]) -> list[str]:
 
 def _some(out: Console, lines: Sequence[str], *, most: int, style: str) -> None:
     for line in lines[:most]:
-        print_line(out, line, style=style)
+        show_line(out, line, style=style)
     if len(lines) > most:
-        print_line(out, f"... and {len(lines) - most:,} more", style=style)
+        show_line(out, f"... and {len(lines) - most:,} more", style=style)

@@ -23,10 +23,18 @@ from rich.console import Console
 from rich.progress import Progress
 
 from kafka_s3.cli.dashboard import app_file, shipped
-from kafka_s3.cli.display import ProgressObserver, bucket_tree, progress_bar, styled, totals_table, totals_verdict
+from kafka_s3.cli.display import (
+    ProgressObserver,
+    bucket_tree,
+    console,
+    progress_bar,
+    show_line,
+    styled,
+    totals_table,
+    totals_verdict,
+)
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.engine.log.state import LogState
 from kafka_s3.engine.loop.runner import CommandChannel
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
@@ -35,14 +43,12 @@ from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.observer import Observer
 from kafka_s3.model.threads import ThreadPool
-from kafka_s3.ops.verify.findings import Report
 from kafka_s3.ops.verify.segments import SegmentSelection
 from kafka_s3.ops.verify.sink import audit_of, kafka_of
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.several import SharedSession
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.running import attended, run_until_drained, stop_on_signals
-from kafka_s3.store.store import ObjectStore
 from kafka_s3.testing.services.demo_records import (
     ORDERS_COUNT,
     ORDERS_TOPICS,
@@ -88,7 +94,7 @@ def demo(
     """Start Kafka, S3 and a schema registry, produce orders in JSON and shipments in Avro (some broken), and run sinks on them."""
     from kafka_s3.connect.config.read import read_config
 
-    out = Console()
+    out = console()
     sinks = {path: read_config(path).texts for path in (config or map(shipped, CONFIGS))} if records else {}
     kafka, s3, registry = free_ports(3)
     services = DemoServices(EmbeddedKafka(kafka), EmbeddedS3(s3), EmbeddedRegistry(registry))
@@ -98,16 +104,20 @@ def demo(
         with closing(SharedSession(lambda: spark_session(name="kafka-s3 demo"), sinks=1)) as session:
             if sinks:
                 session.begin()  # beside the services
-            out.print("[bold]1[/] starting Kafka (KRaft, one node), S3 and a schema registry ...")
+            show_line(out, ("1", "bold"), " starting Kafka (KRaft, one node), S3 and a schema registry ...")
             stack.enter_context(services.running())
-            for name, place in services.places.items():
-                out.print(f"  {name} at {place}", highlight=False)
+            for name, address in (
+                ("Kafka", services.kafka.bootstrap_servers), ("S3", services.s3.endpoint_url), ("registry", services.registry.url),
+            ):  # fmt: skip
+                show_line(out, f"  {name} at {address}")
             if sinks:
                 _make(out, services, session, settings, count=records)
-        tell_next(out, sinks, services.environment, stays=keep or dashboard)
+        show_next(out, sinks, services.environment, stays=keep or dashboard)
         if dashboard or keep:
+            stop = Event()
+            stop_on_signals(stop)
             with _dashboard(services, sinks, port) if dashboard and sinks else nullcontext():
-                _wait_for_ctrl_c()
+                stop.wait()
 
 
 def _checked(services: DemoServices, sinks: Mapping[Path, dict[str, str]], *, dashboard: bool) -> dict[Path, Settings]:
@@ -123,32 +133,33 @@ def _make(
     """Sends a few records, on which the sinks get going, then all others: what they then do in a second is what they do every day."""
     from kafka_s3.run.spark.launch import sink_on_spark  # loads pyspark
 
-    def told(text: str) -> None:
-        out.print(text, highlight=False)
-
     records, stop = _Records(services, count), Event()
-    told(f"[bold]2[/] producing the first {records.coming(count // FIRST):,} records to {', '.join(TOPICS)} ...")
+    first = f"the first {records.coming(count // FIRST):,} records to {', '.join(TOPICS)}"
+    show_line(out, ("2", "bold"), f" producing {first} ...")
     with progress_bar(out) as bar:
         records.send(bar, count // FIRST)
-    told("[bold]3[/] waiting for Spark ...")
+    show_line(out, ("3", "bold"), " waiting for Spark ...")
     spark = session.of("demo")
     stop_on_signals(stop)
     with ExitStack() as stack:
-        told(f"[bold]4[/] the sinks of {' and '.join(str(shown(path)) for path in settings)} get going ...")
-        told(f"  meanwhile producing the other {records.coming(count):,} records")
+        names = " and ".join(str(shown(path)) for path in settings)
+        show_line(out, ("4", "bold"), f" the sinks of {names} get going ...")
+        show_line(out, f"  meanwhile producing the other {records.coming(count):,} records")
         with progress_bar(out) as bar, ThreadPool(len(settings)) as pool:
-            start = partial(_start, services, stack, bar, lambda one, told: sink_on_spark(one, spark, observer=told))
+            start = partial(
+                _start, services, stack, bar, lambda one, observer: sink_on_spark(one, spark, observer=observer)
+            )
             running = [start(path, one) for path, one in settings.items()]
             drained = pool.map(lambda sink: sink.drain(stop), running)
             records.send(bar, count)
             list(drained)
         for step, sink in enumerate(running, start=5):
             if not stop.is_set():
-                told(f"[bold]{step}[/] running the sink of {shown(sink.path)} ...")
+                show_line(out, (str(step), "bold"), f" running the sink of {shown(sink.path)} ...")
                 with progress_bar(out) as bar:
                     sink.observer.moves_to(bar)
                     sink.drain(stop)
-                sink.tell(out, records.malformed)
+                sink.show(out, records.malformed)
 
 
 def _start(
@@ -180,12 +191,6 @@ def _dashboard(services: DemoServices, sinks: Mapping[Path, dict[str, str]], por
         server.wait()
 
 
-def _wait_for_ctrl_c() -> None:
-    stop = Event()
-    stop_on_signals(stop)
-    stop.wait()
-
-
 @dataclass(frozen=True)
 class DemoServices:
     """What the demo starts."""
@@ -204,11 +209,6 @@ class DemoServices:
             with ThreadPool(len(servers)) as pool:
                 list(pool.map(lambda server: server.start(), servers))
             yield
-
-    @property
-    def places(self) -> dict[str, str]:
-        """Where each of them is."""
-        return {"Kafka": self.kafka.bootstrap_servers, "S3": self.s3.endpoint_url, "registry": self.registry.url}
 
     @property
     def environment(self) -> dict[str, str]:
@@ -274,40 +274,31 @@ class _RunningSink:
         """Works off what is in Kafka, to the last record."""
         run_until_drained(self.sink, self.settings, stop, close=Reason.FLUSH_NOW, channel=self.channel)
 
-    def tell(self, out: Console, malformed: Mapping[str, int]) -> None:
+    def show(self, out: Console, malformed: Counter[str]) -> None:
         """What is in the bucket, and whether it is all that was sent."""
-        tell_made(out, self.settings, self.sink.store, self.sink.log.state)
-        out.print(f"  {self.observer.rate:,.0f} records/s", highlight=False)
-        report = audit_of(self.settings, SegmentSelection(), kafka=kafka_of(self.settings)).run()
-        topics = self.settings.names("topics")
-        tell_checked(out, report, malformed=sum(malformed.get(topic, 0) for topic in topics))
+        settings, topics, state = self.settings, self.settings.names("topics"), self.sink.log.state
+        folders = [f"{settings.text('topics.dir')}/{topic}/" for topic in topics]
+        found = (info for prefix in (*folders, state_paths(settings).root) for info in self.sink.store.list(prefix))
+        out.print(bucket_tree(settings.text("s3.bucket.name"), found))
+        out.print(totals_table(state))
+        out.print(styled("  ") + totals_verdict(state))
+        show_line(out, f"  {self.observer.rate:,.0f} records/s")
+        report = audit_of(settings, SegmentSelection(), kafka=kafka_of(settings)).run()
+        broken, letters = sum(malformed[topic] for topic in topics), sum(tally.dead_letters for tally in report.tallies)
+        show_line(out, f"  {broken:,} records were broken on purpose: {letters:,} dead letters")
+        show_line(out, f"  verify: {report.verdict()}", style="green" if report.clean else "red")
 
 
-def tell_made(out: Console, settings: Settings, store: ObjectStore, state: LogState) -> None:
-    """A sink's objects in its bucket, and the totals of its log."""
-    folders = [f"{settings.text('topics.dir')}/{topic}/" for topic in settings.names("topics")]
-    found = (info for prefix in (*folders, state_paths(settings).root) for info in store.list(prefix))
-    out.print(bucket_tree(settings.text("s3.bucket.name"), found))
-    out.print(totals_table(state))
-    out.print(styled("  ") + totals_verdict(state))
-
-
-def tell_checked(out: Console, report: Report, *, malformed: int) -> None:
-    """One line of the broken records, and the verdict of the audit."""
-    letters = sum(tally.dead_letters for tally in report.tallies)
-    out.print(f"  {malformed:,} records were broken on purpose: {letters:,} dead letters", highlight=False)
-    out.print(f"  verify: {report.verdict()}", style="green" if report.clean else "red", highlight=False)
-
-
-def tell_next(
+def show_next(
     out: Console, sinks: Mapping[Path, Mapping[str, str]], environment: Mapping[str, str], *, stays: bool
 ) -> None:
     """Commands to go on with; those that need the services only while they stay."""
 
     def line(text: str) -> None:
-        out.print(f"  {text}", highlight=False, soft_wrap=True)
+        show_line(out, f"  {text}")
 
-    out.print("\n[bold]Next[/]")
+    out.print()
+    show_line(out, ("Next", "bold"))
     command = command_here()
     for path in map(shown, islice(sinks, 1)):
         worker = shown(shipped("examples/worker.properties"))
@@ -323,7 +314,7 @@ def tell_next(
         words = " ".join(f"--set {key}={value}" for key, value in places.items())
         line(f"{command} run {path} --available-now {words}")
         line(f"{command} verify {path} {words}")
-    out.print("Kafka, S3 and registry stay up until Ctrl-C.")
+    show_line(out, "Kafka, S3 and registry stay up until Ctrl-C.")
 
 
 def command_here() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -59,6 +60,16 @@ def styled(*parts: str | tuple[str, str]) -> Text:
     return Text.assemble(*((printable(text), style) for text, style in pairs))
 
 
+def show_line(out: Console, *parts: str | tuple[str, str], style: str | None = None) -> None:
+    """A line that is not broken, of texts some of which have a style."""
+    out.print(styled(*parts), style=style, soft_wrap=True)
+
+
+def show_json(document: Any) -> None:
+    """A document for programs, on standard output."""
+    print(json.dumps(document, indent=2))
+
+
 def show_table(out: Console, table: Table) -> None:
     """The table where no word of it has to be broken for the terminal, else a block of lines for each row."""
     for column in table.columns:
@@ -67,7 +78,7 @@ def show_table(out: Console, table: Table) -> None:
         out.print(table)
         return
     if table.title:
-        out.print(table.title, style="italic", highlight=False, soft_wrap=True)
+        show_line(out, str(table.title), style="italic")
     names = [str(column.header) for column in table.columns]
     wide = max(map(len, names))
     for row in zip(*(column.cells for column in table.columns), strict=True):
@@ -163,11 +174,11 @@ class ProgressObserver:
 
     def warned(self, text: str) -> None:
         """Shown above the bar."""
-        self.bar.console.print(styled(("trying again:", "yellow"), f" {text}"))
+        show_line(self.bar.console, ("trying again:", "yellow"), f" {text}")
 
     def recovered(self, after_ms: int) -> None:
         """Shown above the bar."""
-        self.bar.console.print(styled(("recovered", "green"), f" after {after_ms / 1000:.0f} s"))
+        show_line(self.bar.console, ("recovered", "green"), f" after {after_ms / 1000:.0f} s")
 
     def stopped(self) -> None:
         """Beside the spinner."""
@@ -175,7 +186,7 @@ class ProgressObserver:
 
     def decided(self, choice: str, reason: str) -> None:
         """Shown above the bar."""
-        self.bar.console.print(styled(f"{choice}: {reason}"))
+        show_line(self.bar.console, f"{choice}: {reason}")
 
 
 def bucket_tree(bucket: str, objects: Iterable[ObjectInfo]) -> Tree:

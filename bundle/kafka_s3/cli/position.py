@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, Yes, composed, sink_settings
-from kafka_s3.cli.display import console, show_table, styled
+from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, Yes, composed, sink_settings, usage_error
+from kafka_s3.cli.display import console, show_json, show_line, show_table, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.group_offsets import GroupOffsets
@@ -70,10 +69,10 @@ def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     held = KeptFiles(log.store, log.paths).held(log.load())
     rows = places(log.state, brokers, topics=topics_of(settings, brokers), group=group_of(settings), held=held)
     if output is OutputFormat.JSON:
-        print(json.dumps(places_document(settings.name, log, rows.values()), indent=2))
+        show_json(places_document(settings.name, log, rows.values()))
         return
     out = console()
-    out.print(standing_text(settings.name, log), highlight=False, soft_wrap=True)
+    show_line(out, standing_text(settings.name, log))
     show_table(out, places_table(rows.values(), group=group_of(settings)))
 
 
@@ -96,7 +95,9 @@ def set_(
 ) -> None:
     """Let the sink go on at another offset, with an entry of its commit log."""
     if (to is None) == (offset is None) or (topics if to is None else topic):
-        raise _call("position set", "takes TOPIC PARTITION OFFSET, or --to (with --topic, if you like).")
+        raise usage_error(
+            "position set", None, "takes TOPIC PARTITION OFFSET, or --to (with --topic, if you like).", "See --help."
+        )
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
     known = places(log.load(), brokers, topics=topics_of(settings, brokers))
@@ -151,9 +152,7 @@ def chosen(known: Iterable[PartitionPosition], topics: Sequence[str] | None) -> 
     names = {place.topic_partition.topic for place in alive}
     for topic in topics or ():
         if topic not in names:
-            raise ConfigError(
-                [Problem("--topic", topic, "is no topic of this sink.", f"It reads {', '.join(sorted(names))}.")]
-            )
+            raise usage_error("--topic", topic, "is no topic of this sink.", f"It reads {', '.join(sorted(names))}.")
     return [place for place in alive if not topics or place.topic_partition.topic in topics]
 
 
@@ -220,17 +219,17 @@ def show_moves(out: Console, moves: Sequence[Move]) -> None:
     """What moving means, a line each."""
     for move in moves:
         before = "no position" if move.before is None else str(move.before.frontier)
-        out.print(f"{move.topic_partition}: {before} -> {move.position}", highlight=False, markup=False, soft_wrap=True)
+        show_line(out, f"{move.topic_partition}: {before} -> {move.position}")
         if move.gap is not None:
             text = f"  offsets {move.gap.first} to {move.gap.last} are passed over; the log records them as a gap"
-            out.print(text, style="yellow", highlight=False, soft_wrap=True)
+            show_line(out, text, style="yellow")
         if move.again:
             text = (
                 f"  {move.again} offsets are read again. Their records are written a second time: over the objects of the same name, but "
                 "files may be cut elsewhere, and then lie beside the old objects under other names. Delete those, or expect duplicates. "
                 "Their dead letters are sent again."
             )
-            out.print(text, style="yellow", highlight=False, soft_wrap=True)
+            show_line(out, text, style="yellow")
 
 
 def mirror(settings: Settings, log: CommitLog, brokers: Brokers, *, out: Console) -> None:
@@ -241,7 +240,7 @@ def mirror(settings: Settings, log: CommitLog, brokers: Brokers, *, out: Console
         GroupOffsets(brokers, group_of(settings), settings.strict).catch_up(log)
     except SourceError as error:
         text = f"The position is set; the consumer group was not told: {error} The next run of the sink does it."
-        out.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        show_line(out, text, style="yellow")
 
 
 def _move(
@@ -259,10 +258,10 @@ def _move(
     moves = moves_to(log.state, positions)
     show_moves(out, moves)
     if not moves:
-        out.print("The sink stands there already.", highlight=False)
+        show_line(out, "The sink stands there already.")
         return
     if dry_run:
-        out.print("Nothing was changed (--dry-run).", highlight=False)
+        show_line(out, "Nothing was changed (--dry-run).")
         return
     if within is not None:
         check_idle(log, now_ms=now_ms(), within_ms=within * MINUTE_MS)
@@ -270,7 +269,7 @@ def _move(
     entry = write_positions(log, brokers, positions)
     mirror(settings, log, brokers, out=out)
     told = f"Entry {entry.version} of the commit log has it." if entry else "The sink stands there already."
-    out.print(told, highlight=False)
+    show_line(out, told)
 
 
 def confirm(question: str | None) -> None:
@@ -278,12 +277,8 @@ def confirm(question: str | None) -> None:
     if question is None:
         return
     if not sys.stdin.isatty():
-        raise _call("--yes", "is needed where nobody can be asked.")
+        raise usage_error("--yes", None, "is needed where nobody can be asked.", "See --help.")
     typer.confirm(question, abort=True)
-
-
-def _call(key: str, rule: str) -> ConfigError:
-    return ConfigError([Problem(key, None, rule, "See --help.")])
 
 
 @composed(settings=sink_settings)
@@ -313,7 +308,7 @@ def migrate(
     found = survey(settings, brokers, store=store, group=group or group_of(settings))
     plan, out = takeover(found, by_hand), console(stderr=output is OutputFormat.JSON)
     if output is OutputFormat.JSON:
-        print(json.dumps(plan_document(plan), indent=2))
+        show_json(plan_document(plan))
     else:
         show_plan(out, plan)
     check_decided(plan)
@@ -321,12 +316,12 @@ def migrate(
         check_stopped(found)
         check_idle(log, now_ms=now_ms(), within_ms=recent * MINUTE_MS)
     if not write:
-        out.print("Nothing was written. Repeat with --apply to take over.", highlight=False)
+        show_line(out, "Nothing was written. Repeat with --apply to take over.")
         return
     entry = apply(plan, log, brokers)
     mirror(settings, log, brokers, out=out)
     told = f"Entry {entry.version} of the commit log has it" if entry else "The commit log has it already"
-    out.print(f"{told}; start the sink with `kafka-s3 run`.", highlight=False)
+    show_line(out, f"{told}; start the sink with `kafka-s3 run`.")
 
 
 def offsets_given(texts: Iterable[str]) -> dict[TopicPartition, int]:
@@ -350,16 +345,18 @@ def show_plan(out: Console, plan: Takeover) -> None:
     found = plan.survey
     show_table(out, plan_table(plan))
     if found.evidence and not found.objects:
-        _warn(
+        show_line(
             out,
             "No objects of these topics were found. Are s3.bucket.name, topics.dir, the delimiters and the format the connector's?",
+            style="yellow",
         )
     if found.elsewhere:
-        _warn(out, f"{found.elsewhere} objects belong to partitions that Kafka does not have.")
+        show_line(out, f"{found.elsewhere} objects belong to partitions that Kafka does not have.", style="yellow")
     if found.members:
-        _warn(
+        show_line(
             out,
             f"The connector runs ({len(found.members)} members of {found.group}): what is shown here is out of date soon.",
+            style="yellow",
         )
 
 
@@ -411,7 +408,3 @@ def _cells(decision: TakeoverDecision) -> list[str]:
         evidence.kafka_start, evidence.head, decision.offset,
     )  # fmt: skip
     return ["-" if number is None else str(number) for number in numbers]
-
-
-def _warn(out: Console, text: str) -> None:
-    out.print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)

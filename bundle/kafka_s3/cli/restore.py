@@ -5,7 +5,6 @@ Exit codes: 0 written (or shown, with --dry-run), 1 Kafka, the bucket or an obje
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kafka_s3.cli.arguments import DryRun, Output, OutputFormat, Yes, composed, sink_settings, time_of
-from kafka_s3.cli.display import console, show_table, size_text, styled
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.ops.restore.run import Share
@@ -72,7 +71,7 @@ def restore(
     plan = plan_of(settings, store, target, to_topic=to_topic, selection=selection, by_name=by_name)
     people = output is OutputFormat.TABLE
     for note in plan.notes if people else ():
-        out.print(styled(("note:", "yellow"), f" {note}"), soft_wrap=True)
+        show_line(out, ("note:", "yellow"), f" {note}")
     done: Sequence[Share] = plan.shares
     if not dry_run:
         if people:
@@ -85,7 +84,7 @@ def restore(
         show_table(out, table(done, title="Would be written (--dry-run)" if dry_run else "Written"))
     else:
         document = {"dry_run": dry_run, "notes": list(plan.notes), "partitions": [share.document() for share in done]}
-        typer.echo(json.dumps(document, indent=2))
+        show_json(document)
 
 
 def table(shares: Sequence[Share], *, title: str) -> Table:
@@ -104,7 +103,7 @@ def table(shares: Sequence[Share], *, title: str) -> Table:
 
 
 def _tell(err: Console, share: Share) -> None:
-    err.print(styled(f"{share.source}: {share.written:,} records written to {share.target}"))
+    show_line(err, f"{share.source}: {share.written:,} records written to {share.target}")
 
 
 def _ms(option: str, text: str | None) -> int | None:

@@ -14,8 +14,8 @@ from typing import Annotated, BinaryIO, Final
 import typer
 from rich.console import Console
 
-from kafka_s3.cli.display import console, styled
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.cli.arguments import usage_error
+from kafka_s3.cli.display import console, show_line
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip.framing import Delimited, Framing, Prefixed
 from kafka_s3.ops.seek import Located, RangedStore, records_from
@@ -93,7 +93,7 @@ def show(
         written += 1
     target.flush()
     if written < count:
-        _say(notes, f"the files end after {written} of {count} records")
+        show_line(notes, f"the files end after {written} of {count} records")
 
 
 def _telling(out: Console) -> Callable[[Located], None]:
@@ -101,31 +101,25 @@ def _telling(out: Console) -> Callable[[Located], None]:
         block = place.block
         offsets = f"offsets {block.first_record_offset} to {block.until - 1}"
         size = f"{block.byte_length} of {place.index.byte_length} bytes fetched"
-        _say(out, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
+        show_line(out, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
 
     return tell
-
-
-def _say(out: Console, text: str) -> None:
-    out.print(styled(text), soft_wrap=True)
 
 
 def _split(place: str) -> tuple[str, str]:
     found = re.fullmatch(r"s3a?://([^/]+)/?(.*)", place)
     if not found:
-        raise ConfigError([Problem("s3://BUCKET/PREFIX", place, "is not an S3 address.", "Write s3://bucket/prefix.")])
+        raise usage_error("s3://BUCKET/PREFIX", place, "is not an S3 address.", "Write s3://bucket/prefix.")
     return found[1], found[2]
 
 
 def _framing(record_format: RecordFormat, delimiter: str | None, *, keys: bool) -> Framing:
     if record_format is RecordFormat.BINARY:
         if delimiter is not None:
-            raise ConfigError([Problem("--delimiter", delimiter, "goes with --format text.", "Leave it out.")])
+            raise usage_error("--delimiter", delimiter, "goes with --format text.", "Leave it out.")
         return Prefixed(keys)
     if keys:
-        raise ConfigError(
-            [Problem("--include-keys", None, "goes with --format binary.", "In text, keys are shown as written.")]
-        )
+        raise usage_error("--include-keys", None, "goes with --format binary.", "In text, keys are shown as written.")
     text = re.sub(r"\\[ntr0\\]", lambda match: _ESCAPES[match[0]], delimiter or r"\n")
     return Delimited(text.encode())
 

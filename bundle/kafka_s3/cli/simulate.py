@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import nullcontext
 from typing import Annotated, Final
@@ -12,11 +11,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings
-from kafka_s3.cli.display import console, show_table, size_text, styled
+from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.clock import now_ms
-from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.ops.forecast import DAY_MS, Forecast, Prices
 from kafka_s3.ops.simulation import simulate as run
 from kafka_s3.ops.simulation import window_of
@@ -39,11 +37,11 @@ def load_of(
     """The traffic that the options mean; it begins at `today_ms` (epoch ms) where it has no times of its own. Raises ConfigError."""
     if record_bytes is not None:
         if rate is None:
-            raise ConfigError([Problem("--rate", None, "is needed with --record-bytes.", "Give the records a second.")])
+            raise usage_error("--rate", None, "is needed with --record-bytes.", "Give the records a second.")
         return made_load(settings, rate=rate, record_bytes=record_bytes, partitions=partitions or 1, begun_ms=today_ms)
     if partitions is not None:
         rule = "goes with --record-bytes: a sample has the topic's own."
-        raise ConfigError([Problem("--partitions", str(partitions), rule, "Leave it out.")])
+        raise usage_error("--partitions", str(partitions), rule, "Leave it out.")
     from kafka_s3.kafka.reader.whole_records import WholeRecords
     from kafka_s3.run.wiring.clients import consumer_properties
 
@@ -106,7 +104,7 @@ def simulate(
         )
     notes = [*load.notes, *_notes(settings, found)]
     if output is OutputFormat.JSON:
-        typer.echo(json.dumps({**found.document(asked), "notes": notes}, indent=2))
+        show_json({**found.document(asked), "notes": notes})
     else:
         show(found, asked, notes, console())
 
@@ -114,7 +112,7 @@ def simulate(
 def show(found: Forecast, asked: Prices, notes: list[str], out: Console) -> None:
     """The forecast for people."""
     for note in notes:
-        out.print(styled(("note:", "dim"), f" {note}"), soft_wrap=True)
+        show_line(out, ("note:", "dim"), f" {note}")
     table = Table(title="A day under this configuration", title_justify="left", show_header=False)
     table.add_column("what")
     table.add_column("how much", justify="right")

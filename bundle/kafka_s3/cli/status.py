@@ -33,8 +33,9 @@ from kafka_s3.cli.arguments import (
     composed,
     settings_of,
     target_of,
+    usage_error,
 )
-from kafka_s3.cli.display import console, show_table, size_text, styled
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
 from kafka_s3.engine.control.limits import percent
 from kafka_s3.engine.control.sinks import all_known, known_of
 from kafka_s3.engine.control.status import (
@@ -50,7 +51,7 @@ from kafka_s3.engine.control.status import (
 )
 from kafka_s3.model.addresses import careful_opener
 from kafka_s3.model.clock import age, now_ms
-from kafka_s3.model.errors import ConfigError, Problem, StorageError
+from kafka_s3.model.errors import StorageError
 from kafka_s3.model.printable import printable
 from kafka_s3.run.wiring.running import stop_on_signals
 from kafka_s3.run.wiring.sink_folder import SinkFolder, folder_of
@@ -82,11 +83,11 @@ def list_(
     place = where.folder() if config is None else folder_of(settings_of(config, worker, overrides))
     found = all_known(place.store, place.prefix, seen_ms=now_ms())
     if output is OutputFormat.JSON:
-        print(json.dumps({"sinks": [row_document(one, place.bucket) for one in found]}, indent=2))
+        show_json({"sinks": [row_document(one, place.bucket) for one in found]})
     elif found:
         show_table(console(), sinks_table(found, place.bucket))
     else:
-        console().print(f"No sink has state below {place}", highlight=False, soft_wrap=True)
+        show_line(console(), f"No sink has state below {place}")
 
 
 @composed(target=target_of)
@@ -94,7 +95,7 @@ def status(target: Target, output: Output = OutputFormat.TABLE) -> None:
     """Show how one sink is, with every topic-partition."""
     known = known_of(target.store, target.paths, seen_ms=now_ms())
     if output is OutputFormat.JSON:
-        print(json.dumps(detail_document(known, target.place.bucket), indent=2))
+        show_json(detail_document(known, target.place.bucket))
         return
     out = console()
     for part in detail(known, target.place.bucket):
@@ -165,7 +166,7 @@ def watch(
 ) -> None:
     """Look at all sinks of a bucket again and again, and tell a webhook or a command whenever the state of one changes."""
     if webhook is not None and not webhook.startswith(("https://", "http://")):
-        raise ConfigError([Problem("--webhook", "****", "is no address.", "Write https://...")])
+        raise usage_error("--webhook", "****", "is no address.", "Write https://...")
     words = shlex.split(command or "")
     place, stop = where.folder(), Event()
 

@@ -7,7 +7,6 @@ Exit codes: 0 nothing found, 1 findings (or the bucket cannot be asked), 2 the c
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -16,14 +15,14 @@ import typer
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings
-from kafka_s3.cli.display import console, show_table, size_text, styled
+from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
+from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.ddl.statements import QueryEngine, script, statements
 from kafka_s3.followers.ddl.table import ExternalTable
 from kafka_s3.model.clock import now_ms
-from kafka_s3.model.errors import ConfigError, Problem, TableError
+from kafka_s3.model.errors import TableError
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def check(
     checked = _checked_copies if written_by_spark(here.settings) else _checked_tables
     found = checked(here, here.topics(topics))
     if output is OutputFormat.JSON:
-        print(json.dumps([asdict(one) for one in found], indent=2))
+        show_json([asdict(one) for one in found])
     else:
         print_checks(found, console())
     if any(one.findings for one in found):
@@ -81,9 +80,7 @@ def rebuild(
     here = _opened(settings)
     if written_by_spark(here.settings):
         hint = "To have one made anew, DROP TABLE it: the sink makes it again from the whole log after the next entry."
-        raise ConfigError(
-            [Problem("delta.writer", "spark", "leaves the tables to Spark: they cannot be rebuilt here.", hint)]
-        )
+        raise usage_error("delta.writer", "spark", "leaves the tables to Spark: they cannot be rebuilt here.", hint)
     chosen = here.topics(topics)
     if fresh and not force:
         here.log.load()
@@ -96,9 +93,9 @@ def rebuild(
             forget(here.store, table_layout(here.settings).folder(topic))
         done = rebuild_table(here.log, intake, table(topic), topic=topic, clock_ms=now_ms)
         text = f"{topic}: {done.added} files added, {done.removed} taken out"
-        out.print(text, markup=False, highlight=False, soft_wrap=True)
+        show_line(out, text)
         for key, reason in done.left_out.items():
-            out.print(f"  {key} stays out: {reason}", markup=False, highlight=False, soft_wrap=True)
+            show_line(out, f"  {key} stays out: {reason}")
 
 
 @delta.command()
@@ -132,12 +129,12 @@ def maintain(
     chores = chores_of(optimize=optimize, vacuum=vacuum, originals=originals)
     out = console()
     if not settings.flag("delta.enable"):
-        out.print(f"{settings.name} keeps no Delta tables (delta.enable=false).", markup=False, highlight=False)
+        show_line(out, f"{settings.name} keeps no Delta tables (delta.enable=false).")
         return
     if written_by_spark(settings):
         names = settings.text("delta.table.name")
         text = f"{settings.name} leaves its tables to Spark (delta.writer=spark): OPTIMIZE and VACUUM {names} there."
-        out.print(text, markup=False, highlight=False, soft_wrap=True)
+        show_line(out, text)
         return
     here = _here(settings)
     if not maintain_tables(
@@ -162,7 +159,7 @@ def ddl(
 
     tables = list(tables_of_sink(settings, S3Store(store_options(settings)), topic or ()))
     if output is OutputFormat.JSON:
-        typer.echo(json.dumps({"tables": [document(engine, table) for table in tables]}, indent=2))
+        show_json({"tables": [document(engine, table) for table in tables]})
         return
     typer.echo("\n".join(script(engine, table) for table in tables), nl=False)
 
@@ -184,7 +181,7 @@ def chores_of(*, optimize: bool, vacuum: int | None, originals: bool) -> Chores:
 
     if originals and vacuum is None:
         hint = "Say after how many hours: --vacuum 168 --originals."
-        raise ConfigError([Problem("--originals", "", "deletes nothing without --vacuum.", hint)])
+        raise usage_error("--originals", "", "deletes nothing without --vacuum.", hint)
     steps = {step for step, on in ((MaintenanceStep.OPTIMIZE, optimize), (MaintenanceStep.ORIGINALS, originals)) if on}
     return Chores(steps) if vacuum is None else Chores(steps | {MaintenanceStep.VACUUM}, vacuum)
 
@@ -210,11 +207,11 @@ def maintain_tables(
             done = (work.inspect if dry else work.run)(table(topic), chores, topic=topic)
         except TableError as error:
             well = False
-            out.print(f"{topic}: not done. {error}", markup=False, highlight=False, soft_wrap=True)
+            show_line(out, f"{topic}: not done. {error}")
             continue
         if done is None:
             text = f"{topic}: there is no table yet. A run of the sink makes it, as does kafka-s3 delta rebuild."
-            out.print(text, markup=False, highlight=False, soft_wrap=True)
+            show_line(out, text)
             continue
         print_maintenance(done, out, dry=dry)
     return well
@@ -232,9 +229,9 @@ def print_maintenance(done: Maintained, out: Console, *, dry: bool) -> None:
     show_table(out, text)
     if dry:
         for key in done.deletable:
-            out.print(f"  would delete {key}", markup=False, highlight=False, soft_wrap=True)
+            show_line(out, f"  would delete {key}")
     elif done.deleted:
-        out.print(f"  {done.deleted:,} replaced files deleted", markup=False, highlight=False)
+        show_line(out, f"  {done.deleted:,} replaced files deleted")
 
 
 def _lines(figures: Figures) -> dict[str, str]:
@@ -263,14 +260,14 @@ class _Here:
         for topic in wanted or ():
             if topic not in known:
                 hint = f"Topics with objects: {', '.join(known) or 'none'}."
-                raise ConfigError([Problem("--topic", topic, "has no Parquet object in the log.", hint)])
+                raise usage_error("--topic", topic, "has no Parquet object in the log.", hint)
         return list(wanted or known)
 
 
 def _opened(settings: Settings) -> _Here:
     if not settings.flag("delta.enable"):
         rule = "must be true: this sink has no tables."
-        raise ConfigError([Problem("delta.enable", "false", rule, "Set it, or try --set delta.enable=true.")])
+        raise usage_error("delta.enable", "false", rule, "Set it, or try --set delta.enable=true.")
     return _here(settings)
 
 
@@ -306,12 +303,12 @@ def print_checks(found: Iterable[TableCheck], out: Console) -> None:
         at = _place(one)
         text = f"{one.topic}: {at}; {one.files:,} objects, {one.records:,} records in the log"
         rewritten = f"; {one.rewritten:,} objects were rewritten by other writers" if one.rewritten else ""
-        out.print(text + rewritten, markup=False, highlight=False, soft_wrap=True)
+        show_line(out, text + rewritten)
         for finding in one.findings:
-            out.print(styled("  ", (finding.kind, "red"), f" {finding.place}"), soft_wrap=True)
-            out.print(styled(f"      {finding.text}"), soft_wrap=True)
+            show_line(out, "  ", (finding.kind, "red"), f" {finding.place}")
+            show_line(out, f"      {finding.text}")
         if not one.findings:
-            out.print(styled("  ", ("Nothing found.", "green")))
+            show_line(out, "  ", ("Nothing found.", "green"))
 
 
 def _place(one: TableCheck) -> str:
