@@ -20,11 +20,11 @@ from rich.table import Table
 from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, time_of
 from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.printable import printable
+from kafka_s3.model.text import printable
 from kafka_s3.ops.explain.answer import Account, Answer, Fate
+from kafka_s3.ops.verify.audit import audit_of, kafka_of
+from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import PartitionTally, Report
-from kafka_s3.ops.verify.segments import SegmentSelection
-from kafka_s3.ops.verify.sink import audit_of, kafka_of
 
 About = Annotated[
     str,

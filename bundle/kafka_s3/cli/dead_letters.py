@@ -40,10 +40,9 @@ from kafka_s3.engine.log.dead_letters import (
     letters,
     read_ledger,
 )
-from kafka_s3.model.clock import now_ms
-from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.failures import Stage
+from kafka_s3.model.dead_letters import DeadLetter, Stage
 from kafka_s3.model.files import DataFile, counted
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.dead_letter_text import csv_rows, details, json_lines, time_text
 from kafka_s3.ops.positions import check_idle, epoch_ms
 from kafka_s3.ops.replay import DryRunResult, Replay, check_replayable, make_replay

@@ -21,8 +21,8 @@ from typer.main import get_command
 
 from kafka_s3 import __version__
 from kafka_s3.model.errors import SinkError
-from kafka_s3.model.printable import printable_lines
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.model.text import printable_lines
+from kafka_s3.run.java.cache import LocalServiceError
 
 
 @dataclass(frozen=True, slots=True)

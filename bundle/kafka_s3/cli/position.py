@@ -19,15 +19,22 @@ from kafka_s3.cli.display import console, show_json, show_line, show_table, styl
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.group_offsets import GroupOffsets
-from kafka_s3.engine.open_files.kept_files import KeptFiles
+from kafka_s3.engine.open_files.states import KeptFiles
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.migration.decision import TakeoverDecision, TakeoverVerdict
-from kafka_s3.ops.migration.survey import survey
-from kafka_s3.ops.migration.takeover import Takeover, apply, check_decided, check_log_empty, check_stopped, takeover
+from kafka_s3.ops.migration.takeover import (
+    Takeover,
+    apply,
+    check_decided,
+    check_log_empty,
+    check_stopped,
+    survey,
+    takeover,
+)
 from kafka_s3.ops.positions import (
     Move,
     PartitionPosition,

@@ -14,7 +14,7 @@ from rich.table import Table
 from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, usage_error
 from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.forecast import DAY_MS, Forecast, Prices
 from kafka_s3.ops.simulation import simulate as run
 from kafka_s3.ops.simulation import window_of

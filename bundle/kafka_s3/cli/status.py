@@ -50,9 +50,9 @@ from kafka_s3.engine.control.status import (
     standpoints,
 )
 from kafka_s3.model.addresses import careful_opener
-from kafka_s3.model.clock import age, now_ms
 from kafka_s3.model.errors import StorageError
-from kafka_s3.model.printable import printable
+from kafka_s3.model.text import printable
+from kafka_s3.model.timing import age, now_ms
 from kafka_s3.run.wiring.running import stop_on_signals
 from kafka_s3.run.wiring.sink_folder import SinkFolder, folder_of
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings
 from kafka_s3.cli.display import console, show_json, show_line
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.sweep import JudgedUpload, Swept, UploadState, age_text, duration_ms, opened_sweeper
 
 

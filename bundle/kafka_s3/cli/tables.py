@@ -21,8 +21,8 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.followers.ddl.statements import QueryEngine, script, statements
 from kafka_s3.followers.ddl.table import ExternalTable
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import TableError
+from kafka_s3.model.timing import now_ms
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:

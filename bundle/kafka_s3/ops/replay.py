@@ -19,7 +19,6 @@ from itertools import groupby
 from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.log.again import Rewritten
 from kafka_s3.engine.log.dead_letters import (
     Ledger,
     LetterFile,
@@ -30,8 +29,8 @@ from kafka_s3.engine.log.dead_letters import (
     read_ledger,
 )
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.published import is_published
+from kafka_s3.engine.log.log import CommitLog, is_published
+from kafka_s3.engine.log.rewrites import Rewritten
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
@@ -40,15 +39,13 @@ from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, 
 from kafka_s3.model.dead_letters import DeadLetter, read_lines
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport, reports_of
 from kafka_s3.ops.positions import BY_HAND
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
 from kafka_s3.run.wiring.replay import guard_of
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 NOT_OURS: Final = (Role.DEAD_LETTER, Role.POINTER)
 _log = logging.getLogger(__name__)

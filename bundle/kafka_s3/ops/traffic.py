@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, REGISTRY_CONVERTERS
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.kafka.reader.batches import HEADER
+from kafka_s3.kafka.reader.messages import HEADER
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic

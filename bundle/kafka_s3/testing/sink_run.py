@@ -31,12 +31,11 @@ from kafka_s3.engine.log.history import read_history
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.deflate import GZIP_MAGIC
 from kafka_s3.model.files import DataFile, Reason, Role
-from kafka_s3.model.observer import Observer
-from kafka_s3.model.protocols import Message
+from kafka_s3.model.protocols import Message, Observer
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.running import run_until_drained
 from kafka_s3.run.wiring.sink import build_sink

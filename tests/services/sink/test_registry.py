@@ -29,8 +29,13 @@ from kafka_s3.connect.schemas.registered import Language
 from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable
 from kafka_s3.model.files import Reason
-from kafka_s3.testing.services.demo_records import CARRIERS, SHIPMENTS_TOPIC, register_shipments, shipment_records
-from kafka_s3.testing.services.demo_records import PARTITIONS
+from kafka_s3.testing.services.demo_records import (
+    CARRIERS,
+    PARTITIONS,
+    SHIPMENTS_TOPIC,
+    register_shipments,
+    shipment_records,
+)
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from tests.support.bucket import Bucket
 from tests.support.kafka import Given, produce

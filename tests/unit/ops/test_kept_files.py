@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.kept_files import KeptFiles
+from kafka_s3.engine.open_files.states import KeptFiles
 from kafka_s3.model.files import Reason
 from kafka_s3.ops.sweep import Swept, UploadState, sweeper_of
 from kafka_s3.run.wiring.pipeline import state_paths

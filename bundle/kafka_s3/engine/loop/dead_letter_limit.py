@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kafka_s3.engine.task.dead_letters.limit import LIMIT_FROM, excess
+from kafka_s3.engine.task.dead_letters import LIMIT_FROM, excess
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import TaskReport

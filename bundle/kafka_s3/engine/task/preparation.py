@@ -13,11 +13,11 @@ import numpy as np
 
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.engine.open_files.interleaved import Partitioned
+from kafka_s3.engine.open_files.batch import Partitioned
 from kafka_s3.engine.task.partitioning.partitioners import Partitioner
 from kafka_s3.engine.task.partitioning.timestamps import RecordTimestamp, TimestampExtractor
 from kafka_s3.engine.task.table_guard.record_filter import RecordFilter
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.format import Format

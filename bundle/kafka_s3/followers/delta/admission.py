@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from kafka_s3.engine.task.table_guard.columns import Mode, TableColumns, rescuing
-from kafka_s3.engine.task.table_guard.fitting import Fit, fit
+from kafka_s3.engine.task.table_guard.columns import Fit, Mode, TableColumns, fit, rescuing
 
 
 class Admission(Enum):

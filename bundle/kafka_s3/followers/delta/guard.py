@@ -13,15 +13,13 @@ from dataclasses import dataclass, field, replace
 from threading import Lock
 from typing import NoReturn
 
-from kafka_s3.engine.task.table_guard.columns import Mode, read_columns
-from kafka_s3.engine.task.table_guard.fitting import Fit
+from kafka_s3.engine.task.table_guard.columns import Fit, Mode, read_columns
 from kafka_s3.followers.delta.admission import Admission, admission
 from kafka_s3.followers.delta.expected import ExpectedColumns
 from kafka_s3.model.errors import RecordError, StorageError
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 _log = logging.getLogger(__name__)
 

@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from kafka_s3.engine.task.table_guard.columns import DeltaType, Mode, TableColumns, file_columns, rescuing, shown
-from kafka_s3.engine.task.table_guard.fitting import fit
+from kafka_s3.engine.task.table_guard.columns import DeltaType, Mode, TableColumns, file_columns, fit, rescuing, shown
 from kafka_s3.followers.delta.footer import Footer, read_footer
 from kafka_s3.followers.delta.layout import TableLayout
 from kafka_s3.followers.delta.states import TableFile, TableState
 from kafka_s3.model.errors import ObjectMissing, TableRefused
 from kafka_s3.model.files import DataFile
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
 THREADS: Final = 8

@@ -19,7 +19,7 @@ from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.connect.schemas.json_form import dumps, to_json
-from kafka_s3.engine.task.kafka_batches import converter_input, within_memory
+from kafka_s3.engine.task.batches import converter_input, within_memory
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.verify.digests import (
     NULL,

@@ -14,9 +14,8 @@ from kafka_s3.engine.log.report_form import outcome_of
 from kafka_s3.engine.loop.planner import RANGES_IN_A_TASK, is_quiet
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
 from kafka_s3.run.spark.failures import SPARK_ERRORS, death
-from kafka_s3.run.spark.reading_task import ReadingTask
 from kafka_s3.run.spark.source import REPORT
-from kafka_s3.run.spark.task import Task
+from kafka_s3.run.spark.task import ReadingTask, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,17 +16,27 @@ from kafka_s3.connect.config.rules.names import connect_name
 from kafka_s3.connect.config.rules.rule import rotates_by_time
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
-from kafka_s3.connect.joda import zone
-from kafka_s3.connect.naming.block_gzip import BlockNames, DateLayout, UploadNames
-from kafka_s3.connect.naming.data_keys import BlockKeys, DataKeys, PartitionedKeys, TemplateKeys
-from kafka_s3.connect.naming.keys import Naming, ObjectNames, OfTopic
-from kafka_s3.connect.naming.templates import CONNECT_DIRECTORY, TemplateNames
+from kafka_s3.connect.joda.zones import zone
+from kafka_s3.connect.naming.keys import (
+    CONNECT_DIRECTORY,
+    BlockKeys,
+    BlockNames,
+    DataKeys,
+    DateLayout,
+    Naming,
+    ObjectNames,
+    OfTopic,
+    PartitionedKeys,
+    TemplateKeys,
+    TemplateNames,
+    UploadNames,
+)
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.behaviour import Readiness
-from kafka_s3.engine.open_files.schema_changes import SchemaRules
-from kafka_s3.engine.task.error_policy import ErrorPolicy
+from kafka_s3.engine.open_files.file_encoders import SchemaRules
+from kafka_s3.engine.task.dead_letters import ErrorPolicy
 from kafka_s3.engine.task.partitioning.directories import InsideOnly
 from kafka_s3.engine.task.partitioning.timestamps import Wallclock
 from kafka_s3.engine.task.rotation import OFF, RotationRules

@@ -14,9 +14,8 @@ from kafka_s3.model.errors import UnreadableRecord
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.run.spark.driver import DriverSource
 from kafka_s3.run.spark.launch import sink_on_spark
-from kafka_s3.run.spark.source import SparkSource
+from kafka_s3.run.spark.source import DriverSource, SparkSource
 from tests.support.bucket import Bucket
 from tests.support.configurations import BASE
 from tests.support.kafka import Given, document, produce

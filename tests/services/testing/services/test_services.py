@@ -15,7 +15,7 @@ import pytest
 
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
 from kafka_s3.run.java.jars import spark_kafka_jars
 from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.s3 import EmbeddedS3
@@ -35,7 +35,7 @@ os.environ |= java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 print("answer", spark.range(3).selectExpr("sum(id)").first()[0], spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").first()[0])
-"""  # noqa: E501
+"""
 
 
 def _send(broker: EmbeddedKafka, topic: str, timestamps: list[int]) -> None:

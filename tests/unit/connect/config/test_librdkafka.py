@@ -14,7 +14,7 @@ from kafka_s3.connect.config.valid_values import InvalidValue
 from kafka_s3.connect.config.validate import CheckedConfig, validate
 from kafka_s3.connect.registry.options import RegistryOptions
 from kafka_s3.kafka.clients import client_properties
-from kafka_s3.run.spark.consumer import KafkaClasses, kafka_classes, reading_properties
+from kafka_s3.run.spark.source import KafkaClasses, kafka_classes, reading_properties
 from kafka_s3.run.wiring.clients import consumer_properties
 from tests.support.memory_world import BASE
 

@@ -31,7 +31,7 @@ from kafka_s3.model.errors import (
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome
-from kafka_s3.run.spark.attempts import TaskTime, within
+from kafka_s3.run.spark.task import TaskTime, within
 from kafka_s3.store.faults import Fault, FaultyStore, failure
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord

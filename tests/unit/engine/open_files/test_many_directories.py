@@ -14,18 +14,18 @@ import pytest
 from kafka_s3.connect.naming.keys import Naming
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects
-from kafka_s3.engine.open_files.interleaved import Partitioned, interleaved
-from kafka_s3.engine.open_files.lines import DirectoryLines
+from kafka_s3.engine.open_files.batch import Partitioned, interleaved
+from kafka_s3.engine.open_files.file_encoders import SchemaRules
 from kafka_s3.engine.open_files.open_files import OpenFile, Output
-from kafka_s3.engine.open_files.schema_changes import SchemaRules
+from kafka_s3.engine.open_files.small_files import DirectoryLines
 from kafka_s3.engine.task import writer
 from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.engine.task.writer import TopicPartitionWriter
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.objects.json_lines import json_format
+from kafka_s3.objects.text import json_format
 from kafka_s3.run.wiring.pipeline import make_pipeline
-from kafka_s3.store import MemoryStore
+from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, rows, settings_of

@@ -8,8 +8,15 @@ from collections import Counter
 import fastavro
 import pytest
 
-from kafka_s3.testing.services.demo_records import DAY_START, END, DemoRecord
-from kafka_s3.testing.services.demo_records import CARRIERS, SHIPMENTS_TOPIC, VERSIONS, shipment_records
+from kafka_s3.testing.services.demo_records import (
+    CARRIERS,
+    DAY_START,
+    END,
+    SHIPMENTS_TOPIC,
+    VERSIONS,
+    DemoRecord,
+    shipment_records,
+)
 
 COUNT = 6_000
 IDS = (11, 12)

@@ -9,15 +9,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_s3.connect.joda import Pattern, zone
 from kafka_s3.connect.joda.buckets import BucketNames
+from kafka_s3.connect.joda.pattern import Pattern
+from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.keys import Naming
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects, Plain
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
 from kafka_s3.engine.task.partitioning.directories import InsideOnly
-from kafka_s3.engine.task.partitioning.field_partitioner import FieldPartitioner, Schemaless
-from kafka_s3.engine.task.partitioning.partitioners import DefaultPartitioner, Partitioner, TimePartitioner
+from kafka_s3.engine.task.partitioning.partitioners import (
+    DefaultPartitioner,
+    FieldPartitioner,
+    Partitioner,
+    Schemaless,
+    TimePartitioner,
+)
 from kafka_s3.model.offsets import TopicPartition
 from tests.support.runs import run_of
 
