@@ -11,7 +11,7 @@ takes on the command line whatever `sink_settings` and `selection` take, in thei
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -195,6 +195,13 @@ def target_of(target: Target) -> Target:
 def usage_error(key: str, value: str | None, rule: str, remedy: str = "") -> ConfigError:
     """The call is wrong, or what it names."""
     return ConfigError([Problem(key, value, rule, remedy)])
+
+
+def check_topic(topic: str, known: Iterable[str]) -> None:
+    """Raises ConfigError, with the sink's topics, for a topic that is none of them."""
+    names = sorted(set(known))
+    if topic not in names:
+        raise usage_error("--topic", topic, "is no topic of this sink.", f"It reads {', '.join(names) or 'none yet'}.")
 
 
 def time_of(option: str, text: str) -> datetime:

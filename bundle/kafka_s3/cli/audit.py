@@ -8,6 +8,7 @@ asked, 2 the configuration or the call is wrong.
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import nullcontext
 from typing import Annotated
@@ -17,14 +18,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from kafka_s3.cli.arguments import Output, OutputFormat, composed, sink_settings, time_of
+from kafka_s3.cli.arguments import Output, OutputFormat, check_topic, composed, sink_settings, time_of
 from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.text import printable
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.explain.answer import Account, Answer, Fate
 from kafka_s3.ops.verify.audit import audit_of, kafka_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import PartitionTally, Report
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
 
 About = Annotated[
     str,
@@ -65,10 +71,12 @@ def verify(
 ) -> None:
     """Check that every offset is exactly once in objects, dead letters, skips or classified gaps. Changes nothing."""
     selection = SegmentSelection(topic, partition, first, last, time_of("--since", since) if since else None)
+    if topic is not None:
+        _check_topic(settings, topic)
     audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else kafka_of(settings))
     with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
         if bar is not None:
-            audit.tell = bar.tell
+            audit.tell = bar.show
         report = audit.run()
     if output is OutputFormat.JSON:
         show_json(report.document())
@@ -76,6 +84,15 @@ def verify(
         print_report(report, console())
     if not report.clean:
         raise typer.Exit(1)
+
+
+def _check_topic(settings: Settings, topic: str) -> None:
+    """Raises ConfigError for a topic that neither the configuration nor the log has: of that nothing would be verified."""
+    pattern = settings.optional_text("topics.regex")
+    if topic in settings.names("topics") or (pattern and re.fullmatch(pattern, topic)):
+        return
+    log = CommitLog(S3Store(store_options(settings)), state_paths(settings), clock_ms=now_ms)
+    check_topic(topic, [*settings.names("topics"), *(tp.topic for tp in log.load().progress)])
 
 
 def print_report(report: Report, out: Console) -> None:
@@ -119,7 +136,7 @@ class _Bar:
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
 
-    def tell(self, what: str, done: int, total: int) -> None:
+    def show(self, what: str, done: int, total: int) -> None:
         if what not in self._tasks:
             self._tasks[what] = self._bar.add_task(printable(what), total=total)
         self._bar.update(self._tasks[what], completed=done, total=total)
@@ -143,8 +160,6 @@ def explain(
     from kafka_s3.kafka.reader.whole_records import WholeRecords
     from kafka_s3.ops.explain.sink import explain as explained
     from kafka_s3.run.wiring.clients import consumer_properties
-    from kafka_s3.store.options import store_options
-    from kafka_s3.store.s3 import S3Store
 
     servers = settings.text("kafka.bootstrap.servers")
     kafka = None if no_kafka else WholeRecords(servers, properties=consumer_properties(settings))

@@ -57,7 +57,7 @@ from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
 
 LOOK_S: Final = 0.25
-TELL_S: Final = 5.0
+SHOW_S: Final = 5.0
 QUIET_MS: Final = 600_000
 
 
@@ -224,7 +224,7 @@ def wait_for_answer(
     target: Target, timeout: float, *, answered: Callable[[Heartbeat], bool], replaced: Callable[[Control], bool]
 ) -> Heartbeat:
     """The heartbeat that answers. Raises NotAnswered: too late, the process ended, or another command came in between."""
-    began = told = time.monotonic()
+    began = shown = time.monotonic()
     while (beat := target.heartbeat()) is None or not answered(beat):
         now = time.monotonic()
         if beat is None or beat.ended:
@@ -238,8 +238,8 @@ def wait_for_answer(
                 f"Sink {target.name} has not answered within {timeout:g} s (last heartbeat {_since(beat)}). The request stands: it is "
                 "acted on after the commit that the sink is at. See `kafka-s3 status`."
             )
-        if now - told >= TELL_S:
-            told = now
+        if now - shown >= SHOW_S:
+            shown = now
             say(f"  {now - began:.0f} s: still {beat.phase}, last heartbeat {_since(beat)}, lag {_lag(beat)}")
         time.sleep(LOOK_S)
     return beat

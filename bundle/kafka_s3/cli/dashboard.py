@@ -108,7 +108,7 @@ def port_of(wanted: int | None, address: str) -> int:
 
 
 def _of_file(config: Path, worker: Path | None, overrides: list[str] | None) -> dict[str, str]:
-    """What the server is told; a configuration with problems is reported here, not on a page."""
+    """The server's variables; a configuration with problems is reported here, not on a page."""
     settings_of(config, worker, overrides)
     return {
         "KAFKA_S3_DASHBOARD_CONFIG": str(config.resolve()),

@@ -232,8 +232,8 @@ def replay(
     if dry_run:
         show_line(out, f"{len(outcome.done):,} would succeed, {len(outcome.failed):,} would fail again (--dry-run)")
         return
-    told = f"in entry {committed.version} of the commit log" if committed else "nothing was changed"
-    show_line(out, f"{len(outcome.done):,} replayed, {len(outcome.failed):,} failed again and stay open: {told}")
+    result = f"in entry {committed.version} of the commit log" if committed else "nothing was changed"
+    show_line(out, f"{len(outcome.done):,} replayed, {len(outcome.failed):,} failed again and stay open: {result}")
     if outcome.failed:
         raise typer.Exit(1)
 
@@ -263,8 +263,8 @@ def resolve(
         confirm(None if yes else f"Mark {count:,} dead letters as resolved, never to be written?")
         committed = work.resolve(chosen, reason=reason)
     done = -committed.totals.dead_letters if committed else 0
-    told = f" in entry {committed.version} of the commit log" if committed else ""
-    show_line(out, f"{done:,} dead letters resolved without writing them{told}")
+    where = f" in entry {committed.version} of the commit log" if committed else ""
+    show_line(out, f"{done:,} dead letters resolved without writing them{where}")
 
 
 def _ask(at: DeadLetterStore, chosen: LetterSelection, out: Console, *, limit: int | None, yes: bool) -> None:
@@ -296,7 +296,7 @@ class DeadLetterStore:
 
 @contextmanager
 def dead_letter_store(settings: Settings) -> Iterator[DeadLetterStore]:
-    """The sink's bucket for one command; files that the log names and the bucket has not are told at its end."""
+    """The sink's bucket for one command; files that the log names and the bucket has not are reported at its end."""
     store = S3Store(store_options(settings))
     at = DeadLetterStore(settings, store, [])
     try:
@@ -312,7 +312,7 @@ def dead_letter_store(settings: Settings) -> Iterator[DeadLetterStore]:
 
 
 def check_driver_stopped(work: Replay, *, forced: bool) -> None:
-    """Raises DriverAtWork where a driver is heard of, or wrote the log in the last two minutes, unless that is forced."""
+    """Raises DriverAtWork where a driver sends heartbeats, or wrote the log in the last two minutes, unless that is forced."""
     work.log.load()
     if not forced:
         check_idle(work.log, now_ms=now_ms(), within_ms=IDLE_MS)

@@ -248,7 +248,7 @@ class _Records:
         """Sends up to so many orders and payments, and shipments to go with them."""
         wanted, total = self._wanted(most), self.coming(most)
         portion = itertools.chain.from_iterable(itertools.islice(one, number) for one, number in wanted.items())
-        task = bar.add_task("producing", total=total, told="", left="")
+        task = bar.add_task("producing", total=total, rate="", left="")
         with sending(self._brokers.clients) as send:
             for record in bar.track(portion, total=total, task_id=task):
                 send(record.topic, record.message, partition=record.partition)

@@ -96,10 +96,10 @@ def _is_one_word(column: Column) -> bool:
 
 
 def progress_bar(console: Console) -> Progress:
-    """Lines of progress, each with what it tells, to which `told` and `left` are given."""
+    """Lines of progress, each with two texts of its own, `rate` and `left`."""
     return Progress(
         SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.percentage:>3.0f} %"),
-        TextColumn("{task.fields[told]}", markup=False), TimeElapsedColumn(), TextColumn("{task.fields[left]}", markup=False),
+        TextColumn("{task.fields[rate]}", markup=False), TimeElapsedColumn(), TextColumn("{task.fields[left]}", markup=False),
         console=console,
     )  # fmt: skip
 
@@ -128,7 +128,7 @@ class ProgressObserver(Observer):
 
     def moves_to(self, bar: Progress) -> None:
         """Takes a line of another bar."""
-        self.bar, self._task = bar, bar.add_task("starting", total=None, told="", left="")
+        self.bar, self._task = bar, bar.add_task("starting", total=None, rate="", left="")
 
     def __enter__(self) -> ProgressObserver:
         self.bar.start()
@@ -167,8 +167,8 @@ class ProgressObserver(Observer):
         passed = max(time.monotonic() - self._began, 0.001)
         rate = self.rate or records / passed
         left = max(self._backlog - records, 0) / rate if rate else 0
-        told = f"{rate:,.0f} records/s {self._files} files lag {self._lag}"
-        self.bar.update(self._task, completed=records, told=told, left=f"{left:,.0f} s left" if left >= 1 else "")
+        text = f"{rate:,.0f} records/s {self._files} files lag {self._lag}"
+        self.bar.update(self._task, completed=records, rate=text, left=f"{left:,.0f} s left" if left >= 1 else "")
 
     def warned(self, text: str) -> None:
         """Shown above the bar."""

@@ -14,7 +14,17 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from kafka_s3.cli.arguments import DryRun, Force, Output, OutputFormat, Yes, composed, sink_settings, usage_error
+from kafka_s3.cli.arguments import (
+    DryRun,
+    Force,
+    Output,
+    OutputFormat,
+    Yes,
+    check_topic,
+    composed,
+    sink_settings,
+    usage_error,
+)
 from kafka_s3.cli.display import console, show_json, show_line, show_table, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
@@ -156,10 +166,8 @@ def log_of(settings: Settings, store: ObjectStore) -> CommitLog:
 def chosen(known: Iterable[PartitionPosition], topics: Sequence[str] | None) -> list[PartitionPosition]:
     """The places of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
     alive = [place for place in known if place.head is not None]
-    names = {place.topic_partition.topic for place in alive}
     for topic in topics or ():
-        if topic not in names:
-            raise usage_error("--topic", topic, "is no topic of this sink.", f"It reads {', '.join(sorted(names))}.")
+        check_topic(topic, (place.topic_partition.topic for place in alive))
     return [place for place in alive if not topics or place.topic_partition.topic in topics]
 
 
@@ -246,7 +254,7 @@ def mirror(settings: Settings, log: CommitLog, brokers: Brokers, *, out: Console
     try:
         GroupOffsets(brokers, group_of(settings), settings.strict).catch_up(log)
     except SourceError as error:
-        text = f"The position is set; the consumer group was not told: {error} The next run of the sink does it."
+        text = f"The position is set; the consumer group was not updated: {error} The next run of the sink does it."
         show_line(out, text, style="yellow")
 
 
@@ -275,8 +283,8 @@ def _move(
     confirm(ask)
     entry = write_positions(log, brokers, positions)
     mirror(settings, log, brokers, out=out)
-    told = f"Entry {entry.version} of the commit log has it." if entry else "The sink stands there already."
-    show_line(out, told)
+    result = f"Entry {entry.version} of the commit log has it." if entry else "The sink stands there already."
+    show_line(out, result)
 
 
 def confirm(question: str | None) -> None:
@@ -327,8 +335,8 @@ def migrate(
         return
     entry = apply(plan, log, brokers)
     mirror(settings, log, brokers, out=out)
-    told = f"Entry {entry.version} of the commit log has it" if entry else "The commit log has it already"
-    show_line(out, f"{told}; start the sink with `kafka-s3 run`.")
+    result = f"Entry {entry.version} of the commit log has it" if entry else "The commit log has it already"
+    show_line(out, f"{result}; start the sink with `kafka-s3 run`.")
 
 
 def offsets_given(texts: Iterable[str]) -> dict[TopicPartition, int]:

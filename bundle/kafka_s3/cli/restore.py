@@ -78,7 +78,11 @@ def restore(
             show_table(out, table(plan.shares, title="To be written"))
         confirm(None if yes else f"Write these records to {to_topic}?")
         done = run(
-            plan.shares, store=store, reading=reading_of(settings), target=target, tell=lambda share: _tell(err, share)
+            plan.shares,
+            store=store,
+            reading=reading_of(settings),
+            target=target,
+            tell=lambda share: _show_progress(err, share),
         )
     if people:
         show_table(out, table(done, title="Would be written (--dry-run)" if dry_run else "Written"))
@@ -95,14 +99,14 @@ def table(shares: Sequence[Share], *, title: str) -> Table:
     for name in ("files", "bytes", "records", "there already", "written"):
         found.add_column(name, justify="right")
     for share in shares:
-        told = share.document()
-        counts = [told["files"], size_text(told["bytes"]), told["records"], told["already_there"], told["written"]]
+        row = share.document()
+        counts = [row["files"], size_text(row["bytes"]), row["records"], row["already_there"], row["written"]]
         shown = ["unknown" if one is None else one if isinstance(one, str) else f"{one:,}" for one in counts]
-        found.add_row(told["source"], told["target"], *shown)
+        found.add_row(row["source"], row["target"], *shown)
     return found
 
 
-def _tell(err: Console, share: Share) -> None:
+def _show_progress(err: Console, share: Share) -> None:
     show_line(err, f"{share.source}: {share.written:,} records written to {share.target}")
 
 

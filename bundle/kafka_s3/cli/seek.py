@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, BinaryIO, Final
 
 import typer
@@ -78,14 +78,9 @@ def show(
 ) -> None:
     """Writes `count` records, one per line, to `out` (standard output). Raises SeekError where the first cannot be found."""
     target, notes = out or sys.stdout.buffer, console(stderr=True)
+    notify = partial(_show_block, notes)
     found = records_from(
-        store,
-        prefix,
-        topic_partition=topic_partition,
-        offset=offset,
-        framing=framing,
-        count=count,
-        tell=_telling(notes),
+        store, prefix, topic_partition=topic_partition, offset=offset, framing=framing, count=count, notify=notify
     )
     written = 0
     for _, record in found:
@@ -96,14 +91,11 @@ def show(
         show_line(notes, f"the files end after {written} of {count} records")
 
 
-def _telling(out: Console) -> Callable[[Located], None]:
-    def tell(place: Located) -> None:
-        block = place.block
-        offsets = f"offsets {block.first_record_offset} to {block.until - 1}"
-        size = f"{block.byte_length} of {place.index.byte_length} bytes fetched"
-        show_line(out, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
-
-    return tell
+def _show_block(out: Console, place: Located) -> None:
+    block = place.block
+    offsets = f"offsets {block.first_record_offset} to {block.until - 1}"
+    size = f"{block.byte_length} of {place.index.byte_length} bytes fetched"
+    show_line(out, f"{place.data_key}: block {place.number + 1} of {len(place.index.blocks)}, {offsets}, {size}")
 
 
 def _split(place: str) -> tuple[str, str]:

@@ -100,7 +100,7 @@ def simulate(
             load.streams,
             begun_ms=load.begun_ms,
             window_ms=window,
-            tell=lambda done, _: bar.update(task, completed=done) if bar is not None and task is not None else None,
+            progress=lambda done: bar.update(task, completed=done) if bar is not None and task is not None else None,
         )
     notes = [*load.notes, *_notes(settings, found)]
     if output is OutputFormat.JSON:
@@ -142,23 +142,23 @@ def _rows(found: Forecast, asked: Prices) -> dict[str, str]:
 
 
 def _notes(settings: Settings, found: Forecast) -> list[str]:
-    told = []
+    notes = []
     if found.window_ms != DAY_MS:
-        told.append(
-            f"{found.window_ms / HOUR_MS:,.2f} hours were simulated, and are told for a day; rules that act more rarely do not show."
+        notes.append(
+            f"{found.window_ms / HOUR_MS:,.2f} hours were simulated, and are given as a day; rules that act more rarely do not show."
         )
     if found.written + found.dead_letters + found.skipped < found.records:
         left = found.records - found.written - found.dead_letters - found.skipped
-        told.append(f"{left:,} records were still open at the end, in no file yet.")
+        notes.append(f"{left:,} records were still open at the end, in no file yet.")
     if settings.flag("delta.enable"):
-        told.append(
+        notes.append(
             "Requests of the copy that Spark writes as a Delta table are not counted, nor its objects."
             if written_by_spark(settings)
             else "Requests of the Delta table are counted as delta-rs sends them; its log's bytes are not."
         )
     if settings.text("glue.database.name") or settings.text("notification.class"):
-        told.append("Nobody was told anything: requests to Glue and notifications are not counted.")
-    return told
+        notes.append("Nobody was notified: requests to Glue and notifications are not counted.")
+    return notes
 
 
 def _bar() -> Progress:

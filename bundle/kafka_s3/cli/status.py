@@ -170,7 +170,7 @@ def watch(
     words = shlex.split(command or "")
     place, stop = where.folder(), Event()
 
-    def tell(change: StateChange) -> None:
+    def report(change: StateChange) -> None:
         document = change.document()
         typer.echo(printable(f"{document['at']} {document['text']}"))
         if webhook:
@@ -180,7 +180,9 @@ def watch(
 
     stop_on_signals(stop)
     watcher = Watcher(
-        lambda: healths(place), tell, failed=lambda why: typer.echo(printable(f"{why} Told again later."), err=True)
+        lambda: healths(place),
+        report,
+        failed=lambda why: typer.echo(printable(f"{why} Reported again later."), err=True),
     )
     while not stop.is_set():
         watcher.turn(now_ms())
@@ -188,14 +190,14 @@ def watch(
 
 
 class Watcher:
-    """Looks, and tells each change once. `failed` is given the reason where nobody could be told."""
+    """Reports each change once. `failed` is given the reason where that was not possible."""
 
-    def __init__(self, look: Look, tell: Callable[[StateChange], None], *, failed: Callable[[str], None]) -> None:
-        self._look, self._tell, self._failed = look, tell, failed
+    def __init__(self, look: Look, report: Callable[[StateChange], None], *, failed: Callable[[str], None]) -> None:
+        self._look, self._report, self._failed = look, report, failed
         self._told: dict[str, SinkHealth] = {}
 
     def turn(self, now_ms: int) -> None:
-        """One look. At the first one, and of sinks that are new, only those that are not well are told."""
+        """One look. At the first one, and of sinks that are new, only those that are not well are reported."""
         try:
             seen = {**self._look(), "": SinkHealth(SinkState.RUNNING, "it answers again.")}
             self._told = {name: health for name, health in self._told.items() if name in seen}
@@ -209,8 +211,8 @@ class Watcher:
         same = found.well if before is None else (before.state, before.well) == (found.state, found.well)
         if not same:
             try:
-                self._tell(StateChange(name, before.state if before else None, found, now_ms))
-            except NotTold as error:
+                self._report(StateChange(name, before.state if before else None, found, now_ms))
+            except NotReported as error:
                 self._failed(str(error))
                 return
         self._told[name] = found
@@ -239,8 +241,8 @@ class StateChange:
         }
 
 
-class NotTold(Exception):
-    """Nobody could be told of a change; the text says why."""
+class NotReported(Exception):
+    """A change could not be reported; the text says why."""
 
 
 def healths(place: SinkFolder) -> Mapping[str, SinkHealth]:
@@ -249,23 +251,23 @@ def healths(place: SinkFolder) -> Mapping[str, SinkHealth]:
 
 
 def post(url: str, document: bytes) -> None:
-    """Sends a document. Raises NotTold without the address, which may be a secret."""
+    """Sends a document. Raises NotReported without the address, which may be a secret."""
     request = urllib.request.Request(url, document, {"Content-Type": "application/json"}, method="POST")
     try:
         with careful_opener().open(request, timeout=PATIENCE_S):
             return
     except urllib.error.HTTPError as error:
-        raise NotTold(f"The webhook answered {error.code}.") from None
+        raise NotReported(f"The webhook answered {error.code}.") from None
     except (OSError, ValueError) as error:
-        raise NotTold(f"The webhook did not answer ({type(error).__name__}).") from None
+        raise NotReported(f"The webhook did not answer ({type(error).__name__}).") from None
 
 
 def run(words: list[str], document: bytes) -> None:
-    """Runs a command. Raises NotTold where it cannot be run, fails, or takes longer than PATIENCE_S."""
+    """Runs a command. Raises NotReported where it cannot be run, fails, or takes longer than PATIENCE_S."""
     try:
         subprocess.run(words, input=document, check=True, timeout=PATIENCE_S)
     except (OSError, subprocess.SubprocessError) as error:
-        raise NotTold(f"The command {words[0]} failed: {error}.") from None
+        raise NotReported(f"The command {words[0]} failed: {error}.") from None
 
 
 def sinks_table(found: Sequence[SinkSnapshot], bucket: str) -> Table:

@@ -65,7 +65,7 @@ class Forecast:
     reads: int
 
     def per_day(self, count: float) -> float:
-        """A count of the window, told for a day."""
+        """A count of the window, for a day."""
         return count * DAY_MS / self.window_ms
 
     def month(self, prices: Prices) -> dict[str, float]:

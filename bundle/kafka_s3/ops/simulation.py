@@ -46,12 +46,12 @@ def simulate(
     *,
     begun_ms: int,
     window_ms: int,
-    tell: Callable[[int, int], None] = lambda done, whole: None,
+    progress: Callable[[int], None] = lambda done: None,
 ) -> Forecast:
     """The forecast of one window of traffic from `begun_ms` (epoch ms) on. Raises what the sink raises: RecordError, RegistryError.
 
-    `tell` hears how many ms of the window are done. Nobody outside is told anything: Glue and notifications are left out. A Delta table is
-    not kept; its requests are counted, but for one that Spark writes.
+    `progress` is called with how many ms of the window are done. Nobody outside is notified: Glue and notifications are left out. A Delta
+    table is not kept; its requests are counted, but for one that Spark writes.
     """
     plain = replace(settings, values={**settings.values, **OURSELVES})
     store, clock = CountingStore(), _Clock(begun_ms)
@@ -62,7 +62,7 @@ def simulate(
     while clock.now_ms < begun_ms + window_ms:
         clock.now_ms = min(clock.now_ms + step, begun_ms + window_ms)
         sink.cycle()
-        tell(clock.now_ms - begun_ms, window_ms)
+        progress(clock.now_ms - begun_ms)
     writes, reads = store.writes, store.reads
     log = CommitLog(store, state_paths(plain), clock_ms=clock)
     heartbeats, looks = window_ms // plain.number("heartbeat.interval.ms"), window_ms // LOOK_EVERY_MS

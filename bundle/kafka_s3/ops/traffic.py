@@ -195,7 +195,7 @@ def steady(sample: pa.RecordBatch, per_second: float) -> Stream:
 
 
 def as_it_came(sample: pa.RecordBatch, *, begun_ms: int) -> Stream:
-    """The sample with the intervals between its own times, one record a second where these do not tell.
+    """The sample with the intervals between its own times, one record a second where these do not say it.
 
     Its first record comes where it came between two others, of traffic that has run since `begun_ms` (epoch ms) or longer.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka_s3.cli.status import NotTold, StateChange, Watcher
+from kafka_s3.cli.status import NotReported, StateChange, Watcher
 from kafka_s3.engine.control.status import SinkHealth, SinkState
 from kafka_s3.model.errors import StorageUnavailable
 
@@ -29,7 +29,7 @@ class Bucket:
 
     def tell(self, change: StateChange) -> None:
         if self.deaf:
-            raise NotTold("The webhook answered 500.")
+            raise NotReported("The webhook answered 500.")
         self.told.append((change.sink, change.before, change.health.state))
 
     def after(self, seen: Mapping[str, SinkHealth] | None) -> list[tuple[str, str | None, str]]:

@@ -33,7 +33,7 @@ AS_IN: Final = "a committed file may wait for its completion while the sink is d
 
 
 def check_answer(answer: BucketAnswer, options: StoreOptions) -> Iterator[CheckResult]:
-    """Whether the bucket can be reached where it is said to be, and what its clock says, where it told."""
+    """Whether the bucket can be reached where the configuration says, and how far its clock is from ours, where it sends its time."""
     yield _reached(answer, options)
     if answer.skew_ms is not None:
         yield _clock(answer.skew_ms)
@@ -54,7 +54,7 @@ def _reached(answer: BucketAnswer, options: StoreOptions) -> CheckResult:
             f"is in region {answer.region}, not in {options.region}: every request may be sent twice, or be refused."
         )
         return AREA.warning(f"region of {tried}", detail, f"Set s3.region={answer.region}.")
-    return AREA.ok(tried, f"answers, region {answer.region or 'not told'}")
+    return AREA.ok(tried, f"answers, region {answer.region or 'not given'}")
 
 
 def _clock(skew_ms: int) -> CheckResult:
@@ -116,7 +116,7 @@ def _versioning(facts: BucketFacts) -> CheckResult:
     try:
         state = facts.versioning()
     except StorageError as error:
-        return AREA.ok("versioning", f"not told: {error}", "It makes no difference to the sink.")
+        return AREA.ok("versioning", f"not known: {error}", "It makes no difference to the sink.")
     if state == "Enabled":
         advice = "Old versions of state objects stay; a rule for noncurrent versions removes them."
         return AREA.ok("versioning", "on.", advice)

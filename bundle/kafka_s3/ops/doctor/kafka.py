@@ -229,7 +229,7 @@ def _dead_letters(settings: Settings, brokers: KafkaView) -> CheckResult:
 
 
 def check_reader(settings: Settings, brokers: KafkaView, reach: Reach) -> Iterator[CheckResult]:
-    """One finding; none where the brokers or the topics are out of reach, which is told already."""
+    """One finding; none where the brokers or the topics are out of reach, which is reported already."""
     configured = settings.text("kafka.reader")
     if settings.text("tasks.run.on") == "driver":
         yield AREA.ok(READER, f"{BY_SPARK}: tasks.run.on=driver says that tasks have no network.")
@@ -242,7 +242,7 @@ def check_reader(settings: Settings, brokers: KafkaView, reach: Reach) -> Iterat
 
 
 def _login_of_spark(settings: Settings) -> Iterator[CheckResult]:
-    """Java's client cannot be tried without Spark: what is known to keep it out is said."""
+    """Java's client cannot be tried without Spark: what is known to keep it out is reported."""
     mechanism = settings.text(f"{CONSUMER}sasl.mechanism")
     if settings.text(f"{CONSUMER}security.protocol").startswith("SASL_") and mechanism in NEEDS:
         url = settings.text(f"{CONSUMER}sasl.oauthbearer.token.endpoint.url")

@@ -59,7 +59,7 @@ def _converters(settings: Settings) -> Iterator[str]:
 
 def _answers(settings: Settings, converter: str) -> CheckResult:
     try:
-        # a check that takes minutes tells no more than one that takes seconds
+        # a check that takes minutes finds no more than one that takes seconds
         registry, address = registry_of(settings, converter, timeout_s=TIMEOUT_S, retries=RETRIES)
     except (ValueError, RegistryError) as error:
         return AREA.failed(converter, str(error), f"Correct the settings below {converter}.")
