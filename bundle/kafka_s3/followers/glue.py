@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.followers.ddl.hive import glue_table
+from kafka_s3.followers.ddl.statements import glue_table
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
 from kafka_s3.followers.progress import Places, note_places, read_places
-from kafka_s3.model.errors import ObjectArchived, ObjectMissing, TableRefused
+from kafka_s3.model.errors import ObjectArchived, ObjectMissing, TableError, TableRefused, TableUnavailable
+from kafka_s3.store.credentials import Credentials, aws_client
 
 BATCH: Final = 100
 """So many entries are taken together."""
@@ -202,3 +205,88 @@ def _check_same(known: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
             f"Glue's table {wanted['Name']} has the partition keys {keys[0]}, the topic's directories are {keys[1]}. Drop the table: it is "
             "made again from the objects to come; to take in all, stop the sink and delete followers/glue.json of its state."
         )
+
+
+AT_ONCE: Final = 100
+"""Partitions of one request, by Glue's own limit."""
+BUSY: Final = frozenset({
+    "InternalServiceException", "OperationTimeoutException", "ThrottlingException", "ConcurrentModificationException",
+    "ResourceNotReadyException",
+})  # fmt: skip
+RIGHTS: Final = (
+    "kafka-s3 iam prints the rights that are needed; the database has to be there (aws glue create-database)."
+)
+_INPUT: Final = (
+    "Name",
+    "Description",
+    "Owner",
+    "Retention",
+    "StorageDescriptor",
+    "PartitionKeys",
+    "TableType",
+    "Parameters",
+)
+T = TypeVar("T")
+
+
+class GlueCatalog:
+    """One database of the catalog. Methods raise TableUnavailable where Glue does not answer, TableRefused where it says no."""
+
+    def __init__(self, database: str, *, region: str, endpoint_url: str | None, credentials: Credentials) -> None:
+        self._database = database
+        self._client = aws_client("glue", region=region, endpoint_url=endpoint_url, credentials=credentials)
+
+    def table(self, name: str) -> dict[str, Any] | None:
+        """A table in the form of Glue's table input, None where there is none."""
+        try:
+            found = self._client.get_table(DatabaseName=self._database, Name=name)["Table"]
+        except self._client.exceptions.EntityNotFoundException as error:
+            if "atabase" in str(error):
+                raise self._meaning(error, name) from error
+            return None
+        except (BotoCoreError, ClientError) as error:
+            raise self._meaning(error, name) from error
+        return {key: found[key] for key in _INPUT if key in found}
+
+    def create(self, table: Mapping[str, Any]) -> None:
+        """Makes a table."""
+        self._asked(lambda: self._client.create_table(DatabaseName=self._database, TableInput=table), table["Name"])
+
+    def update(self, table: Mapping[str, Any]) -> None:
+        """Puts a table in the place of the one that has its name; partitions stay."""
+        self._asked(lambda: self._client.update_table(DatabaseName=self._database, TableInput=table), table["Name"])
+
+    def add_partitions(self, name: str, partitions: Sequence[Mapping[str, Any]]) -> None:
+        """Adds partitions to a table; those that it has stay as they are."""
+        for at in range(0, len(partitions), AT_ONCE):
+            some = list(partitions[at : at + AT_ONCE])
+            answer = self._asked(
+                lambda some=some: self._client.batch_create_partition(  # type: ignore[misc]
+                    DatabaseName=self._database, TableName=name, PartitionInputList=some
+                ),
+                name,
+            )
+            wrong = [
+                one for one in answer.get("Errors", ()) if one["ErrorDetail"]["ErrorCode"] != "AlreadyExistsException"
+            ]
+            if wrong:
+                reason = f"{wrong[0]['ErrorDetail']['ErrorCode']} for {'/'.join(wrong[0]['PartitionValues'])}"
+                raise TableUnavailable(
+                    f"AWS Glue did not take {len(wrong)} partitions of {self._database}.{name} ({reason})."
+                )
+
+    def _asked(self, request: Callable[[], T], name: str) -> T:
+        try:
+            return request()
+        except (BotoCoreError, ClientError) as error:
+            raise self._meaning(error, name) from error
+
+    def _meaning(self, error: Exception, name: str) -> TableError:
+        what = f"table {self._database}.{name}"
+        if not isinstance(error, ClientError):
+            return TableUnavailable(f"AWS Glue did not answer for {what} ({type(error).__name__}).")
+        code = str(error.response.get("Error", {}).get("Code", ""))
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if status >= 500 or status == 429 or code in BUSY:
+            return TableUnavailable(f"AWS Glue failed for {what}, after all attempts ({code}).")
+        return TableRefused(f"AWS Glue refused {what} ({code}). {RIGHTS}")

@@ -1,7 +1,7 @@
-"""How do the numbers reach an OpenTelemetry collector? By OTLP over HTTP, now and then, to where the standard variables say.
+"""How do the numbers reach Prometheus, and an OpenTelemetry collector? By a page that is made anew at each request; by OTLP over HTTP.
 
-Address, headers, certificates, timeout and compression are read by OpenTelemetry's exporter (`OTEL_EXPORTER_OTLP_*`), the pause between
-two messages from OTEL_METRIC_EXPORT_INTERVAL, what the process is called from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
+Address, headers, certificates, timeout and compression of OTLP are read by OpenTelemetry's exporter (`OTEL_EXPORTER_OTLP_*`), the pause
+between two messages from OTEL_METRIC_EXPORT_INTERVAL, what the process is called from OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 """
 
 from __future__ import annotations
@@ -9,15 +9,82 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import accumulate, groupby
 from threading import Event, Thread
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from kafka_s3 import __version__
-from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.errors import ConfigError, Problem, SinkError
 from kafka_s3.model.timing import BOUNDS_S, Durations
 from kafka_s3.run.metrics.instruments import INSTRUMENTS, Instrument, Kind, Sample, Samples
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric as PrometheusMetric
+
+KEY: Final = "metrics.prometheus.port"
+
+
+@contextmanager
+def serve_prometheus(samples: Samples, port: int) -> Iterator[None]:
+    """Serves the page at `/metrics` of all interfaces while the body runs. Raises SinkError where the port is taken."""
+    from prometheus_client import start_http_server
+
+    try:
+        server, thread = start_http_server(port, registry=prometheus_registry(samples))
+    except OSError as error:
+        text = f"{KEY} ({port}): cannot be listened on: {error.strerror}. Name a free port, or 0 for none."
+        raise SinkError(text) from None
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def prometheus_registry(samples: Samples) -> CollectorRegistry:
+    """What prometheus_client makes the page of."""
+    from prometheus_client import CollectorRegistry
+
+    registry = CollectorRegistry()
+    registry.register(_Families(samples))
+    return registry
+
+
+class _Families:
+    """What prometheus_client calls a collector."""
+
+    def __init__(self, samples: Samples) -> None:
+        self._samples = samples
+
+    def describe(self) -> list[PrometheusMetric]:
+        """Nothing: the page would be made once to learn the names."""
+        return []
+
+    def collect(self) -> Iterator[PrometheusMetric]:
+        """Every instrument as a family of metrics, those without values too."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+
+        made = {
+            Kind.COUNTER: CounterMetricFamily, Kind.GAUGE: GaugeMetricFamily, Kind.HISTOGRAM: HistogramMetricFamily,
+        }  # fmt: skip
+        families = {one.name: made[one.kind](one.name, one.help, labels=one.labels) for one in INSTRUMENTS}
+        for sample in self._samples():
+            family = families[sample.instrument.name]
+            if isinstance(sample.value, Durations):
+                family.add_metric(sample.labels, _buckets(sample.value), sample.value.seconds)
+            else:
+                family.add_metric(sample.labels, sample.value)
+        yield from families.values()
+
+
+def _buckets(durations: Durations) -> list[tuple[str, int]]:
+    """Each bound with how many did not exceed it."""
+    counts = accumulate(durations.counts.get(place, 0) for place in range(len(BOUNDS_S) + 1))
+    return list(zip([*map(str, BOUNDS_S), "+Inf"], counts, strict=True))
+
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import HistogramDataPoint, Metric, MetricsData, NumberDataPoint
@@ -28,7 +95,7 @@ LAST_WORD_S: Final = 15.0
 
 
 @contextmanager
-def sent(samples: Samples) -> Iterator[None]:
+def send_otlp(samples: Samples) -> Iterator[None]:
     """Sends everything at each interval while the body runs, and once more afterwards. A collector that fails never stops a sink.
 
     Raises ConfigError for an interval that is no number.
@@ -39,8 +106,8 @@ def sent(samples: Samples) -> Iterator[None]:
 
     def send_until_over() -> None:
         while not over.wait(pause_s):
-            exporter.export(message(samples(), begun, time_ns()))
-        exporter.export(message(samples(), begun, time_ns()))
+            exporter.export(otlp_message(samples(), begun, time_ns()))
+        exporter.export(otlp_message(samples(), begun, time_ns()))
         exporter.shutdown()
 
     thread = Thread(target=send_until_over, name="otlp", daemon=True)
@@ -60,7 +127,7 @@ def interval_s(environment: Mapping[str, str]) -> float:
     return int(text) / 1000
 
 
-def message(samples: Iterable[Sample], begun_ns: int, now_ns: int) -> MetricsData:
+def otlp_message(samples: Iterable[Sample], begun_ns: int, now_ns: int) -> MetricsData:
     """Everything as OpenTelemetry has it: cumulative since `begun_ns` (Unix time)."""
     from opentelemetry.sdk.metrics.export import MetricsData, ResourceMetrics, ScopeMetrics
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.loop.follower import Followed, Follower
-from kafka_s3.model.errors import Fenced, SinkError
-from kafka_s3.model.protocols import Brokers, Observer
+from kafka_s3.model.protocols import Brokers
 
 _log = logging.getLogger(__name__)
 
@@ -35,27 +33,3 @@ class GroupOffsets:
         log.check_owner(log.state.version)
         self.brokers.commit_group(self.group, changed)
         _log.debug("group offsets committed", extra={"facts": {"group": self.group, "partitions": len(changed)}})
-
-
-@dataclass
-class GroupMirror:
-    """Has the group's offsets told once a round, where something was committed since; what fails is told after the next round."""
-
-    group: Follower | None
-    log: CommitLog
-    observer: Observer
-    _version: int = -1
-    _followed: Followed = field(default_factory=Followed)
-
-    def tell(self) -> None:
-        """Tells the group where the sink stands, where there is one. Raises Fenced."""
-        version = self.log.state.version
-        if self.group is None or version == self._version or self._followed.rests(self.group, self.log):
-            return
-        try:
-            self._followed.catch_up(self.group, self.log)
-            self._version = version
-        except Fenced:
-            raise
-        except SinkError as error:
-            self.observer.warned(f"{self.group.name}: {error} They are told after the next round.")

@@ -12,7 +12,7 @@ from typing import Any, Final
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.loop.follower import FollowerPosition
+from kafka_s3.followers.position import FollowerPosition
 from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import Role
@@ -54,11 +54,13 @@ class DeadLetterTopic:
             lists = _letter_lists(entry, self.store, warn=self._missing)
             first = next(lists, None)
             if first is not None:
-                self.send(chain(first, chain.from_iterable(lists)))  # at once: a producer takes half a second to begin
+                self.report(
+                    chain(first, chain.from_iterable(lists))
+                )  # at once: a producer takes half a second to begin
                 self._place.note(entry.version)
         self._place.note(log.state.version)
 
-    def send(self, letters: Iterable[DeadLetter]) -> None:
+    def report(self, letters: Iterable[DeadLetter]) -> None:
         """Produces dead letters, whatever the log says of them."""
         messages = (
             Message(
@@ -114,9 +116,9 @@ class DeadLetterLog:
         done, self._done = self._done, log.state.version
         for entry in log.entries_since(done) if done is not None else ():
             for letters in _letter_lists(entry, self.store, warn=self.warn):
-                self.send(letters)
+                self.report(letters)
 
-    def send(self, letters: Iterable[DeadLetter]) -> None:
+    def report(self, letters: Iterable[DeadLetter]) -> None:
         """Logs letters, whatever the commit log says of them."""
         if self.seldom is None:
             for letter in letters:
@@ -149,9 +151,6 @@ def _without_time(message: Message) -> Message:
 def _origin(message: Message) -> str:
     topic, partition, offset = message.origin or ("", 0, 0)
     return f"{topic}-{partition} offset {offset}"
-
-
-REPORTERS: Final = (DeadLetterTopic, DeadLetterLog)
 
 
 def _letter_lists(entry: CommitEntry, store: ObjectStore, *, warn: Warn) -> Iterator[list[DeadLetter]]:
