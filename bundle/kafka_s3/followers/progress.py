@@ -1,4 +1,4 @@
-"""How far has a follower come? An object beside the log notes the last entry that it has worked off; of tables also those that are behind."""
+"""How far has a follower come? An object beside the log notes the last entry it has worked off, and of tables those that are behind."""
 
 from __future__ import annotations
 

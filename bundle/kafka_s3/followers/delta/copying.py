@@ -127,8 +127,8 @@ class SparkTables(Protocol):
 class Copying:
     """Takes entries into tables of Spark.
 
-    `own` gives the locations (see `table_names.place`) of a topic's objects; `topics` are those that the sink has for certain: their tables may be
-    there before a record.
+    `own` gives the locations (see `table_names.place`) of a topic's objects; `topics` are those that the sink has for certain: their tables
+    may be there before a record.
     """
 
     table_planner: TablePlanner

@@ -32,6 +32,7 @@ from kafka_s3.connect.naming.keys import (
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
+from kafka_s3.engine.control.settings_notes import NotedSettings
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.planner import Readiness
 from kafka_s3.engine.open_files.file_encoders import SchemaRules
@@ -182,6 +183,12 @@ def block_names(settings: Settings) -> BlockNames:
     """How a Block-GZIP sink names its objects."""
     zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
     return BlockNames(settings.text("block.gzip.prefix"), DateLayout(settings.text("block.gzip.layout")), zone)
+
+
+def noted_settings(settings: Settings, *, epoch: int, at_ms: int) -> NotedSettings:
+    """What a start notes of the settings in effect."""
+    shown = settings.masked()
+    return NotedSettings(epoch, at_ms, __version__, shown, tuple(key for key in shown if settings.given(key)))
 
 
 def state_paths(settings: Settings) -> StatePaths:
