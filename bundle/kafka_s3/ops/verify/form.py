@@ -37,7 +37,7 @@ from kafka_s3.ops.verify.expected import (
     texts,
     value_digests,
 )
-from kafka_s3.run.wiring.conversion import block_gzip_of, transform_chain
+from kafka_s3.run.wiring.conversion import block_gzip_of, inflated_columns, record_converters, transform_chain
 from kafka_s3.run.wiring.pipeline import noted_settings
 
 SHAPING: Final = (
@@ -164,7 +164,13 @@ def _compared(settings: Settings, form: Form) -> Form:
     if of_bytes is None and (converter != "json" or _schemaless(settings)):
         of_bytes = value_digests(form.format, converter, separator=form.separator, digests=digests)
     if changed or of_bytes is None:
-        expected = ByChain(settings, _run_digests(settings, form, digests), empty_for_null=empty)
+        expected = ByChain(
+            record_converters(settings, fields=[]),
+            _run_digests(settings, form, digests),
+            empty_for_null=empty,
+            inflates=inflated_columns(settings),
+            memory=settings.number("writer.memory.bytes"),
+        )
         own = (one.transform.kind for one in configured_steps(settings).steps if one.transform.own)
         return replace(form, expected=expected, json=digests, own_steps=tuple(own))
     form = replace(form, expected=ByBytes(of_bytes, empty_for_null=empty), json=digests)

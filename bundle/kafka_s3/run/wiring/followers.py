@@ -28,6 +28,7 @@ from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Brokers
 from kafka_s3.model.timing import RateLimiter, now_ms
+from kafka_s3.run.wiring.clients import group_of
 from kafka_s3.run.wiring.conversion import latest_schemas
 from kafka_s3.run.wiring.partitioning import bucket_names, directory
 from kafka_s3.run.wiring.pipeline import state_paths
@@ -66,8 +67,7 @@ def group_offsets(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
     """The consumer group that mirrors the sink's positions, None where none does."""
     if not settings.flag("consumer.group.mirror.enable"):
         return None
-    group = settings.optional_text("consumer.override.group.id") or f"connect-{settings.name}"
-    return GroupOffsets(brokers, group, settings.strict)
+    return GroupOffsets(brokers, group_of(settings), settings.strict)
 
 
 def tagging_of(settings: Settings) -> Tagging | None:
