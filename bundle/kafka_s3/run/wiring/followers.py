@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
@@ -39,28 +40,25 @@ if TYPE_CHECKING:
     from kafka_s3.run.wiring.delta import Spark, Tables
 
 
-def followers_of(
-    settings: Settings,
-    brokers: Brokers,
-    *,
-    store: ObjectStore,
-    clock_ms: Callable[[], int],
-    warn: Callable[[str], None],
-    spark: Spark | None,
-    tables: Tables | None,
-) -> list[Follower]:
-    """The followers of a configuration, in the order in which they catch up. `spark` and `tables` are those of its Delta tables."""
-    found = (
-        _object_tags(settings, warn),
-        _dead_letter_topic(settings, brokers, store, warn),
-        _dead_letter_log(settings, store, warn),
-        _glue_tables(settings, store, clock_ms=clock_ms, warn=warn),
-        _done_markers(settings, brokers, clock_ms=clock_ms, warn=warn),
-        _notifications(settings),
-        _delta_tables(settings, store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables),
-        LogTables(warn),
-    )
-    return [follower for follower in found if follower is not None]
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What followers are made with beside the settings; `spark` and `tables` are those of the Delta tables, where the sink has them."""
+
+    brokers: Brokers
+    store: ObjectStore
+    clock_ms: Callable[[], int]
+    warn: Callable[[str], None]
+    spark: Spark | None = None
+    tables: Tables | None = None
+
+
+def followers_of(settings: Settings, around: Surroundings) -> list[Follower]:
+    """The followers of a configuration, in the order in which they catch up."""
+    makers = (
+        _object_tags, _dead_letter_topic, _dead_letter_log, _glue_tables, _done_markers, _notifications, _delta_tables,
+    )  # fmt: skip
+    found = [make(settings, around) for make in makers]
+    return [*(follower for follower in found if follower is not None), LogTables(around.warn)]
 
 
 def group_offsets(settings: Settings, brokers: Brokers) -> GroupOffsets | None:
@@ -78,38 +76,36 @@ def tagging_of(settings: Settings) -> Tagging | None:
     return Tagging(pairs, settings.text("s3.object.behavior.on.tagging.error") == "fail")
 
 
-def _object_tags(settings: Settings, warn: Callable[[str], None]) -> Follower | None:
+def _object_tags(settings: Settings, around: Surroundings) -> Follower | None:
     tagging = tagging_of(settings)
-    return None if tagging is None else ObjectTags(tagging, warn)
+    return None if tagging is None else ObjectTags(tagging, around.warn)
 
 
-def _dead_letter_topic(
-    settings: Settings, brokers: Brokers, store: ObjectStore, warn: Callable[[str], None]
-) -> Follower | None:
+def _dead_letter_topic(settings: Settings, around: Surroundings) -> Follower | None:
     topic = settings.text("errors.deadletterqueue.topic.name")
     if not topic:
         return None
     return DeadLetterTopic(
-        brokers,
-        store,
+        around.brokers,
+        around.store,
         state_paths(settings),
         topic,
         replication=settings.number("errors.deadletterqueue.topic.replication.factor"),
         context=settings.flag("errors.deadletterqueue.context.headers.enable"),
-        warn=warn,
+        warn=around.warn,
     )
 
 
-def _dead_letter_log(settings: Settings, store: ObjectStore, warn: Callable[[str], None]) -> Follower | None:
+def _dead_letter_log(settings: Settings, around: Surroundings) -> Follower | None:
     if not settings.flag("errors.log.enable"):
         return None
     limiter = None if settings.strict else RateLimiter(LETTER_LINES_S)
-    return DeadLetterLog(store, settings.name, settings.flag("errors.log.include.messages"), warn, limiter)
+    return DeadLetterLog(
+        around.store, settings.name, settings.flag("errors.log.include.messages"), around.warn, limiter
+    )
 
 
-def _glue_tables(
-    settings: Settings, store: ObjectStore, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
-) -> Follower | None:
+def _glue_tables(settings: Settings, around: Surroundings) -> Follower | None:
     """The tables of the catalog, with the credentials of S3."""
     database = settings.text("glue.database.name")
     if not database:
@@ -120,32 +116,26 @@ def _glue_tables(
     catalog = GlueCatalog(database, region=options.region, endpoint_url=endpoint, credentials=options.credentials)
 
     def table_of(objects: TopicObjects) -> ExternalTable:
-        return table_in_bucket(settings, store, objects, bucket=options.bucket)
+        return table_in_bucket(settings, around.store, objects, bucket=options.bucket)
 
-    return GlueTables(catalog, table_of, clock_ms, warn)
+    return GlueTables(catalog, table_of, around.clock_ms, around.warn)
 
 
-def _done_markers(
-    settings: Settings, brokers: Brokers, *, clock_ms: Callable[[], int], warn: Callable[[str], None]
-) -> Follower | None:
+def _done_markers(settings: Settings, around: Surroundings) -> Follower | None:
     marker = settings.text("done.marker.name")
-    return DoneMarkers(marker, end_of_directory(settings), brokers, clock_ms, warn) if marker else None
+    if not marker:
+        return None
+    return DoneMarkers(marker, end_of_directory(settings), around.brokers, around.clock_ms, around.warn)
 
 
-def _delta_tables(
-    settings: Settings,
-    store: ObjectStore,
-    *,
-    clock_ms: Callable[[], int],
-    warn: Callable[[str], None],
-    spark: Spark | None,
-    tables: Tables | None,
-) -> Follower | None:
+def _delta_tables(settings: Settings, around: Surroundings) -> Follower | None:
     if not settings.flag("delta.enable"):
         return None
     from kafka_s3.run.wiring.delta import delta_tables  # loads delta-rs
 
-    return delta_tables(settings, store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables)
+    return delta_tables(
+        settings, around.store, clock_ms=around.clock_ms, warn=around.warn, spark=around.spark, tables=around.tables
+    )
 
 
 HOUR_MS: Final = 3_600_000
@@ -179,7 +169,7 @@ def end_of_directory(settings: Settings) -> Callable[[int], int]:
     return lambda ms: of_bucket(next_start(ms))
 
 
-def _notifications(settings: Settings) -> Follower | None:
+def _notifications(settings: Settings, around: Surroundings) -> Follower | None:
     if not settings.text("notification.class"):
         return None
     return Notifications(_notifier(settings), settings.text("s3.bucket.name"))

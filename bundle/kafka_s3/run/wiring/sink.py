@@ -21,7 +21,7 @@ from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, u
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Brokers, Observer, Source
 from kafka_s3.model.timing import Backoff
-from kafka_s3.run.wiring.followers import followers_of, group_offsets
+from kafka_s3.run.wiring.followers import Surroundings, followers_of, group_offsets
 from kafka_s3.run.wiring.pipeline import (
     block_names,
     fingerprint,
@@ -53,9 +53,7 @@ def build_sink(
     `background` reads what fails beside the loop.
     """
     observer, tables = observer or Observer(), _tables(settings, store)
-    followers = followers_of(
-        settings, brokers, store=store, clock_ms=clock_ms, warn=observer.warned, spark=spark, tables=tables
-    )
+    around = Surroundings(brokers, store, clock_ms, observer.warned, spark, tables)
     return Sink(
         behaviour(settings),
         brokers=brokers,
@@ -63,7 +61,7 @@ def build_sink(
         store=store,
         log=CommitLog(store, state_paths(settings), clock_ms=clock_ms),
         clock_ms=clock_ms,
-        followers=Followers(followers, observer, group_offsets(settings, brokers)),
+        followers=Followers(followers_of(settings, around), observer, group_offsets(settings, brokers)),
         observer=observer,
         resume=_resume(settings, store),
         rewrite_replays=replays_again(settings, store),
