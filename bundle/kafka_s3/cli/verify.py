@@ -61,7 +61,7 @@ def verify(
     audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else kafka_of(settings))
     with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
         if bar is not None:
-            audit.tell = bar.tell
+            audit.notify = bar.update
         report = audit.run()
     if output is OutputFormat.JSON:
         print(json.dumps(report.document(), indent=2))
@@ -117,7 +117,7 @@ class _Bar:
         )  # fmt: skip
         self._tasks: dict[str, TaskID] = {}
 
-    def tell(self, what: str, done: int, total: int) -> None:
+    def update(self, what: str, done: int, total: int) -> None:
         if what not in self._tasks:
             self._tasks[what] = self._bar.add_task(printable(what), total=total)
         self._bar.update(self._tasks[what], completed=done, total=total)
