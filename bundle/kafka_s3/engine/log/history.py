@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from io import BytesIO
-from itertools import takewhile
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 
 from kafka_s3.engine.log.dead_letters import committed_ms
 from kafka_s3.engine.log.entry import CommitEntry, file_document, file_of, read_entry
-from kafka_s3.engine.log.reading import AGAIN, Manifest, Stretch, read_entries, read_manifest
+from kafka_s3.engine.log.reading import REMEDY, Manifest, Stretch, read_entries, read_manifest
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import REASONS, ROLES, DataFile, Role, Upload, counted
@@ -167,8 +166,8 @@ AHEAD: Final = 2
 _log = logging.getLogger(__name__)
 
 
-def read_history(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Iterator[tuple[str, CommitEntry]]:
-    """The entries with a version above `after` and their keys, in order; those of closed stretches have no ids of uploads.
+def read_history(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Iterator[CommitEntry]:
+    """The entries with a version above `after`, in order; those of closed stretches have no ids of uploads.
 
     Raises LogDamaged where an entry itself cannot be read, StorageError.
     """
@@ -177,13 +176,18 @@ def read_history(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> I
         if tables is None:
             yield from _one_by_one(store, paths, after=done, until=stretch.last)
         else:
-            yield from ((paths.commit(one.version), one) for one in entries_of(tables) if one.version > after)
+            yield from (one for one in entries_of(tables) if one.version > after)
         done = stretch.last
-    yield from read_entries(store, paths, after=done)
+    yield from _one_by_one(store, paths, after=done)
 
 
-def _one_by_one(store: ObjectStore, paths: StatePaths, *, after: int, until: int) -> Iterator[tuple[str, CommitEntry]]:
-    return takewhile(lambda one: one[1].version <= until, read_entries(store, paths, after=after))
+def _one_by_one(
+    store: ObjectStore, paths: StatePaths, *, after: int, until: int | None = None
+) -> Iterator[CommitEntry]:
+    for _, entry in read_entries(store, paths, after=after):
+        if until is not None and entry.version > until:
+            return
+        yield entry
 
 
 def closed_stretches(
@@ -238,7 +242,7 @@ def digest(content: bytes) -> str:
 
 def _read(store: ObjectStore, paths: StatePaths, stretch: Stretch, name: str) -> pa.Table:
     key = paths.log_table(name, stretch.first, last=stretch.last)
-    remedy = AGAIN.format(folder=paths.log_tables())
+    remedy = REMEDY.format(folder=paths.log_tables())
     try:
         content = store.get(key)
         if digest(content) != stretch.sha256[name]:

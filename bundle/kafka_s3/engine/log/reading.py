@@ -14,7 +14,7 @@ from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 FORMAT: Final = 1
-AGAIN: Final = "Delete the folder {folder}: it is made anew from the commit entries, which are the truth."
+REMEDY: Final = "Delete the folder {folder}: it is made anew from the commit entries, which are the truth."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,12 @@ def read_manifest(store: ObjectStore, paths: StatePaths) -> Manifest:
     """The manifest of a log, empty where there is none. Raises LogDamaged, also where it is about another log; StorageError."""
     key = paths.log_manifest()
     try:
-        found = _manifest(store.get(key), key, AGAIN.format(folder=paths.log_tables()))
+        found = _manifest(store.get(key), key, REMEDY.format(folder=paths.log_tables()))
     except ObjectMissing:
         return Manifest()
     if found.stretches and not _is_of(store, paths, found.stretches[-1]):
         raise LogDamaged(
-            f"{key} is about another log than the entries beside it. {AGAIN.format(folder=paths.log_tables())}"
+            f"{key} is about another log than the entries beside it. {REMEDY.format(folder=paths.log_tables())}"
         )
     return found
 
