@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.engine.log.fold import Segment
-from kafka_s3.engine.loop.cluster import check_cluster
+from kafka_s3.engine.loop.topics import check_cluster
 from kafka_s3.kafka.envelopes import ENVELOPE
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Topic
@@ -22,8 +22,7 @@ from kafka_s3.ops.verify.bucket import Notify
 from kafka_s3.ops.verify.check import SegmentRecords
 from kafka_s3.ops.verify.claims import Claims, Span
 from kafka_s3.ops.verify.expected import ByBytes, ByChain, Row
-from kafka_s3.ops.verify.form import Form
-from kafka_s3.ops.verify.objects import Letter
+from kafka_s3.ops.verify.form import Form, Letter
 
 
 class Cluster(KafkaRecords, Protocol):

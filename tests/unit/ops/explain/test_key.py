@@ -76,7 +76,7 @@ def test_what_no_entry_claims_is_unknown_with_what_its_name_says() -> None:
 def test_a_done_marker_is_the_sinks_own() -> None:
     world = drained(**TIME, **{"done.marker.name": "_SUCCESS"})
     world.now += 3_600_000
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     answer = asked(world, "topics/orders/h=10/_SUCCESS")
     assert (answer.outcome, "its directory is complete" in answer.text) == (Outcome.STATE, True)
     assert asked(world, "topics/orders/h=11/_SUCCESS").outcome is Outcome.UNKNOWN
