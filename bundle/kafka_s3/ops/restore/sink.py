@@ -12,8 +12,8 @@ from typing import Final
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.history import read_history
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.kafka.producing import ProducerProgress, SendWithProgress, sending_in_transactions
-from kafka_s3.kafka.reader.whole_records import WholeRecords
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
@@ -34,7 +34,7 @@ BROKERS_CHOICE: Final = -1
 """The number of replicas that leaves it to the brokers (default.replication.factor)."""
 
 
-class RealTarget(WholeRecords):
+class RealTarget(PlainReader):
     """A real cluster that is written to; only committed records of it are read, whatever the sink itself reads."""
 
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str]) -> None:

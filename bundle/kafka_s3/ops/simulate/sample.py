@@ -10,10 +10,11 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, REGISTRY_CONVERTERS
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.kafka_records import KafkaRecords
-from kafka_s3.ops.simulate.traffic import SCHEMA, Stream, as_it_came, made_sample, steady
+from kafka_s3.ops.simulate.traffic import Stream, as_it_came, made_sample, steady
 
 SAMPLE_BYTES: Final = 64 << 20
 """What is kept of the sample of one topic-partition at most, keys and values together."""
@@ -89,14 +90,14 @@ def sampled_load(
 def _newest(kafka: KafkaRecords, tp: TopicPartition, start: int, until: int) -> pa.RecordBatch:
     taken, size = [], 0
     for batch in kafka.batches(tp, start, until=until):
-        taken.append(pa.RecordBatch.from_arrays([batch.column(name) for name in SCHEMA.names], schema=SCHEMA))
+        taken.append(pa.RecordBatch.from_arrays([batch.column(name) for name in ENVELOPE.names], schema=ENVELOPE))
         size += batch.nbytes
         if size > SAMPLE_BYTES:
             break
     return (
-        pa.Table.from_batches(taken, schema=SCHEMA).combine_chunks().to_batches()[0]
+        pa.Table.from_batches(taken, schema=ENVELOPE).combine_chunks().to_batches()[0]
         if taken
-        else pa.RecordBatch.from_pylist([], SCHEMA)
+        else pa.RecordBatch.from_pylist([], ENVELOPE)
     )
 
 

@@ -14,16 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.kafka.reader.messages import HEADER
+from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
 from kafka_s3.model.tasks import Assignment, TaskOutcome
 from kafka_s3.store.store import ObjectStore
 
 ROWS: Final = 16_384
-SCHEMA: Final = pa.schema([
-    ("offset", pa.int64()), ("timestamp", pa.int64()), ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(HEADER)),
-])  # fmt: skip
 WORDS: Final = (
     "order", "item", "price", "client", "street", "city", "note", "ready", "paid", "sent", "open", "return", "gift", "code", "blue",
     "green", "small", "large", "fast",
@@ -77,7 +74,7 @@ class Stream:
             taken.column("value"),
             taken.column("headers"),
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+        return pa.RecordBatch.from_arrays(columns, schema=ENVELOPE)
 
 
 def steady(sample: pa.RecordBatch, per_second: float) -> Stream:
@@ -192,4 +189,4 @@ def made_sample(record_bytes: int) -> pa.RecordBatch:
         text = " ".join(chance.choices(WORDS, k=left // 4 + 1))[:left]
         value = json.dumps({**head, "text": text}, separators=(",", ":")).encode()
         rows.append({"offset": number, "timestamp": 0, "key": str(head["id"]).encode(), "value": value, "headers": []})
-    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+    return pa.RecordBatch.from_pylist(rows, schema=ENVELOPE)

@@ -1,4 +1,4 @@
-"""What does the audit ask of Kafka? The seam; `kafka.scan.KafkaScan` asks a real cluster."""
+"""What does the audit ask of Kafka? The seam; `kafka.plain_reader.PlainReader` asks a real cluster."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from kafka_s3.kafka.envelopes import ENVELOPE
+from kafka_s3.kafka.plain_reader import ENVELOPE
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.verify.bounds import Bounds
 from kafka_s3.ops.verify.bucket import Tell

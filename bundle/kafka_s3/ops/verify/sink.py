@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.kafka.scan import KafkaScan
+from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.ops.verify.audit import Audit
 from kafka_s3.ops.verify.cluster import Cluster
 from kafka_s3.ops.verify.form import form_of
@@ -17,7 +17,7 @@ from kafka_s3.store.s3 import S3Store
 
 def kafka_of(settings: Settings) -> Cluster:
     """The brokers, as the audit reads them."""
-    return KafkaScan(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
+    return PlainReader(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
 
 
 def audit_of(
