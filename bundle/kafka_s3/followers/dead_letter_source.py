@@ -18,7 +18,7 @@ from kafka_s3.engine.log.dead_letters import (
 )
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.task.error_policy import ErrorPolicy
+from kafka_s3.engine.task.dead_letters import ErrorPolicy
 from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.dead_letters import DeadLetter
@@ -27,8 +27,7 @@ from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, Delivery, TaskOutcome, reports_of
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 BATCH: Final = 1000
 HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])

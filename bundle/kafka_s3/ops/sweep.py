@@ -1,8 +1,8 @@
 """Which pending uploads does nobody need any more? Those of a sink's own keys that no commit waits for and that are not at work.
 
 A task that dies leaves its uploads behind: invisible, but paid for. Kept are those of the last commit entry, which may still have to be
-completed (`engine.log.log`), those of open files that the sink goes on with, and young ones, which a running sink may be about to commit. All
-others cannot become visible any more. States of open files that nobody goes on with are removed, too.
+completed, those of open files that the sink goes on with, and young ones, which a running sink may be about to commit. All others
+cannot become visible any more. States of open files that nobody goes on with are removed, too.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from enum import StrEnum
 from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.data_keys import DataKeys
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.kept_files import KeptFiles
+from kafka_s3.engine.open_files.states import KeptFiles
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
-from kafka_s3.run.wiring.pipeline import data_keys_of, state_paths
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.bucket import S3Bucket, UploadsListing
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
@@ -164,7 +164,7 @@ def sweeper_of(
         listing=listing,
         store=store,
         log=CommitLog(store, paths, clock_ms=clock_ms),
-        data_keys=data_keys_of(settings),
+        data_keys=object_names(settings),
         paths=paths,
         topics=settings.names("topics"),
         clock_ms=clock_ms,

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, progress_bar, size_text, totals_verdict
-from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import RoundSummary

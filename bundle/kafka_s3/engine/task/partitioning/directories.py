@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.connect.naming.keys import ObjectNames
-from kafka_s3.connect.naming.refused_keys import refusals
+from kafka_s3.connect.naming.keys import ObjectNames, refusals
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.engine.task.partitioning.partitioners import Encoded, Partitioner

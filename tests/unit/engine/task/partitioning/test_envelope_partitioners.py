@@ -7,18 +7,21 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.connect.joda import Pattern, zone
 from kafka_s3.connect.joda.buckets import BucketNames
+from kafka_s3.connect.joda.pattern import Pattern
+from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import Nulls, Objects
 from kafka_s3.connect.schemas.connect import read_schema
-from kafka_s3.engine.task.partitioning.envelope_partitioners import (
+from kafka_s3.engine.task.partitioning.partitioners import (
+    DirectoryForm,
     FieldAndTimePartitioner,
+    FieldPartitioner,
     HeaderPartitioner,
     KeyPartitioner,
+    Schemaless,
+    TimePartitioner,
 )
-from kafka_s3.engine.task.partitioning.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
-from kafka_s3.engine.task.partitioning.partitioners import TimePartitioner
 from kafka_s3.model.files import Role
 from tests.support.runs import run_of
 from tests.unit.engine.task.partitioning.test_partitioners import directories

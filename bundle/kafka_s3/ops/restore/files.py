@@ -1,0 +1,299 @@
+"""Which objects hold the records that are wanted back? By the commit log, or by the names of objects without one."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+from kafka_s3.connect.naming.keys import DataKeys, read_block_key
+from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.fold import LogFold, Reset, Segment
+from kafka_s3.engine.log.rewrites import UNPUBLISHED
+from kafka_s3.engine.log.spill import TemporaryDatabase
+from kafka_s3.model.files import ROLES, Role
+from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.objects.readers import StoredObject
+from kafka_s3.ops.restore.values import StoredFile
+from kafka_s3.store.store import ObjectInfo, ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreSelection:
+    """None is all. Offsets are inclusive; `since_ms` (included) and `until_ms` (excluded) are times of records, epoch ms."""
+
+    topics: frozenset[str] | None = None
+    partition: int | None = None
+    first: int | None = None
+    last: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+
+    @property
+    def by_time(self) -> bool:
+        """Whether times are asked for, which only a log knows of objects."""
+        return self.since_ms is not None or self.until_ms is not None
+
+    def wants(self, topic_partition: TopicPartition) -> bool:
+        """Whether records of a topic-partition are wanted at all."""
+        topic, partition = topic_partition
+        return (self.topics is None or topic in self.topics) and self.partition in (None, partition)
+
+    def cut(self, file: StoredFile) -> tuple[StoredFile | None, bool]:
+        """What is wanted of a file, None for nothing; and whether it is whole though only a part of it is meant."""
+        if not self._meets(file):
+            return None, False
+        cut = self._cut(file)
+        return (cut if cut.wanted != 0 else None), cut is file and not self._holds(file)
+
+    def _meets(self, file: StoredFile) -> bool:
+        end = file.last_offset
+        if end is None and file.until is not None:
+            end = file.first_offset + file.until - 1
+        return (
+            (self.last is None or file.first_offset <= self.last)
+            and (self.first is None or end is None or end >= self.first)
+            and (self.since_ms is None or file.max_timestamp is None or file.max_timestamp >= self.since_ms)
+            and (self.until_ms is None or file.min_timestamp is None or file.min_timestamp < self.until_ms)
+        )
+
+    def _holds(self, file: StoredFile) -> bool:
+        """Whether all of a file is meant."""
+        known = (file.min_timestamp, file.max_timestamp)
+        times = not self.by_time or (None not in known and self._has_time(known[0]) and self._has_time(known[1]))
+        first = self.first is None or file.first_offset >= self.first
+        return (
+            times and first and (self.last is None or (file.last_offset is not None and file.last_offset <= self.last))
+        )
+
+    def _has_time(self, ms: int | None) -> bool:
+        assert ms is not None
+        return (self.since_ms is None or ms >= self.since_ms) and (self.until_ms is None or ms < self.until_ms)
+
+    def _cut(self, file: StoredFile) -> StoredFile:
+        """Without the rows outside of the offsets, where each row's offset is known."""
+        if not file.dense:
+            return file
+        skip = max((self.first or 0) - file.first_offset, file.skip)
+        cut = file if self.last is None else file.before(self.last + 1)
+        return cut if skip == cut.skip else replace(cut, skip=skip)
+
+
+_TABLES: Final = """
+CREATE TABLE files (id INTEGER PRIMARY KEY, topic TEXT, partition INT, directory TEXT, first INT, last INT, until INT, file BLOB);
+CREATE INDEX files_directory ON files (topic, partition, directory, first);
+CREATE INDEX files_first ON files (topic, partition, first);
+CREATE TABLE planned (plan INT, number INT, first INT, wanted INT, bytes INT, file BLOB, PRIMARY KEY (plan, number)) WITHOUT ROWID;
+CREATE INDEX planned_first ON planned (plan, first);
+"""
+_OF: Final = "topic = ? AND partition = ?"
+
+
+class FileTable:
+    """The files that log or bucket have, by topic-partition, and those of them that are planned: however many, in little memory.
+
+    Their temporary space is given back with the table and all that was planned of it. Every method raises LocalDiskError where the disk is
+    full, and so do those of `PlannedFiles`.
+    """
+
+    def __init__(self) -> None:
+        self._db = TemporaryDatabase(_TABLES, remedy=", or restore one topic at a time")
+        self._plans = count()
+
+    def add(self, file: StoredFile) -> None:
+        """Takes a file in."""
+        self._db.execute(
+            "INSERT INTO files (topic, partition, directory, first, last, until, file) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*file.topic_partition, file.directory, file.first_offset, file.last_offset, file.until, _packed(file)),
+        )
+
+    def add_object(self, file: StoredFile) -> None:
+        """Takes a file of one object in, or the object to the file of its directory and first offset, if there is one."""
+        found = self._db.execute(
+            f"SELECT id, file FROM files WHERE {_OF} AND directory = ? AND first = ?",
+            (*file.topic_partition, file.directory, file.first_offset),
+        ).fetchone()
+        if found is None:
+            self.add(file)
+            return
+        known = _unpacked(file.topic_partition, found[1])
+        merged = replace(known, parts={**known.parts, **file.parts})
+        self._db.execute("UPDATE files SET file = ? WHERE id = ?", (_packed(merged), found[0]))
+
+    def remove(self, tp: TopicPartition, first: int, *, last: int) -> None:
+        """The files of these offsets, both included, never appeared."""
+        self._db.execute(f"DELETE FROM files WHERE {_OF} AND first = ? AND last = ?", (*tp, first, last))
+
+    def cut_at(self, tp: TopicPartition, offset: int) -> None:
+        """What is at or behind the offset is not wanted of the files so far: the n-th row is at the first offset and n, or later."""
+        self._db.execute(f"DELETE FROM files WHERE {_OF} AND first >= ?", (*tp, offset))
+        self._db.execute(
+            f"UPDATE files SET until = min(? - first, coalesce(until, ? - first)) WHERE {_OF} AND last >= ?",
+            (offset, offset, *tp, offset),
+        )
+
+    def cut_apart(self) -> None:
+        """Of files of one directory that overlap, the earlier one ends where the later begins."""
+        self._db.execute(
+            "UPDATE files SET until = (SELECT min(later.first) FROM files AS later WHERE later.topic = files.topic AND "
+            "later.partition = files.partition AND later.directory = files.directory AND later.first > files.first) - first"
+        )
+
+    def topic_partitions(self) -> list[TopicPartition]:
+        """Those with files, in order."""
+        rows = self._db.execute("SELECT DISTINCT topic, partition FROM files ORDER BY topic, partition")
+        return [TopicPartition(*row) for row in rows]
+
+    def of(self, tp: TopicPartition) -> Iterator[StoredFile]:
+        """A topic-partition's files by first offset and directory."""
+        query = f"SELECT file, until FROM files WHERE {_OF} ORDER BY first, directory"
+        for packed, until in self._db.execute(query, tp):
+            yield replace(_unpacked(tp, packed), until=until)
+
+    def plan(self, tp: TopicPartition) -> PlannedFiles:
+        """An empty list of a topic-partition's files."""
+        return PlannedFiles(self._db, next(self._plans), tp)
+
+
+class PlannedFiles:
+    """Files of one topic-partition in order, each with its number."""
+
+    def __init__(self, db: TemporaryDatabase, plan: int, tp: TopicPartition) -> None:
+        self._db, self._plan, self._tp, self._count = db, plan, tp, 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, number: int) -> StoredFile:
+        (found,) = self._db.execute(
+            "SELECT file FROM planned WHERE plan = ? AND number = ?", (self._plan, number)
+        ).fetchone()
+        return _unpacked(self._tp, found)
+
+    def append(self, file: StoredFile) -> None:
+        """Puts a file behind the others."""
+        size = sum(part.size for part in file.parts.values())
+        row = (self._plan, self._count, file.first_offset, file.wanted, size, _packed(file))
+        self._db.execute("INSERT INTO planned VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._count += 1
+
+    def since(self, number: int) -> Iterator[tuple[int, StoredFile]]:
+        """The files from a number on, with their numbers."""
+        query = "SELECT number, file FROM planned WHERE plan = ? AND number >= ? ORDER BY number"
+        for found, packed in self._db.execute(query, (self._plan, number)):
+            yield found, _unpacked(self._tp, packed)
+
+    def at(self, first_offset: int) -> Iterator[tuple[int, StoredFile]]:
+        """The files with that first offset, with their numbers."""
+        query = "SELECT number, file FROM planned WHERE plan = ? AND first = ?"
+        for found, packed in self._db.execute(query, (self._plan, first_offset)):
+            yield found, _unpacked(self._tp, packed)
+
+    def records(self) -> int | None:
+        """How many records are wanted; None where a file does not say."""
+        query = "SELECT count(*) - count(wanted), coalesce(sum(wanted), 0) FROM planned WHERE plan = ?"
+        unknown, known = self._db.execute(query, (self._plan,)).fetchone()
+        return None if unknown else known
+
+    @property
+    def size(self) -> int:
+        """The bytes of all objects."""
+        (found,) = self._db.execute(
+            "SELECT coalesce(sum(bytes), 0) FROM planned WHERE plan = ?", (self._plan,)
+        ).fetchone()
+        return int(found)
+
+
+def _packed(file: StoredFile) -> bytes:
+    parts = [(role.value, part.key, part.size, part.format) for role, part in file.parts.items()]
+    return marshal.dumps((
+        file.first_offset, file.directory, parts, file.records, file.last_offset, file.min_timestamp, file.max_timestamp, file.skip,
+        file.until,
+    ))  # fmt: skip
+
+
+def _unpacked(tp: TopicPartition, packed: bytes) -> StoredFile:
+    first, directory, parts, *rest = marshal.loads(packed)
+    return StoredFile(tp, first, directory, {ROLES[role]: StoredObject(*one) for role, *one in parts}, *rest)
+
+
+_INFIX = {".keys.": Role.KEY, ".headers.": Role.HEADER}
+_FORMATS = {".json": "json", ".json.gz": "json", ".avro": "avro", ".parquet": "parquet"}
+
+
+def logged_files(
+    entries: Iterable[CommitEntry], wants: Callable[[TopicPartition], bool]
+) -> tuple[FileTable, dict[TopicPartition, int]]:
+    """The files that the log counts of the topic-partitions that are wanted, and how many dead letters each of these has.
+
+    Each record is in one of them: what was read again, or was of a topic before it was recreated, is left out.
+    """
+    fold, files, letters = LogFold(), FileTable(), dict[TopicPartition, int]()
+    for entry in entries:
+        for event in fold.add(entry):
+            tp = event.topic_partition
+            if not wants(tp):
+                continue
+            if isinstance(event, Segment):
+                for file in _grouped(event):
+                    files.add(file)
+            elif isinstance(event, Reset) and event.goes_back:
+                files.cut_at(tp, event.frontier)
+            elif isinstance(event, Gap) and event.cause == UNPUBLISHED:
+                files.remove(tp, event.first, last=event.last)
+        for tp, found in entry.dead_letters.items():
+            letters[tp] = letters.get(tp, 0) + found.count
+    return files, letters
+
+
+def _grouped(segment: Segment) -> Iterable[StoredFile]:
+    """The files of a segment, each with its objects. Where a transform routes records, only the folder tells files apart."""
+    groups: dict[tuple[str, str, int], StoredFile] = {}
+    for file in segment.files:
+        if file.role in (Role.DEAD_LETTER, Role.INDEX, Role.POINTER):
+            continue
+        folder = file.key.rpartition("/")[0]
+        found = groups.setdefault(
+            (folder, file.encoded_partition, file.first_offset),
+            StoredFile(
+                segment.topic_partition, file.first_offset, folder, {}, file.records, file.last_offset, file.min_timestamp,
+                file.max_timestamp,
+            ),
+        )  # fmt: skip
+        found.parts[file.role] = StoredObject(file.key, file.bytes, file.format)
+    return groups.values()
+
+
+def named_files(
+    store: ObjectStore, layout: DataKeys, topics: Iterable[str], *, prefix: str | None, bytes_extension: str
+) -> FileTable:
+    """The files that the names of objects say, without any log; `prefix` is a Block-GZIP sink's, None for the connector's names.
+
+    Of files of one folder that overlap, the earlier one ends where the later begins. `bytes_extension` is format.bytearray.extension.
+    """
+    found = FileTable()
+    for topic in topics:
+        for info in store.list(layout.prefix_of(topic)):
+            named = None if layout.is_foreign(info.key, topic) else layout.read(info.key, topic)
+            part = _part(info, prefix, bytes_extension) if named is not None else None
+            if named is None or part is None:
+                continue
+            role, stored = part
+            folder = "" if prefix is not None else info.key.rpartition("/")[0]
+            found.add_object(StoredFile(named.topic_partition, named.offset, folder, {role: stored}))
+    found.cut_apart()
+    return found
+
+
+def _part(info: ObjectInfo, prefix: str | None, bytes_extension: str) -> tuple[Role, StoredObject] | None:
+    """What an object is by its name; None for indexes and strangers. A Block-GZIP file of a later day takes the place of an earlier."""
+    if prefix is not None:
+        data = read_block_key(info.key, prefix)
+        return (Role.VALUE, StoredObject(info.key, info.size, "block_gzip")) if data else None
+    name = info.key.rpartition("/")[2]
+    role = next((role for infix, role in _INFIX.items() if infix in name), Role.VALUE)
+    ends = {**_FORMATS, bytes_extension: "bytearray", f"{bytes_extension}.gz": "bytearray"}
+    longest = max((end for end in ends if name.endswith(end)), key=len, default=None)
+    return None if longest is None else (role, StoredObject(info.key, info.size, ends[longest]))

@@ -1,0 +1,218 @@
+"""Is a directory of a time marked once it is complete, not before, and again where a record comes late?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kafka_s3.followers.done_markers import DoneMarkers
+from kafka_s3.model.errors import ConfigError, Fenced
+from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.run.wiring.followers import NEVER, end_of_directory
+from kafka_s3.store.faults import Moment, failure
+from kafka_s3.testing.services.memory import MemoryRecord
+from tests.support.configurations import TIME
+from tests.support.deaths import Died, strikes
+from tests.support.memory_world import ORDERS, START_MS, World, settings_of
+
+HOUR = 3_600_000
+OTHER = TopicPartition("orders", 1)
+CONFIG = {**TIME, "flush.size": "1", "done.marker.name": "_SUCCESS", "rotate.schedule.interval.ms": "-1"}
+
+
+def come(world: World, tp: TopicPartition, offset: int, at_ms: int) -> None:
+    world.kafka.add(tp, MemoryRecord(offset, at_ms, None, b'{"n":1}'))
+    world.now = max(world.now, at_ms)
+
+
+def work(world: World) -> None:
+    world.sink.poll()
+    world.sink.drain()
+    world.sink.poll_and_commit()
+
+
+def marked(world: World) -> dict[str, dict[str, Any]]:
+    found = {key: data for key, data in world.store.objects.items() if key.endswith("/_SUCCESS")}
+    return {key.split("/")[-2]: json.loads(data) for key, data in found.items()}
+
+
+def test_a_directory_is_marked_when_its_time_is_over_and_no_topic_partition_can_add_to_it() -> None:
+    world = World(CONFIG, topics=(ORDERS, OTHER))
+    world.start()
+    come(world, ORDERS, 0, START_MS)
+    come(world, OTHER, 0, START_MS + 1)
+    work(world)
+    assert marked(world) == {}  # 10 o'clock is not over
+    come(world, ORDERS, 1, START_MS + HOUR)
+    work(world)
+    assert {name: (one["files"], one["records"]) for name, one in marked(world).items()} == {"h=10": (2, 2)}
+
+
+def test_the_last_directory_of_a_topic_that_goes_quiet_is_marked_when_its_time_ends_and_quiet_rounds_ask_nothing() -> (
+    None
+):
+    world = World(CONFIG, topics=(ORDERS, OTHER))
+    world.start()
+    come(world, ORDERS, 0, START_MS)
+    work(world)
+    del world.calls[:]
+    for minute in range(1, 60):
+        world.now = START_MS + minute * 60_000
+        world.sink.poll_and_commit()
+    assert (marked(world), world.calls) == ({}, [])
+    world.now = START_MS + HOUR
+    world.sink.poll_and_commit()
+    assert marked(world).keys() == {"h=10"}
+    assert [verb for verb, _ in world.calls] == ["head", "put", "put"]  # still the owner? the marker, the state
+    world.now += 10 * HOUR
+    world.sink.poll_and_commit()
+    assert len(world.calls) == 3
+
+
+def test_records_that_wait_hold_the_marker_of_a_quiet_topic_until_they_are_committed() -> None:
+    world = World({**CONFIG, "flush.size": "2", "flush.idle.ms": str(2 * HOUR)}, topics=(ORDERS, OTHER))
+    world.start()
+    for offset in range(2):
+        come(world, ORDERS, offset, START_MS)
+    come(world, OTHER, 0, START_MS)
+    work(world)
+    for _ in range(3):
+        world.now += 40 * 60_000
+        held = marked(world)
+        world.sink.poll_and_commit()
+    assert (held, marked(world)["h=10"]["records"]) == ({}, 3)
+
+
+def test_a_driver_that_was_replaced_marks_nothing_on_a_quiet_topic() -> None:
+    world = World(CONFIG)
+    replaced = world.start()
+    come(world, ORDERS, 0, START_MS)
+    work(world)
+    world.start()
+    world.now = START_MS + HOUR
+    with pytest.raises(Fenced):
+        replaced.poll_and_commit()
+    assert marked(world) == {}
+    world.sink.poll_and_commit()
+    assert marked(world).keys() == {"h=10"}
+
+
+def test_a_marker_that_could_not_be_written_on_a_quiet_topic_is_written_in_the_next_round() -> None:
+    world = World(CONFIG)
+    world.start([failure("put", matches=lambda key: "_SUCCESS" in key)])
+    come(world, ORDERS, 0, START_MS)
+    work(world)
+    for _ in range(2):
+        world.now = max(world.now + 1, START_MS + HOUR)
+        held = marked(world)
+        world.sink.poll_and_commit()
+    assert (held, marked(world).keys()) == ({}, {"h=10"})
+
+
+def test_records_are_counted_once_though_their_keys_lie_beside_them() -> None:
+    keys = {"store.kafka.keys": "true", "keys.format.class": "io.confluent.connect.s3.format.json.JsonFormat"}
+    world = World({**CONFIG, **keys, "key.converter": "org.apache.kafka.connect.storage.StringConverter"})
+    world.start()
+    world.kafka.add(ORDERS, MemoryRecord(0, START_MS, b"k", b'{"n":1}'))
+    work(world)
+    world.now = START_MS + HOUR
+    world.sink.poll_and_commit()
+    assert {name: (one["files"], one["records"]) for name, one in marked(world).items()} == {"h=10": (1, 1)}
+
+
+def test_what_is_known_of_open_directories_is_bounded_and_what_is_given_up_is_said() -> None:
+    world, warned = World({**CONFIG, "done.marker.name": "", "flush.size": "1"}, topics=(ORDERS, OTHER)), list[str]()
+    world.start()
+    for hour in range(20):
+        come(world, ORDERS, hour, START_MS + hour * HOUR)
+    world.sink.poll()
+    world.sink.drain()
+    come(world, OTHER, 0, START_MS)  # not committed: no directory is complete
+    log = world.log()
+    log.load()
+    end_of = end_of_directory(world.settings)
+    follower = DoneMarkers("_SUCCESS", end_of, world.kafka, lambda: world.now, warned.append, most_bytes=2_000)
+    follower.catch_up(log)
+    assert marked(world) == {}
+    assert "directories get no marker, topics/orders/" in warned[0]
+    assert len(world.store.objects[log.paths.follower("done-markers")]) < 3_000
+    world.sink.poll()
+    world.sink.drain()
+    log.load()
+    follower.catch_up(log)
+    assert "h=04" in marked(world)
+
+
+def test_it_waits_for_a_topic_partition_that_lags() -> None:
+    world = World({**CONFIG, "flush.size": "2"}, topics=(ORDERS, OTHER))
+    world.start()
+    for offset in range(2):
+        come(world, ORDERS, offset, START_MS)
+    come(world, OTHER, 0, START_MS)  # stays open
+    for offset in range(2, 4):
+        come(world, ORDERS, offset, START_MS + HOUR)
+    work(world)
+    assert marked(world) == {}
+    come(world, OTHER, 1, START_MS)
+    work(world)
+    assert marked(world)["h=10"]["records"] == 4
+
+
+def test_a_late_record_writes_the_marker_anew_with_its_entry() -> None:
+    world = World(CONFIG)
+    world.start()
+    come(world, ORDERS, 0, START_MS)
+    come(world, ORDERS, 1, START_MS + HOUR)
+    work(world)
+    before = marked(world)["h=10"]["entry"]
+    come(world, ORDERS, 2, START_MS)
+    come(world, ORDERS, 3, START_MS + HOUR)
+    work(world)
+    assert marked(world)["h=10"]["entry"] > before
+
+
+@pytest.mark.parametrize("moment", [Moment.BEFORE, Moment.AFTER])
+def test_a_crash_at_a_marker_or_before_markers_were_wanted_leaves_none_out(moment: Moment) -> None:
+    world = World({**CONFIG, "done.marker.name": ""})
+    world.start()
+    come(world, ORDERS, 0, START_MS)
+    come(world, ORDERS, 1, START_MS + HOUR)
+    work(world)
+    world.settings = settings_of(CONFIG)
+    with pytest.raises(Died):
+        world.start([strikes("put", "_SUCCESS", moment)])
+    world.start()
+    assert marked(world).keys() == {"h=10"}
+
+
+@pytest.mark.parametrize(
+    ("config", "end"),
+    [
+        ({}, "2024-01-15T11:00"),
+        ({"path.format": "'d'=YYYY-MM-dd"}, "2024-01-16T00:00"),
+        ({"path.format": "'d'=YYYY-MM-dd", "timezone": "America/New_York"}, "2024-01-16T05:00"),
+        ({"path.format": "'all'"}, None),
+    ],
+)
+def test_the_end_of_a_directory_is_that_of_all_buckets_of_its_name(
+    config: dict[str, str], end: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datetime import UTC, datetime
+
+    monkeypatch.setattr("kafka_s3.run.wiring.followers.MOST_BUCKETS", 100)  # more than a day has
+    found = end_of_directory(settings_of({**CONFIG, **config}))(START_MS + 5)
+    assert found == (NEVER if end is None else int(datetime.fromisoformat(end).replace(tzinfo=UTC).timestamp() * 1000))
+
+
+@pytest.mark.parametrize(
+    ("config", "rule"),
+    [
+        ({"timestamp.extractor": "Wallclock"}, "directories by the records' own times"),
+        ({"done.marker.name": "SUCCESS"}, "read as data"),
+    ],
+)
+def test_what_cannot_be_marked_is_refused(config: dict[str, str], rule: str) -> None:
+    with pytest.raises(ConfigError, match=rule):
+        settings_of({**CONFIG, **config})
