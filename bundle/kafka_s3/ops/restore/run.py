@@ -17,8 +17,8 @@ from string import Template
 from typing import Any, Final, Protocol
 
 from kafka_s3.kafka.brokers import KafkaBrokers
+from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.kafka.producing import ProducerProgress, SendWithProgress, sending_in_transactions
-from kafka_s3.kafka.reader.whole_records import WholeRecords
 from kafka_s3.model.errors import ConfigError, KafkaUnavailable, Problem
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
@@ -129,7 +129,7 @@ class TargetCluster(KafkaRecords, Protocol):
         ...
 
 
-class KafkaTarget(WholeRecords):
+class KafkaTarget(PlainReader):
     """A real cluster that is written to; only committed records of it are read, whatever the sink itself reads."""
 
     def __init__(self, bootstrap_servers: str, *, properties: Mapping[str, str]) -> None:

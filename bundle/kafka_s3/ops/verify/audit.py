@@ -17,7 +17,7 @@ from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.control.settings_notes import read_notes
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.kafka.scan import KafkaScan
+from kafka_s3.kafka.plain_reader import PlainReader
 from kafka_s3.model.errors import LogDamaged, RegistryError
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
@@ -36,7 +36,7 @@ from kafka_s3.store.store import ObjectStore
 
 def kafka_of(settings: Settings) -> Cluster:
     """The brokers, as the audit reads them."""
-    return KafkaScan(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
+    return PlainReader(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
 
 
 def audit_of(
