@@ -15,7 +15,7 @@ from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.block_gzip_form import Lines
 from kafka_s3.ops.restore.files import FileTable, PlannedFiles, RestoreSelection, logged_files, named_files
 from kafka_s3.ops.restore.run import KafkaTarget, PartitionRestore, TargetCluster, partitions_to, with_states
-from kafka_s3.ops.restore.values import StoredFile
+from kafka_s3.ops.restore.values import RowReading, StoredFile
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.conversion import block_gzip_of
 from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
@@ -106,6 +106,17 @@ class RestorePlan:
 
     partitions: tuple[PartitionRestore, ...]
     notes: tuple[str, ...]
+
+
+def reading_of(settings: Settings) -> RowReading:
+    """How the objects of these settings are read back."""
+    return RowReading(
+        settings.text("format.bytearray.separator").encode(),
+        block_gzip_of(settings).framing,
+        settings.text("value.converter"),
+        settings.text("key.converter"),
+        settings.flag("record.metadata.enable"),
+    )
 
 
 def target_of(settings: Settings) -> KafkaTarget:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.converters.whole_records import RecordDecoder
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText
@@ -30,7 +29,6 @@ from kafka_s3.ops.verify.digests import (
     pieces,
     text_lines,
 )
-from kafka_s3.run.wiring.conversion import inflated_columns, record_converters
 
 Digests: TypeAlias = Callable[[bytes], list[Digest] | None]
 """The digests that the bytes of a Kafka value leave in an object, None where they are not known."""
@@ -70,10 +68,17 @@ class ByChain:
     A record that they refuse is a dead letter, or was one under settings of before: what it left is not known.
     """
 
-    def __init__(self, settings: Settings, digests: RunDigests, *, empty_for_null: bool) -> None:
-        self._decoder = record_converters(settings, fields=[])
-        self._digests, self._empty_for_null = digests, empty_for_null
-        self._inflates, self._memory = inflated_columns(settings), settings.number("writer.memory.bytes")
+    def __init__(
+        self,
+        decoder: Callable[[TopicPartition], RecordDecoder],
+        digests: RunDigests,
+        *,
+        empty_for_null: bool,
+        inflates: Sequence[str],
+        memory: int,
+    ) -> None:
+        self._decoder, self._digests, self._empty_for_null = decoder, digests, empty_for_null
+        self._inflates, self._memory = inflates, memory
         self._decoders: dict[TopicPartition, RecordDecoder] = {}
 
     def rows(self, topic_partition: TopicPartition, batch: pa.RecordBatch) -> list[Row]:
