@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kafka_s3.connect.converters import avro_loops
 from kafka_s3.connect.converters.converter import Payloads, decode_each
+from kafka_s3.connect.records.loops import text_array
 from kafka_s3.connect.records.values import AvroBodies, Longs, Plain
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_table, arrow_type
 from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
@@ -310,7 +311,7 @@ def _array(part: Part, entries: list[Entries], data: Bytes) -> pa.Array:
 def _scalars(part: Part, numbers: Longs, none: Flags | None, data: Bytes) -> pa.Array:
     match part.avro.kind:
         case "string" | "bytes" | "fixed":
-            return _texts(numbers, none, data, part.arrow)
+            return text_array(data, numbers >> 32, numbers & avro_loops.LENGTH, kind=part.arrow, nulls=none)
         case "enum":
             symbols = pa.array(part.avro.symbols or [""], part.arrow)  # where there are none, all are null
             indexes = pa.array(numbers.astype(np.int32), mask=none)
@@ -326,13 +327,6 @@ def _scalars(part: Part, numbers: Longs, none: Flags | None, data: Bytes) -> pa.
         case _:
             values = numbers
     return pa.array(values, mask=none).cast(part.arrow)
-
-
-def _texts(places: Longs, none: Flags | None, data: Bytes, kind: pa.DataType) -> pa.Array:
-    out, bounds = np.empty(avro_loops.total(places), np.uint8), np.zeros(len(places) + 1, np.int32)
-    avro_loops.gather(data, places, bounds, out)
-    valid = None if none is None else pa.py_buffer(np.packbits(~none, bitorder="little"))
-    return pa.Array.from_buffers(kind, len(places), [valid, pa.py_buffer(bounds), pa.py_buffer(out)])
 
 
 class AvroPayloads:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from kafka_s3.connect.registry.cache import BoundedCache
+from kafka_s3.connect.registry.cache import Answers
 from kafka_s3.connect.registry.options import RegistryOptions
 from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
 from kafka_s3.model.addresses import careful_opener
@@ -119,10 +118,6 @@ def _basic(credentials: str) -> str:
 DEEPEST: Final = 100
 
 
-class _Unknown(str):
-    """Kept in place of an answer: the registry said that there is none, in these words."""
-
-
 @dataclass(frozen=True, slots=True)
 class ApicurioOptions:
     """How to reach an Apicurio registry, and which of its two kinds of ids (`globalIds`, `contentIds`) records carry."""
@@ -148,23 +143,13 @@ class ApicurioRegistry:
         self.options = options
         self._http = Http(options.http)
         self._url = options.http.urls[0]
-        self._requests = threading.Lock()
-        self._schemas: BoundedCache[RegisteredSchema | _Unknown] = BoundedCache(options.http.cache_size, clock=clock)
+        self._schemas = Answers[RegisteredSchema](
+            options.http.cache_size, negative_ttl_s=options.http.negative_ttl_s, clock=clock
+        )
 
     def by_id(self, schema_id: int) -> RegisteredSchema:
         """The schema of an id of the configured kind."""
-        with self._requests:
-            found = self._schemas.get(schema_id)
-            if found is None:
-                try:
-                    found = self._asked(schema_id)
-                    self._schemas.put(schema_id, found)
-                except UnknownSchema as error:
-                    self._schemas.put(schema_id, _Unknown(error), ttl_s=self.options.http.negative_ttl_s)
-                    raise
-        if isinstance(found, _Unknown):
-            raise UnknownSchema(str(found))
-        return found
+        return self._schemas.get(schema_id, lambda: self._asked(schema_id))
 
     def by_guid(self, guid: str) -> RegisteredSchema:
         """Apicurio has no GUIDs: never found."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -49,18 +49,24 @@ PLAIN, ZLIB = 0, 5
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaIds:
-    """Per record: whether it names a GUID; GUID or id, as two words; where the payload begins; the number of a failure or 0."""
+class _Prefixes:
+    """Per record: GUID or id, as two words; message indexes, -1 after the last; where the prefix ends; the number of a failure or 0."""
 
     guids: Flags
     high: Words
     low: Words
+    indexes: Longs
     ends: Longs
     errors: Longs
 
+    def take(self, rows: Longs) -> _Prefixes:
+        return _Prefixes(
+            self.guids[rows], self.high[rows], self.low[rows], self.indexes[rows], self.ends[rows], self.errors[rows]
+        )
 
-def schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> SchemaIds:
-    """What the records that begin at these places of `data` say of their schemas."""
+
+def _schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> _Prefixes:
+    """What the records that begin at these places of `data` say of their schemas, without message indexes."""
     guids, skipped, widths = _id_layout(framing, data, starts, lengths)
     ends = skipped + widths
     errors = np.select([lengths == 0, _unknown(framing, data, starts), lengths < ends], [EMPTY, MAGIC, SHORT], 0)
@@ -71,10 +77,10 @@ def schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> 
         rows = np.flatnonzero((errors == 0) & (widths == width))
         at = starts[rows] + skipped
         if width == GUID_BYTES:
-            high[rows], low[rows] = number(data, at, 8), number(data, at + 8, 8)
+            high[rows], low[rows] = big_endian(data, at, 8), big_endian(data, at + 8, 8)
         else:
-            low[rows] = _signed(number(data, at, int(width)), int(width))
-    return SchemaIds(guids, high, low, ends, errors.astype(np.int64))
+            low[rows] = _signed(big_endian(data, at, int(width)), int(width))
+    return _Prefixes(guids, high, low, np.full((len(starts), 1), -1, np.int64), ends, errors.astype(np.int64))
 
 
 def _id_layout(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> tuple[Flags, int, Longs]:
@@ -87,7 +93,7 @@ def _id_layout(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> 
         case Framing.GLUE:
             return every, 2, np.full(len(starts), GUID_BYTES)
         case Framing.APICURIO_EITHER:
-            long = (number(data, starts + 1, 4) == 0) & (lengths > 8)
+            long = (big_endian(data, starts + 1, 4) == 0) & (lengths > 8)
             return ~every, 1, np.where(long, 8, 4)
         case _:
             return ~every, 1, np.full(len(starts), 8 if framing is Framing.APICURIO_8 else 4)
@@ -110,7 +116,7 @@ def bytes_at(data: Bytes, at: Longs) -> Bytes:
     return data[np.minimum(at, len(data) - 1)]
 
 
-def number(data: Bytes, at: Longs, size: int) -> Words:
+def big_endian(data: Bytes, at: Longs, size: int) -> Words:
     """Big-endian numbers of `size` bytes at these places."""
     found = np.zeros(len(at), np.uint64)
     for place in range(size):
@@ -163,20 +169,12 @@ class Framed:
     nulls: Longs
 
     @property
-    def groups(self) -> list[tuple[SchemaName, Longs, Longs]]:
-        """Name, rows and starts of consecutive records of one schema, in order; failures and nulls in between do not part them."""
-        cuts = np.flatnonzero(np.diff(self.codes)) + 1
-        return self._pick(np.split(np.arange(len(self.codes)), cuts))
-
-    @property
-    def distinct(self) -> list[tuple[SchemaName, Longs, Longs]]:
+    def by_schema(self) -> list[tuple[SchemaName, Longs, Longs]]:
         """Name, rows and starts of all records of one schema, schemas in order of their first record."""
         if len(self.names) == 1 and len(self.codes):
             return [(self.names[0], self.rows, self.starts)]
         order = np.argsort(self.codes, kind="stable")
-        return self._pick(np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1))
-
-    def _pick(self, parts: Sequence[Longs]) -> list[tuple[SchemaName, Longs, Longs]]:
+        parts = np.split(order, np.flatnonzero(np.diff(self.codes[order])) + 1)
         return [(self.names[self.codes[part[0]]], self.rows[part], self.starts[part]) for part in parts if len(part)]
 
 
@@ -260,35 +258,18 @@ def _without_prefix(values: pa.Array, starts: Longs) -> pa.Array:
     return pa.concat_arrays(cut).take(pa.array(np.argsort(np.concatenate(parts))))
 
 
-@dataclass(frozen=True, slots=True)
-class _Prefixes:
-    """Per record: GUID or id, as two words; message indexes, -1 after the last; where the prefix ends; the number of a failure or 0."""
-
-    guids: Flags
-    high: Words
-    low: Words
-    indexes: Longs
-    ends: Longs
-    errors: Longs
-
-    def take(self, rows: Longs) -> _Prefixes:
-        return _Prefixes(
-            self.guids[rows], self.high[rows], self.low[rows], self.indexes[rows], self.ends[rows], self.errors[rows]
-        )
-
-
 def _prefixes(array: pa.Array, follow: MessageIndexes, framing: Framing) -> _Prefixes:
     data, starts, stops = _layout(array)
-    ids = schema_ids(framing, data, starts, stops - starts)
-    ends, errors = ids.ends, ids.errors
-    indexes = np.full((len(starts), 1), -1, np.int64)
-    if follow is not MessageIndexes.ABSENT:
-        rows = np.flatnonzero(errors == 0)
-        read = _index_lists if follow is MessageIndexes.FOLLOW else _places
-        lists, after, good = read(data, starts[rows] + ends[rows], stops[rows])
-        indexes = np.full((len(starts), lists.shape[1]), -1, np.int64)
-        indexes[rows], ends[rows], errors[rows] = lists, after - starts[rows], np.where(good, 0, MALFORMED)
-    return _Prefixes(ids.guids, ids.high, ids.low, indexes, ends, errors)
+    found = _schema_ids(framing, data, starts, stops - starts)
+    if follow is MessageIndexes.ABSENT:
+        return found
+    ends, errors = found.ends, found.errors
+    rows = np.flatnonzero(errors == 0)
+    read = _index_lists if follow is MessageIndexes.FOLLOW else _places
+    lists, after, good = read(data, starts[rows] + ends[rows], stops[rows])
+    indexes = np.full((len(starts), lists.shape[1]), -1, np.int64)
+    indexes[rows], ends[rows], errors[rows] = lists, after - starts[rows], np.where(good, 0, MALFORMED)
+    return replace(found, indexes=indexes)
 
 
 def _preferred(header: _Prefixes, value: _Prefixes, *, chosen: Flags) -> _Prefixes:

@@ -52,20 +52,25 @@ DOUBLE: Final = struct.Struct("<d")
 def read_long(data: bytes, pos: int) -> tuple[int, int]:
     """A long."""
     byte = data[pos]
-    pos += 1
     if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), pos
-    number, shift = byte & 0x7F, 7
-    while byte > 0x7F:
-        if shift > 63:
-            raise SchemaError("Invalid long encoding: a number is longer than 10 bytes.")
-        byte = data[pos]
-        pos += 1
-        number |= (byte & 0x7F) << shift
-        shift += 7
+        return (byte >> 1) ^ -(byte & 1), pos + 1
+    number, pos = read_varint(data, pos)
     if number >> 64:
         raise SchemaError("Invalid long encoding: a number has more than 64 bits.")
     return (number >> 1) ^ -(number & 1), pos
+
+
+def read_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """A number in groups of seven bits, the lowest first, as Avro and Protobuf write it."""
+    number = shift = 0
+    while shift < 70:
+        byte = data[pos]
+        pos += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, pos
+        shift += 7
+    raise SchemaError("Invalid long encoding: a number is longer than 10 bytes.")
 
 
 def read_int(data: bytes, pos: int) -> tuple[int, int]:

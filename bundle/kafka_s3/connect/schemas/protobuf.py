@@ -243,13 +243,6 @@ def translation(descriptor: Descriptor, *, options: ProtobufOptions, version: in
     return replace(struct, schema=replace(struct.schema, version=version))
 
 
-def connect_schema_of_protobuf(
-    descriptor: Descriptor, *, options: ProtobufOptions, version: int | None
-) -> ConnectSchema:
-    """The schema part of `translation`."""
-    return translation(descriptor, options=options, version=version).schema
-
-
 class _Translator:
     """Translates the message types of one schema, each once."""
 

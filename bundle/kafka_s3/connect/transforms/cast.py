@@ -134,7 +134,6 @@ def _with_nulls(numbers: np.ndarray, like: pa.ChunkedArray) -> pa.ChunkedArray:
 
 PURPOSE: Final = "cast types"
 BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT32: 32, SchemaType.INT64: 64}
-JAVA_KINDS: Final = {SchemaType.FLOAT32: "FLOAT32", SchemaType.FLOAT64: "FLOAT64"}
 INPUTS: Final = "[INT8, INT16, INT32, INT64, FLOAT32, FLOAT64, BOOLEAN, STRING, BYTES]"
 DATES: Final = (DATE, TIME, TIMESTAMP)
 
