@@ -18,7 +18,7 @@ from kafka_s3.engine.log.dead_letters import (
 )
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.task.error_policy import ErrorPolicy
+from kafka_s3.engine.task.dead_letters import ErrorPolicy
 from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.dead_letters import DeadLetter

@@ -13,7 +13,7 @@ from kafka_s3.cli.main import app
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.files import counted
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.simulate.table_requests import table_requests
+from kafka_s3.ops.forecast import table_requests
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
@@ -64,7 +64,7 @@ def test_requests_of_a_delta_table_are_those_that_its_bucket_sees() -> None:
         before = list(proxy.requests)
         for n in range(2, 14, 2):
             world.add({"n": n}, {"n": n + 1})
-            assert world.sink.cycle()
+            assert world.sink.poll_and_commit()
         later = proxy.requests[len(before) :]
         entries = [entry for entry in world.log().entries() if entry.files]
     seen = [one for one in later if "/_delta_log" in one.key + one.query.get("prefix", "")]

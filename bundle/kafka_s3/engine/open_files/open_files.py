@@ -1,25 +1,32 @@
-"""What is an open file? The objects that grow together for one directory: values, and beside them keys and headers if they are stored."""
+"""What is open in a topic-partition, how do records go in, what leaves memory, and what becomes of files that close?
+
+An open file is the objects that grow together for one directory: values, and beside them keys and headers if they are stored. Records go
+in by directory, in the schema of the directory's file (SEMANTICS A6). A closed file is an uncompleted upload, and a row of facts for the
+commit log.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, cast
+
+import numpy as np
 
 from kafka_s3.connect.naming.keys import ObjectNames
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import NO_TIMESTAMP, Longs, Values
 from kafka_s3.connect.schemas.compatibility import SchemaDecision
 from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.engine.open_files.file_encoders import FileEncoder, OneSchema, file_encoder
-from kafka_s3.engine.open_files.lines import DirectoryLines
-from kafka_s3.engine.open_files.schema_changes import SchemaRules
-from kafka_s3.engine.open_files.small_files import SmallFiles
+from kafka_s3.engine.open_files.batch import Interleaved, joined
+from kafka_s3.engine.open_files.file_encoders import FileEncoder, OneSchema, SchemaRules, file_encoder, kept, projected
+from kafka_s3.engine.open_files.small_files import ENTRY_BYTES, NO_SCHEMA, DirectoryLines, LinesByDirectory, SmallFiles
 from kafka_s3.engine.open_files.spill import SpillFile
-from kafka_s3.engine.open_files.uploads import FileUpload
+from kafka_s3.engine.open_files.uploads import FileUpload, upload_whole
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.process import ThreadPool, give_memory_back
 from kafka_s3.objects.format import Columnar, Format, Lined, Placed, SidecarObject, can
 from kafka_s3.store.store import ObjectStore
 
@@ -289,3 +296,162 @@ def open_file(
         upload = FileUpload(output.store, key, part_size=output.part_size)
         objects[role] = OpenObject(role, form, encoder, upload)
     return OpenFile(name, objects, first)
+
+
+LARGE: Final = 1 << 20
+"""Bytes of a file that are worth a file on local disk of their own."""
+FILE_BYTES: Final = 1 << 10
+"""What Python takes for an open file beside its content."""
+
+
+def held_at_most(memory: int) -> int:
+    """Of so many bytes for a task those that may wait in memory; the rest is for the batch in work, its bad records, and room to grow."""
+    return memory * 2 // 5
+
+
+def release_largest(several: Collection[OpenFiles], output: Output) -> None:
+    """Where files hold more than the task's budget, those that hold most are encoded and spilled first, down to half of it.
+
+    Before them the small ones, also where they hold a quarter of it: their lines are written in one go.
+
+    What holds much has a file of its own on local disk, for that is gone as soon as its part is sent; the others share one.
+    """
+    held = [(file.memory(), file) for one in several for file in one.files.values()]
+    small, entries = sum(one.small.memory() for one in several), sum(len(one.small) for one in several)
+    total = small + sum(size for size, _ in held)
+    beside = len(held) * FILE_BYTES + entries * ENTRY_BYTES
+    budget = max(held_at_most(output.memory) - beside, output.memory // 4)
+    if total > budget or small > budget // 4:
+        for one in several:
+            one.small.release(output.folder)
+        total -= small
+    if len(held) < 2 or total <= budget:
+        return
+    shared = SpillFile(output.folder)
+    for size, file in sorted(held, key=lambda one: -one[0]):
+        file.release(SpillFile(output.folder) if size >= LARGE else shared)
+        total -= size
+        if total <= budget // 2:
+            break
+    give_memory_back()
+
+
+@dataclass(slots=True)
+class FittedRuns:
+    """Runs by directory, in the schemas of the open files; and the places of the records that have no such form, with the reason.
+
+    Or, in place of runs, lines of many directories, which go into any file.
+    """
+
+    runs: list[tuple[str, Run]] = field(default_factory=list)
+    bad: list[tuple[int, str]] = field(default_factory=list)
+    lines: LinesByDirectory | None = None
+
+
+def fitted_runs(
+    part: Interleaved, start: int, stop: int, *, open_files: OpenFiles, rules: SchemaRules, shared: bool = False
+) -> FittedRuns:
+    """Records `[start, stop)`, none of which rolls a file; `shared` as for `Interleaved.runs_by_directory`.
+
+    Version 1 has the open file, and records come as v1 v2 v1, of which v2 is projected: one run of version 1 with three records, in the
+    order of their offsets. A field of v2 that has no value in version 1 makes that record bad, and the run has two.
+    """
+    directories = part.runs_by_directory(start, stop, shared=shared)
+    if len(part.runs) == 1 and part.runs[0].schema is None:  # nothing to project, nothing to refuse
+        return FittedRuns([(name, run) for name, [(run, _)] in directories])
+    found = FittedRuns()
+    for name, runs in directories:
+        parts: list[tuple[Run, Longs]] = []
+        for run, own in runs:
+            run, bad = _fitted(run, open_files.files.get(name), rules, others=len(runs) - 1)
+            found.bad += [(int(own[row]), text) for row, text in bad]
+            parts.append((run, np.delete(own, [row for row, _ in bad]) if bad else own))
+        found.runs += [(name, run) for run in joined(parts)]
+    found.bad.sort()
+    return found
+
+
+def _fitted(run: Run, file: OpenFile | None, rules: SchemaRules, *, others: int) -> tuple[Run, list[tuple[int, str]]]:
+    """The run as its file takes it, and the rows that it does not take; `others` are runs that come to the file with it."""
+    if file is None:
+        return run, []
+    decision, values = file.decision(run, rules), file.values
+    if decision is SchemaDecision.REJECT:
+        return run.slice(0, 0), [(row, rules.refusal) for row in range(len(run))]
+    if values is not None and (decision is SchemaDecision.PROJECT or (values.encoder.unifies and others)):
+        return _projected(run, values.schema)
+    return run, []
+
+
+def _projected(run: Run, schema: ConnectSchema | None) -> tuple[Run, list[tuple[int, str]]]:
+    """The run in a file's schema, and its rows that cannot be projected."""
+    if run.schema is None or schema is None or run.schema is schema:
+        return run, []
+    values, bad = projected(run.values, run.schema, schema)
+    run = run.take(kept(len(run), bad)) if bad else run
+    return replace(run, values=values, schema=schema), bad
+
+
+SHARES: Final = 16
+"""So many shares of the work each thread gets: uploads differ in size."""
+
+
+@dataclass(slots=True)
+class Closed:
+    """Closed objects in the order in which they are completed, and the different columns of their tables."""
+
+    files: list[DataFile] = field(default_factory=list)
+    columns: dict[str, None] = field(default_factory=dict)
+
+    def add(self, other: Closed) -> None:
+        """Takes over what closed later."""
+        self.files += other.files
+        self.columns |= other.columns
+
+
+def closed(open_files: OpenFiles, topic_partition: TopicPartition, output: Output, *, reason: Reason) -> Closed:
+    """Finishes every open object, the uploads side by side, and tells what there is to commit, in the order of first records."""
+    found = Closed()
+    with ThreadPool(output.threads) as pool:
+        for files in _in_shares(open_files, topic_partition, output):
+            objects = [(file, target) for file in files for target in file.objects.values()]
+            for _, target in objects:
+                target.finish()
+            uploads = _finished([target.upload for _, target in objects], pool, output.threads)
+            for (file, target), upload in zip(objects, uploads, strict=True):
+                data = file.data_file(topic_partition, target, upload, reason=reason)
+                found.columns |= dict.fromkeys(filter(None, [target.columns()]))
+                beside = target.sidecar_objects(file.first_offset)
+                found.files += [data, *(_beside(data, extra, output) for extra in beside)]
+    found.files.sort(key=lambda file: file.first_offset)  # a file that was small at first is opened late
+    open_files.small.drop()
+    return found
+
+
+def _in_shares(open_files: OpenFiles, topic_partition: TopicPartition, output: Output) -> Iterator[list[OpenFile]]:
+    """All open files: first those that are there, then some of the small ones at a time, which become files only now."""
+    yield [*open_files.files.values()]
+    for share in open_files.small.shares():
+        files = []
+        for name, lines in share:
+            file = open_file(output, topic_partition, name, first=lines.first_offset, schemas=NO_SCHEMA)
+            file.append_lines(lines)
+            files.append(file)
+        yield files
+
+
+def _finished(uploads: list[FileUpload], pool: ThreadPool, threads: int) -> list[Upload]:
+    """Sends what is left of each; of thousands a thread gets several at a time, for to hand it one takes as long as to send it."""
+    size = max(1, len(uploads) // (threads * SHARES))
+    shares = [uploads[first : first + size] for first in range(0, len(uploads), size)]
+    return [upload for share in pool.each(_finished_one_by_one, shares) for upload in share]
+
+
+def _finished_one_by_one(uploads: Sequence[FileUpload]) -> list[Upload]:
+    return [upload.finish() for upload in uploads]
+
+
+def _beside(data: DataFile, extra: SidecarObject, output: Output) -> DataFile:
+    """The facts of an object that goes with another one, once it is uploaded."""
+    sent = upload_whole(output.store, extra.key, extra.content, part_size=output.part_size)
+    return replace(data, key=extra.key, role=extra.role, format=str(extra.role), upload=sent, bytes=sent.size)

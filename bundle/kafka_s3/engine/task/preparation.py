@@ -13,7 +13,7 @@ import numpy as np
 
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.engine.open_files.interleaved import Partitioned
+from kafka_s3.engine.open_files.batch import Partitioned
 from kafka_s3.engine.task.partitioning.partitioners import Partitioner
 from kafka_s3.engine.task.partitioning.timestamps import RecordTimestamp, TimestampExtractor
 from kafka_s3.engine.task.table_guard.record_filter import RecordFilter

@@ -20,41 +20,104 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.converters.whole_records import RecordDecoder
-from kafka_s3.connect.naming.keys import ObjectNames
-from kafka_s3.connect.records.runs import Decoded
+from kafka_s3.connect.naming.keys import ObjectNames, RewrittenNames
+from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.schemas.expansion import TooManyValues
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.open_files.interleaved import apart_from_tombstones
-from kafka_s3.engine.open_files.memory_bound import held_at_most
-from kafka_s3.engine.open_files.open_files import Output
-from kafka_s3.engine.open_files.open_state import StateUnusable
-from kafka_s3.engine.open_files.schema_changes import SchemaRules
+from kafka_s3.engine.open_files.batch import apart_from_tombstones
+from kafka_s3.engine.open_files.file_encoders import SchemaRules
+from kafka_s3.engine.open_files.kept_state import Handover, StateKeeper, StatePlace
+from kafka_s3.engine.open_files.open_files import Output, held_at_most
 from kafka_s3.engine.open_files.spill import spill_folder
-from kafka_s3.engine.open_files.state_keeper import Handover, StateKeeper, StatePlace
+from kafka_s3.engine.open_files.state_object import StateUnusable
 from kafka_s3.engine.open_files.uploads import upload_whole
-from kafka_s3.engine.task.coalescing import coalesced
-from kafka_s3.engine.task.dead_letters.bad_records import BadRecords, Stopped
-from kafka_s3.engine.task.dead_letters.file import DeadLetterFile
-from kafka_s3.engine.task.dead_letters.limit import AboveLimit, DeadLetterLimit
-from kafka_s3.engine.task.early_end import above_limit, dropped, stopped
-from kafka_s3.engine.task.error_policy import ErrorPolicy
-from kafka_s3.engine.task.examined import Examined
-from kafka_s3.engine.task.kafka_batches import converter_input, records_at_once, within_memory
+from kafka_s3.engine.task.batches import coalesced, converter_input, records_at_once, within_memory
+from kafka_s3.engine.task.dead_letters import (
+    AboveLimit,
+    BadRecords,
+    DeadLetterFile,
+    DeadLetterLimit,
+    ErrorPolicy,
+    Stopped,
+)
 from kafka_s3.engine.task.partitioning.partitioners import Partitioner
 from kafka_s3.engine.task.partitioning.timestamps import TimestampExtractor
 from kafka_s3.engine.task.preparation import Preparation
+from kafka_s3.engine.task.read_counter import Examined
 from kafka_s3.engine.task.rotation import RotationRules
-from kafka_s3.engine.task.routed_writer import RoutedWriter
 from kafka_s3.engine.task.table_guard.columns import Evolution
 from kafka_s3.engine.task.table_guard.record_filter import record_filter_of
-from kafka_s3.engine.task.task_names import TaskNames
-from kafka_s3.engine.task.writer import TopicPartitionWriter
+from kafka_s3.engine.task.writer import RoutedWriter, TopicPartitionWriter
 from kafka_s3.model.errors import SinkError, StorageError, TaskDefect, UnreadableRecord, UploadMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, OpenState, TaskFailure, TaskOutcome, TaskReport, damage_report
 from kafka_s3.objects.format import CannotPause, Format
 from kafka_s3.store.store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class TaskNames:
+    """The names of a task's objects; `routed` gives those of the topics to which transforms send records, None where none does."""
+
+    assignment: Assignment
+    own: ObjectNames
+    routed: Callable[[str], ObjectNames] | None
+    formats: Mapping[Role, Format]
+
+    def of(self, topic: str | None = None) -> ObjectNames:
+        """The names of the topic's objects, or of those of the topic to which a transform sends records."""
+        only, deliveries = self.assignment.only, self.assignment.deliveries
+        names = self._of_topic(topic)
+        if only is None:
+            return names.at_time(max((delivery.now_ms for delivery in deliveries), default=0))
+        if only.role in self.formats:
+            return RewrittenNames(names, self.formats[only.role].extension, only.key)
+        return RewrittenNames(names, self.formats[Role.VALUE].extension, self.assignment.data_key or "")
+
+    def belongs(self, run: Run) -> bool:
+        """Whether the file that is made again is one of the run's topic: then its key, or that of its values, is of its names."""
+        only = self.assignment.only
+        assert only is not None
+        names = self._of_topic(run.topic).with_time_of(only.key)
+        keys = (
+            names.key(only.topic_partition, only.encoded_partition, offset=only.first_offset, extension=form.extension)
+            for form in self.formats.values()
+        )
+        return only.key in keys
+
+    def _of_topic(self, topic: str | None) -> ObjectNames:
+        return self.own if topic is None or self.routed is None else self.routed(topic)
+
+
+def stopped(wanted: Assignment, stop: Stopped, *, policy: ErrorPolicy, read: int) -> TaskReport:
+    """The report of a task that met a record at which the sink stops, after so many that it has read."""
+    tp, start, failure, letter = wanted.topic_partition, wanted.start, stop.failure, stop.letter
+    return TaskReport(
+        tp,
+        start,
+        wanted.until,
+        start,
+        read=read,
+        failure=str(letter),
+        failed_at=(letter.stage, letter.offset),
+        needs=stop.needs,
+        remedy=policy.remedy(failure, tp, start=start, needs=stop.needs),
+        letter=letter if policy.reports(failure) else None,
+    )
+
+
+def above_limit(wanted: Assignment, excess: str, letters: DeadLetterFile, *, read: int) -> TaskReport:
+    """The report of a task whose dead letters are too many."""
+    tp, start = wanted.topic_partition, wanted.start
+    return TaskReport(tp, start, wanted.until, start, read=read, excess=excess, commonest=letters.commonest)
+
+
+def dropped(wanted: Assignment, why: str) -> TaskReport:
+    """The report of a task that could not go on with the files that were left open."""
+    tp, start = wanted.topic_partition, wanted.start
+    return TaskReport(tp, start, start, start, next_rotation_ms=wanted.next_rotation_ms, dropped=why)
+
 
 _log = logging.getLogger(__name__)
 

@@ -19,14 +19,13 @@ from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.connect.schemas.json_form import dumps, to_json
-from kafka_s3.engine.task.kafka_batches import converter_input, within_memory
+from kafka_s3.engine.task.batches import converter_input, within_memory
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.verify.digests import (
     NULL,
     Digest,
     JsonDigests,
     digest,
-    digest_whole,
     json_digest,
     pieces,
     text_lines,
@@ -132,11 +131,6 @@ def value_digests(format: str, converter: str, *, separator: bytes, digests: Jso
         case "block_gzip", "string" | "bytes":
             return lambda value: text_lines(value.decode(errors="replace"))
     return None
-
-
-def framed(separator: bytes, *, prefixed: bool) -> Digests:
-    """A value behind its length is one piece, one before a separator as many as it holds."""
-    return digest_whole if prefixed else partial(pieces, separator=separator)
 
 
 # ------------------------------------------------------------ after the chain

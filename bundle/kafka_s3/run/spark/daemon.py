@@ -12,7 +12,7 @@ import importlib
 from typing import Final
 
 NEEDED: Final = (
-    "kafka_s3.run.spark.reading_task", "kafka_s3.connect.registry.client", "pyarrow.parquet", "kafka_s3.connect.converters.json_loops",
+    "kafka_s3.run.spark.task", "kafka_s3.connect.registry.client", "pyarrow.parquet", "kafka_s3.connect.converters.json_loops",
     "kafka_s3.connect.converters.avro_loops", "kafka_s3.connect.records.loops",
 )  # fmt: skip
 """Loops are compiled when they are imported."""

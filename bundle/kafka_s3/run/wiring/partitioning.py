@@ -13,29 +13,34 @@ from kafka_s3.connect.config.classes import (
     PATTERN_PARTITIONERS,
 )
 from kafka_s3.connect.config.plugins import make
-from kafka_s3.connect.config.rules.rule import rotates_by_time
+from kafka_s3.connect.config.rules import rotates_by_time
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.joda.buckets import BucketNames
 from kafka_s3.connect.joda.pattern import Pattern
 from kafka_s3.connect.joda.zones import zone
 from kafka_s3.engine.task.partitioning.directories import Affix, SchemaDirectory, TombstoneDirectory
-from kafka_s3.engine.task.partitioning.envelope_partitioners import (
-    FieldAndTimePartitioner,
-    HeaderPartitioner,
-    KeyPartitioner,
-)
-from kafka_s3.engine.task.partitioning.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
 from kafka_s3.engine.task.partitioning.partitioners import (
     DefaultPartitioner,
+    DirectoryForm,
+    FieldAndTimePartitioner,
+    FieldPartitioner,
+    HeaderPartitioner,
+    KeyPartitioner,
     OwnPartitioner,
     Partitioner,
     Registered,
+    Schemaless,
     TimePartitioner,
 )
-from kafka_s3.engine.task.partitioning.plausible_times import Plausible
-from kafka_s3.engine.task.partitioning.time_units import TimeUnit
-from kafka_s3.engine.task.partitioning.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
+from kafka_s3.engine.task.partitioning.timestamps import (
+    Plausible,
+    RecordField,
+    RecordTimestamp,
+    TimestampExtractor,
+    TimeUnit,
+    Wallclock,
+)
 from kafka_s3.engine.task.rotation import OFF
 from kafka_s3.model.files import Role
 

@@ -21,9 +21,9 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, Proto
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kafka_s3.connect.schemas.registered import Language
-from kafka_s3.run.java.errors import LocalServiceError
+from kafka_s3.run.java.cache import LocalServiceError
+from kafka_s3.testing.services.demo_records import SUBJECT, register_shipments
 from kafka_s3.testing.services.registry import EmbeddedRegistry
-from kafka_s3.testing.services.shipments import SUBJECT, register_shipments
 from tests.support.protobuf import message_classes
 
 ORDER = '{"type": "record", "name": "Order", "namespace": "com.acme", "fields": [{"name": "id", "type": "long"}]}'

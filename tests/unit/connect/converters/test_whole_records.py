@@ -206,7 +206,7 @@ def test_null_keys_and_missing_headers_reach_no_object() -> None:
     heads = (("h", b"1"),)
     for offset, (key, headers) in enumerate([(None, heads), (b"a", heads), (b"b", ()), (b"c", heads)]):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, key, b'{"n": %d}' % offset, headers))
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     name = "topics/orders/partition=0/orders+0+0000000001"
 
     assert world.objects() == {

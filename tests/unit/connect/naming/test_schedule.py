@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_s3.connect.joda.zones import zone
-from kafka_s3.engine.task.schedule import next_rotation
+from kafka_s3.engine.task.rotation import next_rotation
 
 HOUR = 3_600_000
 ZONES = [

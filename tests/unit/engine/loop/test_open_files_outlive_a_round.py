@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.engine.open_files import open_state
+from kafka_s3.engine.open_files import state_object
 from kafka_s3.model.files import Reason
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.testing.services.memory import MemoryRecord
@@ -88,7 +88,7 @@ def played(
     """The objects, and what the log says of them, after all steps and a flush; `on_disk`: what is kept waits on local disk."""
     with pytest.MonkeyPatch.context() as patch:
         if on_disk:
-            patch.setattr(open_state, "IN_MEMORY", 0)
+            patch.setattr(state_object, "IN_MEMORY", 0)
         return _played(config, steps, kept=kept, part_size=part_size, task_records=task_records, batch_size=batch_size)
 
 
@@ -116,7 +116,7 @@ def _played(
         world.now += step.seconds * 1000
         if kept and step.event:
             happen(world, step.event, task_records)
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert not [key for key in world.store.objects if key.startswith(OPEN)]
     if not {"lost", "damaged"} & {step.event for step in steps}:  # what nobody can read any more is swept
@@ -251,7 +251,7 @@ def test_each_record_is_read_once(name: str) -> None:
     for minute in range(70):
         world.add(range(minute * 20, minute * 20 + 20), timestamp=world.now)
         world.now += 60_000
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     (key, *_) = world.numbers()
     assert world.numbers()[key] == list(range(59 * 20))  # those of the mark itself are the next file's first
     assert (told.read, told.texts) == (70 * 20, [])

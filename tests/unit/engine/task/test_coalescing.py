@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.engine.task.coalescing import MOST, ROWS_PER_FILE, coalesced
+from kafka_s3.engine.task.batches import MOST, ROWS_PER_FILE, coalesced
 from tests.support.examples import examples
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_s3.engine.task.error_policy import NULL_FAILS, NULL_SKIPPED, NULLS_PASS, ErrorAction, ErrorPolicy
+from kafka_s3.engine.task.dead_letters import NULL_FAILS, NULL_SKIPPED, NULLS_PASS, ErrorAction, ErrorPolicy
 from kafka_s3.model.dead_letters import Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.testing.services.memory import MemoryRecord
@@ -120,6 +120,6 @@ def test_bytearray_objects_refuse_strings_one_by_one_as_the_original_does(strict
     for offset in range(3):
         world.kafka.add(ORDERS, MemoryRecord(offset, START_MS, None, b"text"))
     world.start()
-    world.sink.cycle()
+    world.sink.poll_and_commit()
     assert world.log().load().totals.dead_letters == 3
     assert [sent.origin for sent in world.kafka.produced["dlq"]] == [("orders", 0, offset) for offset in range(3)]

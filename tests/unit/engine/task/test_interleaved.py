@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText
-from kafka_s3.engine.open_files.interleaved import Partitioned, interleaved
+from kafka_s3.engine.open_files.batch import Partitioned, interleaved
 
 NAMES = ["a", "b", "c"]
 

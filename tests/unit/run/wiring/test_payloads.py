@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_s3.connect.schemas.registered import Language
-from kafka_s3.run.wiring.payloads import payload_decoders
+from kafka_s3.run.wiring.conversion import payload_decoders
 from tests.support.memory_world import settings_of
 from tests.support.protobuf import PROTO3, registered
 

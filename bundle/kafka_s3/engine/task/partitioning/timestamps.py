@@ -1,11 +1,17 @@
-"""When did a record happen? The timestamp extractors Wallclock, Record and RecordField (SEMANTICS A5)."""
+"""When did a record happen? The timestamp extractors Wallclock, Record and RecordField (SEMANTICS A5).
+
+A number of a field counts in a unit that may be configured or found out. In the wrong unit it makes `year=1970` or `year=56009`, which
+nobody looks for: `Plausible` reports such times.
+"""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import tzinfo
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, tzinfo
+from enum import StrEnum
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -18,8 +24,60 @@ from kafka_s3.connect.joda.instants import parse_timestamp
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import MISSING, NO_TIMESTAMP, Longs
 from kafka_s3.connect.schemas.connect import TIMESTAMP, ConnectSchema, SchemaType
-from kafka_s3.engine.task.partitioning.time_units import TimeUnit, in_ms
-from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage
+from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage, rejection
+
+EARLIEST: Final = int(datetime(1990, 1, 1, tzinfo=UTC).timestamp()) * 1000
+LATEST: Final = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp()) * 1000
+"""Times `[EARLIEST, LATEST)` are plausible, epoch ms. A number in the wrong unit is off by a factor of 1000 and lies outside."""
+LONG: Final = 2**63
+
+
+class TimeUnit(StrEnum):
+    """The values of `timestamp.field.unit`."""
+
+    S = "s"
+    MS = "ms"
+    US = "us"
+    NS = "ns"
+    AUTO = "auto"
+
+    def ms(self, number: int | float) -> int | str:
+        """The number in epoch milliseconds, or a text that says why there are none."""
+        if not -LONG <= number < LONG:  # not a number, too
+            return f"{number} is beyond 64 bits"
+        if self is TimeUnit.AUTO:
+            unit = next((one for one in _PER_MS if _plausible(one, number)), None)
+            return (
+                unit.ms(number)
+                if unit is not None
+                else f"{number} is a time from 1990 to 2100 in none of s, ms, us, ns"
+            )
+        if self is TimeUnit.S:
+            found = round(number * 1000)
+            return found if -LONG <= found < LONG else f"{number} seconds are beyond 64 bits of milliseconds"
+        return int(number) // _PER_MS[self]
+
+
+_PER_MS: Final = {TimeUnit.S: 1, TimeUnit.MS: 1, TimeUnit.US: 1_000, TimeUnit.NS: 1_000_000}
+
+
+def _plausible(unit: TimeUnit, number: int | float) -> bool:
+    found = unit.ms(number)
+    return isinstance(found, int) and EARLIEST <= found < LATEST
+
+
+def in_ms(numbers: Longs, unit: TimeUnit) -> Longs | None:
+    """The numbers in epoch milliseconds; None where they have to be looked at one by one."""
+    if unit is TimeUnit.MS or not len(numbers):
+        return numbers
+    low, high = int(numbers.min()), int(numbers.max())
+    if unit is TimeUnit.AUTO:
+        unit = next((one for one in _PER_MS if _plausible(one, low) and _plausible(one, high)), unit)
+    if unit is TimeUnit.AUTO or (unit is TimeUnit.S and max(abs(low), abs(high)) >= LONG // 1000):
+        return None
+    found: Longs = numbers * 1000 if unit is TimeUnit.S else numbers // _PER_MS[unit]
+    return found
+
 
 TEXT_CACHE = 100_000
 DIGITS: Final = re.compile("-?[0-9]{1,19}")
@@ -203,3 +261,43 @@ def _bad_field(offset: int, reason: str) -> Failure:
     exception = "org.apache.kafka.connect.errors.DataException"
     message = f"timestamp.extractor RecordField: {reason}."
     return Failure(offset, Stage.TASK_PUT, SINK_TASK, exception, message, stops_original=True)
+
+
+_log = logging.getLogger(__name__)
+
+
+class Plausible:
+    """Another extractor's times; those outside of 1990 to 2100 are told once and, where `rejects`, failures (stage TASK_PUT)."""
+
+    needs_now = False
+
+    def __init__(self, inner: TimestampExtractor, *, rejects: bool) -> None:
+        self._inner = inner
+        self._rejects = rejects
+        self._told = False
+
+    def extract(self, run: Run, now_ms: int) -> Stamped:
+        """The times of a run."""
+        stamped = self._inner.extract(run, now_ms)
+        odd = np.flatnonzero(stamped.valid & ((stamped.times < EARLIEST) | (stamped.times >= LATEST)))
+        if not len(odd):
+            return stamped
+        texts = {int(row): _text(int(stamped.times[row])) for row in (odd if self._rejects else odd[:1])}
+        if not self._told:
+            _log.warning("The record at offset %d has %s", run.offsets[odd[0]], texts[int(odd[0])])
+            self._told = True
+        if not self._rejects:
+            return stamped
+        valid = stamped.valid.copy()
+        valid[odd] = False
+        failures = [rejection(int(run.offsets[row]), f"It has {text}") for row, text in texts.items()]
+        merged = sorted([*stamped.failures, *failures], key=lambda failure: failure.offset)
+        return replace(stamped, valid=valid, failures=merged)
+
+
+def _text(epoch_ms: int) -> str:
+    moment = np.datetime64(epoch_ms, "ms")
+    return (
+        f"the time {moment}Z, outside of 1990 to 2100. If its number is in seconds, micro- or nanoseconds, set "
+        "timestamp.field.unit to s, us or ns."
+    )

@@ -11,9 +11,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from kafka_s3.engine.task.dead_letters.bad_records import BadRecords
-from kafka_s3.engine.task.dead_letters.file import DeadLetterFile
-from kafka_s3.engine.task.dead_letters.limit import DeadLetterLimit
+from kafka_s3.engine.task.dead_letters import BadRecords, DeadLetterFile, DeadLetterLimit
 from kafka_s3.model.dead_letters import DeadLetter, rejection
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Reason

@@ -13,13 +13,15 @@ from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import Nulls, Objects
 from kafka_s3.connect.schemas.connect import read_schema
-from kafka_s3.engine.task.partitioning.envelope_partitioners import (
+from kafka_s3.engine.task.partitioning.partitioners import (
+    DirectoryForm,
     FieldAndTimePartitioner,
+    FieldPartitioner,
     HeaderPartitioner,
     KeyPartitioner,
+    Schemaless,
+    TimePartitioner,
 )
-from kafka_s3.engine.task.partitioning.field_partitioner import DirectoryForm, FieldPartitioner, Schemaless
-from kafka_s3.engine.task.partitioning.partitioners import TimePartitioner
 from kafka_s3.model.files import Role
 from tests.support.runs import run_of
 from tests.unit.engine.task.partitioning.test_partitioners import directories

@@ -13,9 +13,14 @@ from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Objects, Plain
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
-from kafka_s3.engine.task.partitioning.plausible_times import Plausible
-from kafka_s3.engine.task.partitioning.time_units import TimeUnit
-from kafka_s3.engine.task.partitioning.timestamps import RecordField, RecordTimestamp, TimestampExtractor, Wallclock
+from kafka_s3.engine.task.partitioning.timestamps import (
+    Plausible,
+    RecordField,
+    RecordTimestamp,
+    TimestampExtractor,
+    TimeUnit,
+    Wallclock,
+)
 from tests.support.runs import run_of
 
 NOW = 1_700_000_000_000
