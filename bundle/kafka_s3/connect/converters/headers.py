@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from kafka_s3.connect.converters.json_documents import parse_document
+from kafka_s3.connect.converters.json_values import parse_document
 from kafka_s3.connect.converters.plain import NUMBERS
 from kafka_s3.connect.java.numbers import double_text, float_text, narrow
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType

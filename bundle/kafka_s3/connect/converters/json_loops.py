@@ -1,7 +1,7 @@
 """Is a document JSON, and where in it are the members that are wanted? One loop over the bytes of a whole batch, compiled.
 
 What passes is an object of RFC 8259 on one line, nested less than `DEEP`, without numbers of more than `LONGEST` characters: a part of what
-the judge of single documents (`json_documents.parse_document`) takes. It decides over all others.
+the judge of single documents (`json_values.parse_document`) takes. It decides over all others.
 
 Loops are compiled when this module is imported, so it is imported where the first batch is decoded: the driver need not load it.
 """

@@ -1,12 +1,14 @@
-"""How are fields replaced, extracted, hoisted, copied into the key and inserted, and their struct named?
+"""How are the fields of keys and values changed? Replaced, extracted, hoisted, copied into the key, inserted, flattened, masked.
 
-`ReplaceField`, `ExtractField`, `HoistField`, `ValueToKey`, `InsertField`, `SetSchemaMetadata`.
+`ReplaceField`, `ExtractField`, `HoistField`, `ValueToKey`, `InsertField`, `Flatten`, `MaskField`, and `SetSchemaMetadata` for their struct.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -14,15 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_s3.connect.java.numbers import hash_order
+from kafka_s3.connect.java.numbers import hash_order, narrow, parse_double, wrapped
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, StructColumns
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
-from kafka_s3.connect.schemas.connect import TIMESTAMP, ConnectSchema, Field, SchemaType
-from kafka_s3.connect.schemas.json_form import dumps
+from kafka_s3.connect.schemas.connect import DECIMAL, TIMESTAMP, ConnectSchema, Field, SchemaType
+from kafka_s3.connect.schemas.json_form import default_value, dumps, to_json
 from kafka_s3.connect.transforms.record import (
     ILLEGAL,
+    NESTED,
     ConnectRecord,
+    JavaDate,
     RecordPart,
     Refused,
     Schema,
@@ -36,8 +40,9 @@ from kafka_s3.connect.transforms.record import (
     require_fields,
     require_map,
     require_struct,
+    scalar,
     struct_of,
-)  # fmt: skip
+)  # fmt: skip  # fmt: skip
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 
@@ -317,7 +322,7 @@ class SetSchemaMetadata:
         return replace(schema, name=name, version=schema.version if self.version is None else self.version)
 
 
-PURPOSE: Final = "field insertion"
+INSERTION: Final = "field insertion"
 SCHEMAS: Final = {
     "topic": ConnectSchema(SchemaType.STRING),
     "partition": ConnectSchema(SchemaType.INT32),
@@ -364,8 +369,8 @@ class InsertField:
         added = [(one.name, (said | {"static": self.static})[one.what]) for one in self.insertions]
         if schema is None:
             known = {name: said for name, said in added if said is not None}
-            return self.part.put(record, {**require_map(value, PURPOSE), **known}, None)
-        members = require_struct(value, schema, PURPOSE)
+            return self.part.put(record, {**require_map(value, INSERTION), **known}, None)
+        members = require_struct(value, schema, INSERTION)
         other = bare(schema, fields=distinct([*schema.fields, *(one.field for one in self.insertions)]))
         own = {f.name: field_value(members, f.name, f.schema, defaults=self.defaults) for f in schema.fields}
         return self.part.put(record, {**own, **dict(added)}, other)
@@ -450,3 +455,199 @@ def _written(array: pa.Array) -> pa.Array | bytes:
     if pa.types.is_string(array.type):
         return dumps(array[0].as_py()).encode() if len(array) else b""
     return pc.fill_null(_plain(array).cast(pa.string()), "null").cast(pa.binary())
+
+
+FLATTENING: Final = "flattening"
+
+
+@dataclass(frozen=True, slots=True)
+class Flatten:
+    """Flattens a part; arrays stay as they are."""
+
+    part: RecordPart
+    delimiter: str
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        """The record on one level; null stays null."""
+        value, schema = self.part.of(record)
+        if value is None:
+            return record
+        if schema is None:
+            return self.part.put(record, dict(self._members(require_map(value, FLATTENING), "")), None)
+        members = require_struct(value, schema, FLATTENING)
+        other = self._schema(schema)
+        out = dict.fromkeys((field.name for field in other.fields), None) | dict(self._values(members, schema, ""))
+        return self.part.put(record, out, other)
+
+    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+        """The members of struct columns as columns."""
+        return mapped(run, self.part, self._columns, defaults=False)
+
+    def _name(self, prefix: str, name: str) -> str:
+        return f"{prefix}{self.delimiter}{name}" if prefix else name
+
+    def _members(self, value: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for key, member in value.items():
+            name = self._name(prefix, key)
+            if isinstance(member, JavaDate | Decimal):
+                known = "which is not supported by Connect's data API"
+                raise Refused(f"Flatten transformation was passed a value of type class {java_class(member)} {known}")
+            if isinstance(member, dict):
+                yield from self._members(member, name)
+            else:
+                yield name, member
+
+    def _schema(self, schema: ConnectSchema) -> ConnectSchema:
+        fields = list(self._fields(schema, "", optional=schema.optional, default=default_value(schema)))
+        return bare(schema, fields=distinct(fields))
+
+    def _fields(self, schema: ConnectSchema, prefix: str, *, optional: bool, default: Any) -> Iterator[Field]:
+        for field in schema.fields:
+            name = self._name(prefix, field.name)
+            looser = optional or field.schema.optional
+            own = default_value(field.schema)
+            if own is None and default is not None:
+                own = field_value(default, field.name, field.schema, defaults=True)
+            if field.schema.kind is SchemaType.STRUCT:
+                yield from self._fields(field.schema, name, optional=looser, default=own)
+            elif field.schema.kind is SchemaType.MAP:
+                kind = java_kind(field.schema)
+                raise Refused(
+                    f"Flatten transformation does not support {kind} for record with schemas (for field {name})."
+                )
+            else:
+                text = None if own is None else json.dumps(to_json(own, field.schema))
+                yield Field(name, replace(field.schema, optional=looser, default=text))
+
+    def _values(self, value: Any, schema: ConnectSchema, prefix: str) -> Iterator[tuple[str, Any]]:
+        if value is None:
+            return
+        for field in schema.fields:
+            name = self._name(prefix, field.name)
+            member = field_value(value, field.name, field.schema, defaults=True)
+            if field.schema.kind is SchemaType.STRUCT:
+                yield from self._values(member, field.schema, name)
+            else:
+                yield name, member
+
+    def _columns(self, value: Struct) -> Struct | None:
+        try:
+            schema = self._schema(value.schema)
+        except Refused:
+            return None
+        arrays: list[pa.ChunkedArray] = []
+        for field, array in zip(value.schema.fields, value.arrays, strict=True):
+            if not _flattened(field.schema, array, None, arrays):
+                return None
+        return Struct(schema, tuple(arrays))
+
+
+def _flattened(
+    schema: ConnectSchema, array: pa.ChunkedArray, inside: pa.ChunkedArray | None, out: list[pa.ChunkedArray]
+) -> bool:
+    """Adds the leaves of a column; False where a default is nested. `inside` says which rows have the struct around it."""
+    if schema.default is not None and array.null_count:
+        if schema.kind in NESTED:
+            return False
+        filled = array.fill_null(scalar(default_value(schema), array.type))
+        array = filled if inside is None else pc.if_else(inside, filled, pa.scalar(None, array.type))
+    if schema.kind is not SchemaType.STRUCT:
+        out.append(array)
+        return True
+    here = array.is_valid() if array.null_count else inside
+    return all(_flattened(field.schema, pc.struct_field(array, field.name), here, out) for field in schema.fields)
+
+
+MASKING: Final = "mask fields"
+BITS: Final = {"java.lang.Byte": 8, "java.lang.Short": 16, "java.lang.Integer": 32, "java.lang.Long": 64}
+EMPTY: Final[dict[str, Any]] = {
+    "java.lang.Boolean": False, "java.lang.Byte": 0, "java.lang.Short": 0, "java.lang.Integer": 0, "java.lang.Long": 0,
+    "java.lang.Float": 0.0, "java.lang.Double": 0.0, "java.math.BigDecimal": Decimal(0), "java.util.Date": 0, "java.lang.String": "",
+    "java.util.ArrayList": [], "java.util.HashMap": {},
+}  # fmt: skip
+REPLACEMENTS: Final[dict[str, Callable[[str], Any]]] = {
+    "java.lang.Float": lambda text: narrow(parse_double(text)),
+    "java.lang.Double": parse_double,
+    "java.math.BigDecimal": Decimal,
+    "java.lang.String": str,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MaskField:
+    """Masks fields of a part; `replacement` None stands for each type's zero. The schema stays as it is."""
+
+    part: RecordPart
+    fields: frozenset[str]
+    replacement: str | None
+    defaults: bool
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        """The record with masked fields; null stays null, and a value without schema gets the fields that it lacks as null."""
+        value, schema = self.part.of(record)
+        if schema is None:
+            found = dict(require_map(value, MASKING))
+            found |= {name: self._masked(found.get(name), None) for name in self.fields}
+            return self.part.put(record, found, None)
+        members = require_struct(value, schema, MASKING)
+        out = {}
+        for field in schema.fields:
+            member = field_value(members, field.name, field.schema, defaults=self.defaults)
+            out[field.name] = self._masked(member, field.schema) if field.name in self.fields else member
+        return self.part.put(record, out, schema)
+
+    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+        """One value in each masked column, but where it is null."""
+        return mapped(run, self.part, self._columns, defaults=self.defaults)
+
+    def _columns(self, value: Struct) -> Struct | None:
+        arrays = []
+        for field, array in zip(value.schema.fields, value.arrays, strict=True):
+            if field.name in self.fields:
+                masked = self._column(field, array)
+                if masked is None:
+                    return None
+                array = masked
+            arrays.append(array)
+        return Struct(value.schema, tuple(arrays))
+
+    def _column(self, field: Field, array: pa.ChunkedArray) -> pa.ChunkedArray | None:
+        if field.schema.kind in (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP, SchemaType.BYTES):
+            return None
+        try:
+            mask = self._masked("" if field.schema.kind is SchemaType.STRING else 0, field.schema)
+        except Refused:
+            return None
+        kind = arrow_type(field.schema)
+        return pc.if_else(array.is_valid(), scalar(mask, kind), pa.scalar(None, kind))
+
+    def _masked(self, value: Any, schema: Schema) -> Any:
+        if value is None:
+            return None
+        java = java_class(value, schema)
+        if self.replacement is not None:
+            return self._replaced(java)
+        if java not in EMPTY:
+            raise Refused(f"Cannot mask value of type: class {java}")
+        if java == "java.util.HashMap":
+            return {} if schema is None else []
+        if schema is not None and schema.name == DECIMAL:
+            return Decimal(0)
+        return JavaDate(0) if isinstance(value, JavaDate) else EMPTY[java]
+
+    def _replaced(self, java: str) -> Any:
+        text = self.replacement or ""
+        try:
+            if java in BITS:
+                return _whole(text, BITS[java])
+            if java in REPLACEMENTS:
+                return REPLACEMENTS[java](text)
+        except (ValueError, InvalidOperation, OverflowError):
+            number = "a number" if java in BITS else "number"
+            raise Refused(f"Unable to convert {text} (class java.lang.String) to {number}") from None
+        raise Refused(f"Cannot mask value of type class {java} with custom replacement.")
+
+
+def _whole(text: str, bits: int) -> int:
+    """A number in text as an integer of so many bits, as Connect's `Values` reads it: towards zero, and cut to the bits."""
+    return wrapped(int(Decimal(text.strip())), bits)

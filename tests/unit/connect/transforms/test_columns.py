@@ -22,9 +22,11 @@ from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
 from kafka_s3.connect.transforms.fields import (
     ExtractField,
+    Flatten,
     HoistField,
     InsertField,
     Insertion,
+    MaskField,
     ReplaceField,
     SetSchemaMetadata,
     ValueToKey,
@@ -37,8 +39,6 @@ from kafka_s3.connect.transforms.filters import (
     TombstoneHandler,
     TopicNameMatches,
 )
-from kafka_s3.connect.transforms.flatten import Flatten
-from kafka_s3.connect.transforms.mask_field import MaskField
 from kafka_s3.connect.transforms.record import RecordPart, Transform
 from kafka_s3.connect.transforms.routers import RegexRouter, TimestampRouter
 from kafka_s3.connect.transforms.timestamps import SCHEMAS, TimestampConverter
