@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka.schema_registry import RegisteredSchema as ClientSchema
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
@@ -187,16 +186,6 @@ class RegistryClient:
     def close(self) -> None:
         """Closes the connections."""
         self._client.__exit__(None, None, None)
-
-    def __enter__(self) -> Self:
-        """The client itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Closes the connections."""
-        self.close()
 
     def _read(self, what: str, request: Callable[[str | None], Schema]) -> RegisteredSchema:
         source = self._ask(what, lambda: request(None))

@@ -158,7 +158,7 @@ class SchemaName:
 @dataclass(frozen=True, slots=True)
 class Framed:
     """The schemas and payloads of an array. `rows` are the positions of well-formed records, ascending; the n-th names the schema
-    `names[codes[n]]`, and its payload begins `starts[n]` bytes into the record. `failures` are (position, reason), `nulls` positions.
+    `names[codes[n]]`, and its payload begins `starts[n]` bytes into the record. `failures` are (position, reason); nulls are neither.
     """
 
     names: list[SchemaName]
@@ -166,7 +166,6 @@ class Framed:
     rows: Longs
     starts: Longs
     failures: list[tuple[int, str]]
-    nulls: Longs
 
     @property
     def by_schema(self) -> list[tuple[SchemaName, Longs, Longs]]:
@@ -193,8 +192,8 @@ def framed(
     values = _binary(values)
     plain = headers is None and indexes is MessageIndexes.ABSENT and framing is Framing.CONFLUENT
     if plain and (name := _only_name(values)) is not None:
-        count, none = len(values), np.zeros(0, np.int64)
-        return Framed([name], np.zeros(count, np.int64), np.arange(count), np.full(count, ID_PREFIX), [], none)
+        count = len(values)
+        return Framed([name], np.zeros(count, np.int64), np.arange(count), np.full(count, ID_PREFIX), [])
     prefixes = _prefixes(values, indexes, framing)
     if headers is not None:
         given = _binary(headers if isinstance(headers, pa.Array) else pa.array(headers, pa.binary()))
@@ -209,7 +208,6 @@ def framed(
         rows,
         prefixes.ends[rows],
         failures=[(int(row), FAILURES[prefixes.errors[row]]) for row in failed],
-        nulls=np.flatnonzero(~valid),
     )
 
 

@@ -86,18 +86,14 @@ def read_boolean(data: bytes, pos: int) -> tuple[bool, int]:
     return data[pos] == 1, pos + 1
 
 
-def read_float(data: bytes, pos: int) -> tuple[float, int]:
-    """A float."""
-    if pos + 4 > len(data):
+def _read_packed(data: bytes, pos: int, *, packer: struct.Struct) -> tuple[float, int]:
+    if pos + packer.size > len(data):
         raise IndexError
-    return FLOAT.unpack_from(data, pos)[0], pos + 4
+    return packer.unpack_from(data, pos)[0], pos + packer.size
 
 
-def read_double(data: bytes, pos: int) -> tuple[float, int]:
-    """A double."""
-    if pos + 8 > len(data):
-        raise IndexError
-    return DOUBLE.unpack_from(data, pos)[0], pos + 8
+read_float = partial(_read_packed, packer=FLOAT)
+read_double = partial(_read_packed, packer=DOUBLE)
 
 
 def read_bytes(data: bytes, pos: int) -> tuple[bytes, int]:
@@ -319,7 +315,8 @@ def reader_of(avro: AvroType, schema: ConnectSchema) -> Reader:
             item = reader_of(avro.element(), inner_schema(schema.items))
             return partial(read_blocks, item=item, each=width(schema.items))
         case "enum":
-            return _enum_reader(avro.symbols)
+            index = partial(read_index, count=len(avro.symbols))
+            return _converted_reader(index, avro.symbols.__getitem__)
         case _:
             return _scalar_reader(avro, schema)
 
@@ -405,14 +402,6 @@ def _entries_reader(entry: AvroType, schema: ConnectSchema) -> Reader:
     if entry.fields[0].name == "key":
         return pairs
     return _converted_reader(pairs, lambda found: [(key, value) for value, key in found])
-
-
-def _enum_reader(symbols: tuple[str, ...]) -> Reader:
-    def read(data: Datum, pos: int) -> tuple[Any, int]:
-        index, pos = read_index(data, pos, count=len(symbols))
-        return symbols[index], pos
-
-    return read
 
 
 def _scalar_reader(avro: AvroType, schema: ConnectSchema) -> Reader:

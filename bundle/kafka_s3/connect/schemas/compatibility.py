@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.schemas.arrow import arrow_field, arrow_type
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaError, SchemaType, in_order
-from kafka_s3.connect.schemas.json_form import default_value
+from kafka_s3.connect.schemas.json_form import BOUNDS, FLOATS, default_value
 
 T = TypeVar("T")
 MOST: Final = 1000
@@ -45,14 +45,7 @@ class SchemaPairs(Generic[T]):
 
 Project: TypeAlias = Callable[[Any], Any]
 
-NUMBERS: Final = (
-    SchemaType.INT8,
-    SchemaType.INT16,
-    SchemaType.INT32,
-    SchemaType.INT64,
-    SchemaType.FLOAT32,
-    SchemaType.FLOAT64,
-)
+NUMBERS: Final = (*BOUNDS, *FLOATS)
 """Connect's numbers; each can become any of those behind it."""
 ENUMS: Final = (
     "io.confluent.connect.avro.Enum", "io.confluent.connect.json.Enum", "io.confluent.connect.protobuf.Enum",

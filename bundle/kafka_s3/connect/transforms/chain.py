@@ -33,7 +33,17 @@ from kafka_s3.connect.schemas.arrow import infer_table
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
 from kafka_s3.connect.schemas.json_form import dumps
 from kafka_s3.connect.transforms.headers import text_of
-from kafka_s3.connect.transforms.record import ByColumns, ConnectRecord, Header, Predicate, Refused, Schema, Transform
+from kafka_s3.connect.transforms.record import (
+    ByColumns,
+    ConnectRecord,
+    Header,
+    Predicate,
+    RecordPart,
+    Refused,
+    Schema,
+    Transform,
+    part_of,
+)
 from kafka_s3.model.dead_letters import Failure, Stage, rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
@@ -71,13 +81,8 @@ def runs_of(records: Sequence[ConnectRecord], run: Run, place: TopicPartition) -
     shared: dict[Schema, Schema] = {}
     for one in records:
         value_schema, key_schema = shared.setdefault(one.value_schema, one.value_schema), one.key_schema
-        kind = (
-            one.topic,
-            id(value_schema),
-            one.value is None,
-            shared.setdefault(key_schema, key_schema),
-            one.key is None,
-        )
+        key_schema = shared.setdefault(key_schema, key_schema)
+        kind = (one.topic, id(value_schema), one.value is None, key_schema, one.key is None)
         groups.setdefault(kind, []).append(one)
     return [_run(group, run, place) for group in groups.values()]
 
@@ -130,10 +135,9 @@ def missing_required(run: Run) -> dict[int, str]:
     A header may be null, unless headers are stored.
     """
     found: dict[int, str] = {}
-    keys = (run.sidecars[Role.KEY],) if Role.KEY in run.sidecars else ()
-    for part in (Sidecar(run.values, run.schema), *keys):
+    for part in filter(None, (part_of(run, one) for one in RecordPart)):
         if part.schema is not None:
-            found = _missing(part.values, part.schema) | found
+            found |= _missing(part.values, part.schema)
     return found
 
 
@@ -199,15 +203,6 @@ class ChainLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Transformed:
-    """What became of runs: runs, each in offset order; failures; and the offsets of records that were dropped."""
-
-    runs: list[Run] = field(default_factory=list)
-    failures: list[Failure] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
 class Chain:
     """Steps in order. `reads` are the parts beside the value that a step looks at; with `tables` values without schema get tables."""
 
@@ -229,9 +224,9 @@ class Chain:
             found = step.apply(found)
         return found
 
-    def through(self, runs: Sequence[Run], place: TopicPartition) -> Transformed:
+    def through(self, runs: Sequence[Run], place: TopicPartition) -> Decoded:
         """The records of runs that come from `place`, as they go on to the writer. Bad records never raise."""
-        out = Transformed()
+        out = Decoded()
         for run in runs:
             for found in self._run(run, place, 0, out):
                 complete = _without_nulls(found, out)
@@ -242,7 +237,7 @@ class Chain:
         out.dropped.sort()
         return out
 
-    def _run(self, run: Run, place: TopicPartition, first: int, out: Transformed) -> Iterator[Run]:
+    def _run(self, run: Run, place: TopicPartition, first: int, out: Decoded) -> Iterator[Run]:
         """The run through the steps from `first` on; failures and what is dropped go to `out`."""
         for at in range(first, len(self.steps)):
             step = self.steps[at]
@@ -269,7 +264,7 @@ class Chain:
         yield run
 
     def _one_by_one(
-        self, run: Run, place: TopicPartition, first: int, out: Transformed, *, chosen: bool = False
+        self, run: Run, place: TopicPartition, first: int, out: Decoded, *, chosen: bool = False
     ) -> Iterator[Run]:
         steps = list(self.steps[first:])
         if chosen:
@@ -305,7 +300,7 @@ class Chain:
         return replace(run, values=values, schema=schema, sidecars=sidecars, topic=topic)
 
 
-def _without_nulls(run: Run, out: Transformed) -> Run:
+def _without_nulls(run: Run, out: Decoded) -> Run:
     """The records that have what their schemas require; the others become failures."""
     missing = missing_required(run)
     if not missing:

@@ -34,6 +34,7 @@ from kafka_s3.connect.transforms.record import (
     bare,
     constant,
     field_value,
+    field_values,
     java_class,
     mapped,
     put_values,
@@ -42,7 +43,7 @@ from kafka_s3.connect.transforms.record import (
     require_struct,
     scalar,
     struct_of,
-)  # fmt: skip  # fmt: skip
+)
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 
@@ -307,7 +308,7 @@ class SetSchemaMetadata:
             raise Refused("Schema required for [updating schema metadata]")
         other = self._schema(require_fields(schema))
         if value is not None:
-            value = {f.name: field_value(value, f.name, f.schema, defaults=self.defaults) for f in schema.fields}
+            value = field_values(value, schema, defaults=self.defaults)
         return self.part.put(record, value, other)
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
@@ -360,19 +361,15 @@ class InsertField:
         value, schema = self.part.of(record)
         if value is None:
             return record
-        said = {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-        }
-        added = [(one.name, (said | {"static": self.static})[one.what]) for one in self.insertions]
+        added = [
+            (one.name, self.static if one.what == "static" else getattr(record, one.what)) for one in self.insertions
+        ]
         if schema is None:
-            known = {name: said for name, said in added if said is not None}
+            known = {name: found for name, found in added if found is not None}
             return self.part.put(record, {**require_map(value, INSERTION), **known}, None)
         members = require_struct(value, schema, INSERTION)
         other = bare(schema, fields=distinct([*schema.fields, *(one.field for one in self.insertions)]))
-        own = {f.name: field_value(members, f.name, f.schema, defaults=self.defaults) for f in schema.fields}
+        own = field_values(members, schema, defaults=self.defaults)
         return self.part.put(record, {**own, **dict(added)}, other)
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
@@ -590,10 +587,9 @@ class MaskField:
             found |= {name: self._masked(found.get(name), None) for name in self.fields}
             return self.part.put(record, found, None)
         members = require_struct(value, schema, MASKING)
-        out = {}
-        for field in schema.fields:
-            member = field_value(members, field.name, field.schema, defaults=self.defaults)
-            out[field.name] = self._masked(member, field.schema) if field.name in self.fields else member
+        out = field_values(members, schema, defaults=self.defaults)
+        masked = (field for field in schema.fields if field.name in self.fields)
+        out |= {field.name: self._masked(out[field.name], field.schema) for field in masked}
         return self.part.put(record, out, schema)
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
@@ -601,15 +597,11 @@ class MaskField:
         return mapped(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct | None:
-        arrays = []
-        for field, array in zip(value.schema.fields, value.arrays, strict=True):
-            if field.name in self.fields:
-                masked = self._column(field, array)
-                if masked is None:
-                    return None
-                array = masked
-            arrays.append(array)
-        return Struct(value.schema, tuple(arrays))
+        arrays = [
+            self._column(field, array) if field.name in self.fields else array
+            for field, array in zip(value.schema.fields, value.arrays, strict=True)
+        ]
+        return None if any(array is None for array in arrays) else Struct(value.schema, tuple(arrays))
 
     def _column(self, field: Field, array: pa.ChunkedArray) -> pa.ChunkedArray | None:
         if field.schema.kind in (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP, SchemaType.BYTES):

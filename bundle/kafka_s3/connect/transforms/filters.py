@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from kafka_s3.connect.records.runs import Run, Sidecar
+from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import Nulls
 from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.connect.transforms.record import ConnectRecord, RecordPart, Refused
+from kafka_s3.connect.transforms.record import ConnectRecord, RecordPart, Refused, part_of, put_values
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 
@@ -94,16 +94,12 @@ class Drop:
 
     def columns(self, run: Run, place: TopicPartition) -> Run | None:
         """Nulls."""
-        schema = run.schema if self.part is RecordPart.VALUE else None
-        if self.part is RecordPart.KEY and Role.KEY in run.sidecars:
-            schema = run.sidecars[Role.KEY].schema
+        found = part_of(run, self.part)
         try:
-            schema = self._schema(schema)
+            schema = self._schema(None if found is None else found.schema)
         except Refused:
             return None
-        if self.part is RecordPart.VALUE:
-            return replace(run, values=Nulls(len(run)), schema=schema)
-        return replace(run, sidecars={**run.sidecars, Role.KEY: Sidecar(Nulls(len(run)), schema)})
+        return put_values(run, self.part, Nulls(len(run)), schema)
 
     def _schema(self, schema: ConnectSchema | None) -> ConnectSchema | None:
         if schema is None or self.behavior == "nullify":

@@ -132,6 +132,11 @@ def field_value(value: dict[str, Any], name: str, schema: ConnectSchema, *, defa
     return default_value(schema) if found is None and defaults else found
 
 
+def field_values(value: dict[str, Any], schema: ConnectSchema, *, defaults: bool) -> dict[str, Any]:
+    """The members of a struct by the fields of its schema; defaults in place of nulls where `defaults`."""
+    return {field.name: field_value(value, field.name, field.schema, defaults=defaults) for field in schema.fields}
+
+
 def bare(schema: ConnectSchema, **changes: Any) -> ConnectSchema:
     """Name, version, doc and parameters of a schema and nothing else of it, which is what most transforms keep."""
     kept = ConnectSchema(schema.kind, False, schema.name, schema.version, schema.doc, schema.parameters)
@@ -213,14 +218,17 @@ def constant(value: Any, kind: pa.DataType, count: int) -> pa.ChunkedArray:
     return pa.chunked_array([pa.repeat(scalar(value, kind), count)])
 
 
+def part_of(run: Run, part: RecordPart) -> Sidecar | None:
+    """A run's values or keys with their schema, None where it has no keys."""
+    return Sidecar(run.values, run.schema) if part is RecordPart.VALUE else run.sidecars.get(Role.KEY)
+
+
 def struct_of(run: Run, part: RecordPart) -> Struct | None:
     """The columns of a run's key or value, None where it has none or they do not follow the schema."""
-    if part is RecordPart.VALUE:
-        values, schema = run.values, run.schema
-    elif Role.KEY in run.sidecars:
-        values, schema = run.sidecars[Role.KEY].values, run.sidecars[Role.KEY].schema
-    else:
+    found = part_of(run, part)
+    if found is None:
         return None
+    values, schema = found.values, found.schema
     table = values.table if isinstance(values, StructColumns | AvroBodies) else None
     if table is None or schema is None or schema.kind is not SchemaType.STRUCT:
         return None

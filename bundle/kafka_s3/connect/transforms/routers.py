@@ -93,21 +93,7 @@ class TimestampRouter:
 
     def _depth(self) -> int:
         """How much of year, day, hour, minute, second and millisecond decides about the text."""
-        finest = {
-            "y": 4,
-            "M": 7,
-            "L": 7,
-            "d": 7,
-            "D": 7,
-            "H": 9,
-            "k": 9,
-            "K": 9,
-            "h": 9,
-            "a": 9,
-            "m": 11,
-            "s": 13,
-            "S": 16,
-        }
+        finest = {"y": 4, **dict.fromkeys("HkKha", 9), "m": 11, "s": 13, "S": 16}
         return max(finest.get(text, 7) for text, count in self.dates.tokens if count)
 
 

@@ -29,7 +29,7 @@ from kafka_s3.connect.transforms.record import (
     Refused,
     Struct,
     bare,
-    field_value,
+    field_values,
     java_class,
     mapped,
     require_fields,
@@ -278,10 +278,10 @@ class TimestampConverter:
     def _of_struct(self, value: Any, schema: ConnectSchema) -> Any:
         if value is None:
             return None
-        out = {}
-        for field in schema.fields:
-            member = field_value(value, field.name, field.schema, defaults=self.defaults)
-            out[field.name] = self.convert(member, form_of(field.schema)) if field.name == self.field else member
+        out = field_values(value, schema, defaults=self.defaults)
+        field = schema.field(self.field)
+        if field is not None:
+            out[field.name] = self.convert(out[field.name], form_of(field.schema))
         return out
 
     def _schema(self, schema: ConnectSchema) -> ConnectSchema:

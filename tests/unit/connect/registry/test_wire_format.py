@@ -120,7 +120,7 @@ def test_a_list_ends_with_its_record_even_if_the_next_one_would_complete_it():
 def test_failures_and_nulls_have_their_places():
     result = parse([b"{}", None, b"", b"\0\0\0\1", classic(5, b""), b"\1" + GUID.bytes[:15]])
     assert result.failures == [(0, UNKNOWN_MAGIC), (2, FAILURES[1]), (3, FAILURES[3]), (5, FAILURES[3])]
-    assert (result.nulls.tolist(), result.rows.tolist()) == ([1], [4])
+    assert result.rows.tolist() == [4]
 
 
 def test_an_id_is_read_as_java_reads_it():
@@ -135,7 +135,7 @@ def test_all_records_of_one_schema_form_a_group():
 
 def test_an_empty_batch_has_no_groups():
     result = parse([])
-    assert (result.by_schema, result.failures, len(result.nulls)) == ([], [], 0)
+    assert (result.by_schema, result.failures) == ([], [])
     assert len(payloads(pa.array([], pa.binary()), result.rows, result.starts)) == 0
 
 
@@ -189,7 +189,7 @@ def test_records_with_and_without_a_header_mix():
     result = framed(records, headers=schema_id_headers(headers, Role.VALUE), indexes=MessageIndexes.ABSENT)
     assert [name for name, _, _ in result.by_schema] == [SchemaName(guid=TEXT), SchemaName(id=4)]
     assert payloads(records, result.rows, result.starts).to_pylist() == [b"whole", b"cut"]
-    assert result.nulls.tolist() == [2]
+    assert 2 not in result.rows
 
 
 def expected(record: bytes, follow: MessageIndexes) -> tuple[SchemaName, bytes] | None:
