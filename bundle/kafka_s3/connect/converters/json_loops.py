@@ -1,7 +1,7 @@
 """Is a document JSON, and where in it are the members that are wanted? One loop over the bytes of a whole batch, compiled.
 
 What passes is an object of RFC 8259 on one line, nested less than `DEEP`, without numbers of more than `LONGEST` characters: a part of what
-the judge of single documents (`json_values.parse_document`) takes. It decides over all others.
+the parser of single documents (`json_values.parse_document`) takes. It decides over all others.
 
 Loops are compiled when this module is imported, so it is imported where the first batch is decoded: the driver need not load it.
 """
@@ -26,7 +26,7 @@ MISSING, NULL, TRUE, FALSE, WHOLE, FRACTION, TEXT, ESCAPED, NESTED = range(9)
 class Members:
     """The documents of a binary array without nulls, and in them the members of these names.
 
-    `passed` tells by row whether the document is one for certain; over the others a judge decides.
+    `passed` tells by row whether the document is one for certain; over the others a parser decides.
     """
 
     def __init__(self, documents: pa.Array, names: Sequence[str]) -> None:

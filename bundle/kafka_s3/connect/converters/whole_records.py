@@ -67,12 +67,12 @@ class RecordConverter:
         """Runs with their sidecars, failures of every stage, and null values. `keys` may be left out where none are needed."""
         whole = batch
         key_runs, failures = self.keys(batch, keys)
-        batch = without(batch, [failure.offset for failure in failures])
+        batch = without_offsets(batch, [failure.offset for failure in failures])
         decoded = self.value.decode(batch)
         runs = decoded.runs
         nulls = decoded.nulls
         if self.metadata is not None:
-            runs, more = self.metadata.added(runs, whole, keys)
+            runs, more = self.metadata.add_struct(runs, whole, keys)
             failures += more
         if self.tombstones and nulls:
             runs, nulls = with_tombstones(runs, nulls, batch), []
@@ -122,7 +122,7 @@ def _text(reader: HeaderReader, raw: bytes | None) -> str | None:
     return None if raw is None else reader(raw)
 
 
-def without(batch: KafkaBatch, offsets: list[int]) -> KafkaBatch:
+def without_offsets(batch: KafkaBatch, offsets: list[int]) -> KafkaBatch:
     """The batch but for the records at these offsets."""
     return batch.take(np.flatnonzero(~np.isin(batch.offsets, offsets))) if offsets else batch
 

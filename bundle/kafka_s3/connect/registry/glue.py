@@ -63,7 +63,7 @@ class GlueRegistry:
 
     def by_guid(self, guid: str) -> RegisteredSchema:
         """The schema of a version id."""
-        return self._schemas.get(guid, lambda: self._asked(guid))
+        return self._schemas.get(guid, lambda: self._fetch(guid))
 
     def version_of(self, subject: str, schema: RegisteredSchema) -> int | None:
         """None: Glue's converter gives schemas no version."""
@@ -77,11 +77,11 @@ class GlueRegistry:
         """Closes the connections."""
         self._client.close()
 
-    def _asked(self, guid: str) -> RegisteredSchema:
+    def _fetch(self, guid: str) -> RegisteredSchema:
         try:
             answer = self._client.get_schema_version(SchemaVersionId=guid)
         except (BotoCoreError, ClientError) as error:
-            raise _meaning(error, f"schema version {guid}", self.options) from None
+            raise _error(error, f"schema version {guid}", self.options) from None
         kind, text = answer.get("DataFormat"), answer.get("SchemaDefinition")
         if kind not in (*Language,) or not text:
             raise RegistryError(
@@ -103,7 +103,7 @@ def _client(options: GlueOptions) -> Any:
     return careful(client, options.endpoint, options.proxy)
 
 
-def _meaning(error: Exception, what: str, options: GlueOptions) -> RegistryError:
+def _error(error: Exception, what: str, options: GlueOptions) -> RegistryError:
     """What a failed request means to whoever has to act on it; free of secrets."""
     if isinstance(error, ClientError):
         code = str(error.response.get("Error", {}).get("Code", ""))

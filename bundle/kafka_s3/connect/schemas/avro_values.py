@@ -27,7 +27,7 @@ from kafka_s3.connect.schemas.avro_types import (
 )
 from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaError, SchemaType, inner_schema
 from kafka_s3.connect.schemas.expansion import Allowance, entry_width, width
-from kafka_s3.connect.schemas.json_form import BOUNDS, decimal_at, default_value, scale_of, unscaled_bytes
+from kafka_s3.connect.schemas.json_form import BOUNDS, decimal_from, default_value, scale_of, unscaled_bytes
 
 
 class Datum(bytes):
@@ -411,7 +411,7 @@ def _scalar_reader(avro: AvroType, schema: ConnectSchema) -> Reader:
     half = HALVES.get(schema.kind)
     if schema.name == DECIMAL:
         scale = scale_of(schema)
-        return _converted_reader(inner, lambda raw: decimal_at(raw, scale))
+        return _converted_reader(inner, lambda raw: decimal_from(raw, scale))
     if half is None:
         return inner
     # A number beyond the type wraps around, as a Java cast makes it.
@@ -659,5 +659,5 @@ def encoder(schema: ConnectSchema | None, avro: Any) -> Callable[[Any], bytes]:
 
 def _whole_payload(schema: ConnectSchema | None, payload: bytes) -> tuple[Any, int]:
     decimal = schema is not None and schema.name == DECIMAL
-    value = decimal_at(payload, scale_of(schema)) if decimal and schema is not None else payload
+    value = decimal_from(payload, scale_of(schema)) if decimal and schema is not None else payload
     return value, len(payload)

@@ -36,7 +36,7 @@ from kafka_s3.connect.schemas.connect import (
     SchemaType,
     in_order,
 )
-from kafka_s3.connect.schemas.json_form import decimal_at
+from kafka_s3.connect.schemas.json_form import decimal_from
 from kafka_s3.connect.schemas.protobuf_descriptors import field_params, is_proto2
 
 Read = Callable[[Any], Any]
@@ -175,7 +175,7 @@ def _decimal(message: Any) -> Decimal:
     """The number with the scale that the message names. No bytes are zero, as in Confluent's clients outside Java."""
     if abs(message.scale) > LARGEST_SCALE:
         raise ValueError(f"the decimal's scale is {message.scale}, more than {LARGEST_SCALE} digits")
-    number = decimal_at(message.value, message.scale)
+    number = decimal_from(message.value, message.scale)
     if not 0 < message.precision < len(number.as_tuple().digits):
         return number
     rounding = Context(prec=message.precision, rounding=ROUND_HALF_UP, Emax=MAX_EMAX, Emin=MIN_EMIN)

@@ -43,10 +43,10 @@ from kafka_s3.connect.transforms.record import (
     bare,
     field_values,
     java_class,
-    mapped,
     require_fields,
     require_map,
     require_struct,
+    with_changed_columns,
 )  # fmt: skip
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
@@ -102,10 +102,10 @@ def _from_texts(array: pa.ChunkedArray, kind: SchemaType) -> pa.ChunkedArray | N
         return None
     numbers = array.cast(pa.int64())
     bound = 2 ** (min(BITS[kind], 63) - 1)
-    fits = (
+    within = (
         kind is SchemaType.INT64 or pc.all(pc.and_(pc.greater_equal(numbers, -bound), pc.less(numbers, bound))).as_py()
     )
-    return None if fits is False else numbers.cast(SIMPLE[kind])
+    return None if within is False else numbers.cast(SIMPLE[kind])
 
 
 def _wrapped(array: pa.ChunkedArray, bits: int) -> pa.ChunkedArray:
@@ -126,8 +126,8 @@ def _truncated(array: pa.ChunkedArray, bits: int) -> pa.ChunkedArray:
     return _with_nulls(whole, array)
 
 
-def _with_nulls(numbers: np.ndarray, like: pa.ChunkedArray) -> pa.ChunkedArray:
-    mask = None if not like.null_count else like.is_null().to_numpy()
+def _with_nulls(numbers: np.ndarray, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    mask = None if not column.null_count else column.is_null().to_numpy()
     return pa.chunked_array([pa.array(numbers, mask=mask)])
 
 
@@ -148,7 +148,7 @@ class Cast:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with cast fields; a field that a value without schema does not have becomes null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if value is None:
             return record
         if self.whole is not None:
@@ -168,11 +168,11 @@ class Cast:
         }
         return self.part.put(record, out, other)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """Struct fields, where Arrow casts as Java does."""
         if self.whole is not None or (self.part is RecordPart.KEY and Role.KEY not in run.sidecars):
             return None
-        return mapped(run, self.part, self._columns, defaults=self.defaults)
+        return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct | None:
         kinds = self.fields

@@ -36,13 +36,13 @@ from kafka_s3.connect.transforms.record import (
     field_value,
     field_values,
     java_class,
-    mapped,
     put_values,
     require_fields,
     require_map,
     require_struct,
     scalar,
     struct_of,
+    with_changed_columns,
 )
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
@@ -54,7 +54,7 @@ NESTED_ACCESS: Final = "nested field access"
 TO_KEY: Final = "copying fields from value to key"
 
 
-def distinct(fields: list[Field]) -> tuple[Field, ...]:
+def distinct_fields(fields: list[Field]) -> tuple[Field, ...]:
     """The fields of a struct, whose names must differ. Raises Refused."""
     seen: set[str] = set()
     for field in fields:
@@ -76,7 +76,7 @@ class ReplaceField:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with other fields, in the order of its schema."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if value is None:
             return record
         if schema is None:
@@ -84,14 +84,15 @@ class ReplaceField:
             return self.part.put(record, {self._name(name): found[name] for name in self._order(found)}, None)
         members = require_struct(value, schema, REPLACEMENT)
         other = bare(
-            schema, fields=distinct([Field(self._name(field.name), field.schema) for field in self._kept(schema)])
+            schema,
+            fields=distinct_fields([Field(self._name(field.name), field.schema) for field in self._kept(schema)]),
         )
         out = {field.name: self._value(members, schema, field) for field in other.fields}
         return self.part.put(record, out, other)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """Other columns."""
-        return mapped(run, self.part, self._columns, defaults=self.defaults)
+        return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct | None:
         kept = [Field(self._name(field.name), field.schema) for field in self._kept(value.schema)]
@@ -149,7 +150,7 @@ class ExtractField:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the field's value, null below null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if schema is None:
             return self.part.put(record, self._from_map(value), None)
         if value is not None:
@@ -187,8 +188,8 @@ class ExtractField:
             value, schema = field_value(value, name, field.schema, defaults=self.defaults), field.schema
         return value
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """The members of a struct in place of the struct, where no row lacks it; other fields are values of their own, one by one."""
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        """The members of a struct in topic_partition of the struct, where no row lacks it; other fields are values of their own, one by one."""
         struct = struct_of(run, self.part)
         found = struct.schema.field(self.path[0]) if struct is not None and len(self.path) == 1 else None
         if (
@@ -204,7 +205,7 @@ class ExtractField:
         table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(chunk) for chunk in array.chunks])
         arrays = tuple(table.columns)
         changed = Struct(found.schema, arrays)
-        return mapped(run, self.part, lambda _: changed, defaults=False)
+        return with_changed_columns(run, self.part, lambda _: changed, defaults=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +217,16 @@ class HoistField:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record one level deeper."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if schema is None:
             return self.part.put(record, {self.field: value}, None)
         if value is None and not schema.optional and schema.default is None:
             raise Refused(null_used(Field(self.field, schema)))
         return self.part.put(record, {self.field: value}, self._schema(schema))
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """One column of structs."""
-        return mapped(run, self.part, self._columns, defaults=False)
+        return with_changed_columns(run, self.part, self._columns, defaults=False)
 
     def _columns(self, value: Struct) -> Struct:
         fields = [arrow_field(field.name, field.schema) for field in value.schema.fields]
@@ -253,9 +254,9 @@ class ValueToKey:
         members = require_struct(record.value, schema, TO_KEY)
         chosen = [self._field(schema, name) for name in self.fields]
         key = {field.name: field_value(members, field.name, field.schema, defaults=self.defaults) for field in chosen}
-        return replace(record, key=key, key_schema=ConnectSchema(SchemaType.STRUCT, fields=distinct(chosen)))
+        return replace(record, key=key, key_schema=ConnectSchema(SchemaType.STRUCT, fields=distinct_fields(chosen)))
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """The value's columns as the key's."""
         struct = struct_of(run, RecordPart.VALUE)
         struct = struct.with_defaults() if struct is not None and self.defaults else struct
@@ -301,7 +302,7 @@ class SetSchemaMetadata:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record under the other schema; a tombstone without schema stays as it is."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if value is None and schema is None:
             return record
         if schema is None:
@@ -311,9 +312,9 @@ class SetSchemaMetadata:
             value = field_values(value, schema, defaults=self.defaults)
         return self.part.put(record, value, other)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """The same columns."""
-        return mapped(run, self.part, self._columns, defaults=self.defaults)
+        return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct:
         return Struct(self._schema(value.schema), value.arrays)
@@ -358,7 +359,7 @@ class InsertField:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the fields; null stays null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if value is None:
             return record
         added = [
@@ -368,25 +369,29 @@ class InsertField:
             known = {name: found for name, found in added if found is not None}
             return self.part.put(record, {**require_map(value, INSERTION), **known}, None)
         members = require_struct(value, schema, INSERTION)
-        other = bare(schema, fields=distinct([*schema.fields, *(one.field for one in self.insertions)]))
+        other = bare(schema, fields=distinct_fields([*schema.fields, *(one.field for one in self.insertions)]))
         own = field_values(members, schema, defaults=self.defaults)
         return self.part.put(record, {**own, **dict(added)}, other)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """More columns; JSON text is added to as text."""
         if self.part is RecordPart.VALUE and isinstance(run.values, JsonText):
-            return self._spliced(run, run.values, place)
-        return mapped(run, self.part, lambda value: self._columns(value, run, place), defaults=self.defaults)
+            return self._spliced(run, run.values, topic_partition)
+        return with_changed_columns(
+            run, self.part, lambda value: self._columns(value, run, topic_partition), defaults=self.defaults
+        )
 
-    def _columns(self, value: Struct, run: Run, place: TopicPartition) -> Struct | None:
-        fields = [(one.field, array) for one, array in zip(self.insertions, self._arrays(run, place), strict=True)]
+    def _columns(self, value: Struct, run: Run, topic_partition: TopicPartition) -> Struct | None:
+        fields = [
+            (one.field, array) for one, array in zip(self.insertions, self._arrays(run, topic_partition), strict=True)
+        ]
         if any(array.null_count for field, array in fields if not field.schema.optional):
             return None  # the records without a timestamp fail, later
         own = list(zip(value.schema.fields, value.arrays, strict=True))
         names = [field.name for field, _ in (*own, *fields)]
         return value.with_fields([*own, *fields], bare(value.schema)) if len(set(names)) == len(names) else None
 
-    def _arrays(self, run: Run, place: TopicPartition) -> Iterator[pa.ChunkedArray]:
+    def _arrays(self, run: Run, topic_partition: TopicPartition) -> Iterator[pa.ChunkedArray]:
         for one in self.insertions:
             match one.what:
                 case "offset":
@@ -395,11 +400,11 @@ class InsertField:
                     missing = run.timestamps == NO_TIMESTAMP
                     yield pa.chunked_array([pa.array(run.timestamps, mask=missing).cast(arrow_type(one.field.schema))])
                 case "partition":
-                    yield constant(place.partition, pa.int32(), len(run))
+                    yield constant(topic_partition.partition, pa.int32(), len(run))
                 case what:
-                    yield constant(place.topic if what == "topic" else self.static, pa.string(), len(run))
+                    yield constant(topic_partition.topic if what == "topic" else self.static, pa.string(), len(run))
 
-    def _spliced(self, run: Run, values: JsonText, place: TopicPartition) -> Run | None:
+    def _spliced(self, run: Run, values: JsonText, topic_partition: TopicPartition) -> Run | None:
         """The fields written behind those of each document; None where a document may have one of them already, or is no object."""
         texts, names = values.texts, [one.name for one in self.insertions]
         objects = pc.and_(pc.starts_with(texts, b"{"), pc.ends_with(texts, b"}"))
@@ -407,7 +412,7 @@ class InsertField:
             return None
         if not pc.all(pc.match_substring(texts, b'"')).as_py():  # an object without any name
             return None
-        arrays = [array.combine_chunks() for array in self._arrays(run, place)]
+        arrays = [array.combine_chunks() for array in self._arrays(run, topic_partition)]
         pieces, fixed = list[Any]([pc.binary_slice(texts, 0, -1)]), b""
         for name, array in zip(names, arrays, strict=True):
             fixed += f",{dumps(name)}:".encode()
@@ -466,7 +471,7 @@ class Flatten:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record on one level; null stays null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if value is None:
             return record
         if schema is None:
@@ -476,9 +481,9 @@ class Flatten:
         out = dict.fromkeys((field.name for field in other.fields), None) | dict(self._values(members, schema, ""))
         return self.part.put(record, out, other)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """The members of struct columns as columns."""
-        return mapped(run, self.part, self._columns, defaults=False)
+        return with_changed_columns(run, self.part, self._columns, defaults=False)
 
     def _name(self, prefix: str, name: str) -> str:
         return f"{prefix}{self.delimiter}{name}" if prefix else name
@@ -496,7 +501,7 @@ class Flatten:
 
     def _schema(self, schema: ConnectSchema) -> ConnectSchema:
         fields = list(self._fields(schema, "", optional=schema.optional, default=default_value(schema)))
-        return bare(schema, fields=distinct(fields))
+        return bare(schema, fields=distinct_fields(fields))
 
     def _fields(self, schema: ConnectSchema, prefix: str, *, optional: bool, default: Any) -> Iterator[Field]:
         for field in schema.fields:
@@ -581,7 +586,7 @@ class MaskField:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with masked fields; null stays null, and a value without schema gets the fields that it lacks as null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         if schema is None:
             found = dict(require_map(value, MASKING))
             found |= {name: self._masked(found.get(name), None) for name in self.fields}
@@ -592,9 +597,9 @@ class MaskField:
         out |= {field.name: self._masked(out[field.name], field.schema) for field in masked}
         return self.part.put(record, out, schema)
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """One value in each masked column, but where it is null."""
-        return mapped(run, self.part, self._columns, defaults=self.defaults)
+        return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct | None:
         arrays = [

@@ -30,7 +30,7 @@ class HasHeaderKey:
         """Whether it holds."""
         return any(one.key == self.name for one in record.headers)
 
-    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+    def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
         """The records of a run for which it holds."""
         if Role.HEADER not in run.sidecars:
             return np.zeros(len(run), bool)
@@ -46,7 +46,7 @@ class RecordIsTombstone:
         """Whether it holds."""
         return record.value is None
 
-    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+    def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
         """All records of a run, or none."""
         return np.full(len(run), run.tombstones)
 
@@ -61,9 +61,9 @@ class TopicNameMatches:
         """Whether it holds."""
         return self.pattern.fullmatch(record.topic) is not None
 
-    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+    def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
         """All records of a run, or none."""
-        return np.full(len(run), self.pattern.fullmatch(place.topic) is not None)
+        return np.full(len(run), self.pattern.fullmatch(topic_partition.topic) is not None)
 
 
 _log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Filter:
     def apply(self, record: ConnectRecord) -> None:
         """Nothing."""
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """Nothing of the run."""
         return run.slice(0, 0)
 
@@ -90,9 +90,9 @@ class Drop:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record without the part."""
-        return self.part.put(record, None, self._schema(self.part.of(record)[1]))
+        return self.part.put(record, None, self._schema(self.part.value_of(record)[1]))
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """Nulls."""
         found = part_of(run, self.part)
         try:
@@ -126,6 +126,6 @@ class TombstoneHandler:
             _log.warning("The tombstone record at %s is dropped.", place)
         return None
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
         """Runs with values pass."""
         return None if run.tombstones else run

@@ -232,7 +232,7 @@ def _embedded(value: Any, schema: Schema) -> str:
 
 
 def _member(schema: Schema, name: str) -> Schema:
-    return schema.at((name,)) if schema is not None else None
+    return schema.at_path((name,)) if schema is not None else None
 
 
 MISSING: Final = (
@@ -275,7 +275,7 @@ class HeaderFrom:
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
         """The record with the headers; a field that a value without schema does not have gives a header of null."""
-        value, schema = self.part.of(record)
+        value, schema = self.part.value_of(record)
         purpose = f"header {'move' if self.moves else 'copy'}"
         if schema is None:
             found = require_map(value, purpose)

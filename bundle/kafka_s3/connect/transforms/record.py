@@ -73,7 +73,7 @@ class RecordPart(StrEnum):
     KEY = "key"
     VALUE = "value"
 
-    def of(self, record: ConnectRecord) -> tuple[Any, Schema]:
+    def value_of(self, record: ConnectRecord) -> tuple[Any, Schema]:
         """The part and its schema."""
         return (record.key, record.key_schema) if self is RecordPart.KEY else (record.value, record.value_schema)
 
@@ -176,8 +176,8 @@ NESTED = (SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
 class ByColumns(Protocol):
     """A transform that can take runs whole. `apply` says what it has to do; this is the quick way to the same records."""
 
-    def columns(self, run: Run, place: TopicPartition) -> Run | None:
-        """The run as it goes on, None where its records have to be taken one by one. `place` is where they are, after routers."""
+    def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
+        """The run as it goes on, None where its records have to be taken one by one. `topic_partition` is where they are, after routers."""
         ...
 
 
@@ -240,7 +240,7 @@ def struct_of(run: Run, part: RecordPart) -> Struct | None:
     return Struct(schema, tuple(table.columns))
 
 
-def put(run: Run, part: RecordPart, struct: Struct) -> Run:
+def with_columns(run: Run, part: RecordPart, struct: Struct) -> Run:
     """The run with other columns. A struct that is left without fields cannot be a table: then its values are Python's."""
     table = pa.Table.from_arrays(
         list(struct.arrays), schema=pa.schema([arrow_field(field.name, field.schema) for field in struct.schema.fields])
@@ -255,7 +255,9 @@ def put_values(run: Run, part: RecordPart, values: Values, schema: ConnectSchema
     return replace(run, sidecars={**run.sidecars, Role.KEY: Sidecar(values, schema)})
 
 
-def mapped(run: Run, part: RecordPart, change: Callable[[Struct], Struct | None], *, defaults: bool) -> Run | None:
+def with_changed_columns(
+    run: Run, part: RecordPart, change: Callable[[Struct], Struct | None], *, defaults: bool
+) -> Run | None:
     """The run with changed columns; nulls have become their defaults before where `defaults`. None where that is not possible."""
     struct = struct_of(run, part)
     if struct is not None and defaults:
@@ -263,4 +265,4 @@ def mapped(run: Run, part: RecordPart, change: Callable[[Struct], Struct | None]
     changed = change(struct) if struct is not None else None
     if changed is None or not changed.arrays:
         return None
-    return put(run, part, changed)
+    return with_columns(run, part, changed)

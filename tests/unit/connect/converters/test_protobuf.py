@@ -77,7 +77,7 @@ def failure(descriptor: Any, payload: bytes) -> str:
 
 
 def field(schema: ConnectSchema, *path: str) -> ConnectSchema:
-    found = schema.at(path)
+    found = schema.at_path(path)
     assert found is not None
     return found
 
