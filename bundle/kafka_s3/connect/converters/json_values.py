@@ -363,7 +363,7 @@ def _deep(values: pa.Array) -> bool:
 
 
 def _has_endless_number(values: pa.Array) -> bool:
-    """Whether a document may hold a number that Python's parser refuses, and Arrow's does not: then that one decides, whatever the batch."""
+    """Whether a document may hold a number that Python's parser refuses, and Arrow's does not: then that one decides."""
     suspects = values.filter(pc.greater(pc.binary_length(values), MOST_DIGITS)).to_pylist()
     return any(ENDLESS.search(text) is not None for text in suspects)
 

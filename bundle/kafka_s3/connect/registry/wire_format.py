@@ -15,7 +15,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.connect.registry.options import Framing
+from kafka_s3.connect.schemas.avro_values import read_varint
 from kafka_s3.model.files import Role
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
@@ -50,7 +51,7 @@ PLAIN, ZLIB = 0, 5
 
 @dataclass(frozen=True, slots=True)
 class _Prefixes:
-    """Per record: GUID or id, as two words; message indexes, -1 after the last; where the prefix ends; the number of a failure or 0."""
+    """Per record: GUID or id, as two words; the number of its message indexes; where the prefix ends; the number of a failure or 0."""
 
     guids: Flags
     high: Words
@@ -80,7 +81,7 @@ def _schema_ids(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) ->
             high[rows], low[rows] = big_endian(data, at, 8), big_endian(data, at + 8, 8)
         else:
             low[rows] = _signed(big_endian(data, at, int(width)), int(width))
-    return _Prefixes(guids, high, low, np.full((len(starts), 1), -1, np.int64), ends, errors.astype(np.int64))
+    return _Prefixes(guids, high, low, np.zeros(len(starts), np.int64), ends, errors.astype(np.int64))
 
 
 def _id_layout(framing: Framing, data: Bytes, starts: Longs, lengths: Longs) -> tuple[Flags, int, Longs]:
@@ -127,6 +128,9 @@ def big_endian(data: Bytes, at: Longs, size: int) -> Words:
 MOST_INDEXES: Final = 64
 """No message is nested deeper: protoc itself stops at 32."""
 LARGEST_INDEX: Final = 2**31 - 1
+LONGEST_PATH: Final = 5 * (1 + MOST_INDEXES)
+"""Bytes of a count and as many indexes, each a varint of five bytes at most."""
+MessagePath: TypeAlias = tuple[int, ...]
 ID_PREFIX: Final = 5
 """Bytes before a payload of Confluent's: 0 and an id."""
 
@@ -152,7 +156,7 @@ class SchemaName:
 
     id: int | None = None
     guid: str | None = None
-    indexes: tuple[int, ...] | None = None
+    indexes: MessagePath | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ def framed(
 ) -> Framed:
     """The schemas that the records of a binary array name. Bad bytes never raise: they are among the failures.
 
-    Records of AWS Glue are not compressed any more (`connect.registry.compression`).
+    Records of AWS Glue are not compressed any more (`inflated`).
     `headers` holds each record's schema id header (see `schema_id_headers`), None where it has none; a header goes before the bytes.
     """
     values = _binary(values)
@@ -194,14 +198,15 @@ def framed(
     if plain and (name := _only_name(values)) is not None:
         count = len(values)
         return Framed([name], np.zeros(count, np.int64), np.arange(count), np.full(count, ID_PREFIX), [])
-    prefixes = _prefixes(values, indexes, framing)
+    paths: dict[MessagePath, int] = {}
+    prefixes = _prefixes(values, indexes, framing, paths)
     if headers is not None:
         given = _binary(headers if isinstance(headers, pa.Array) else pa.array(headers, pa.binary()))
-        prefixes = _preferred(_prefixes(given, indexes, framing), prefixes, chosen=_valid(given))
+        prefixes = _preferred(_prefixes(given, indexes, framing, paths), prefixes, chosen=_valid(given))
     valid = _valid(values)
     rows = np.flatnonzero(valid & (prefixes.errors == 0))
     failed = np.flatnonzero(valid & (prefixes.errors != 0))
-    names, codes = _names(prefixes.take(rows), indexes)
+    names, codes = _names(prefixes.take(rows), list(paths))
     return Framed(
         names,
         codes,
@@ -256,79 +261,69 @@ def _without_prefix(values: pa.Array, starts: Longs) -> pa.Array:
     return pa.concat_arrays(cut).take(pa.array(np.argsort(np.concatenate(parts))))
 
 
-def _prefixes(array: pa.Array, follow: MessageIndexes, framing: Framing) -> _Prefixes:
+def _prefixes(array: pa.Array, follow: MessageIndexes, framing: Framing, paths: dict[MessagePath, int]) -> _Prefixes:
+    """What stands in front of the payloads; message indexes that are new get the next number in `paths`."""
     data, starts, stops = _layout(array)
     found = _schema_ids(framing, data, starts, stops - starts)
-    if follow is MessageIndexes.ABSENT:
-        return found
-    ends, errors = found.ends, found.errors
-    rows = np.flatnonzero(errors == 0)
-    read = _index_lists if follow is MessageIndexes.FOLLOW else _places
-    lists, after, good = read(data, starts[rows] + ends[rows], stops[rows])
-    indexes = np.full((len(starts), lists.shape[1]), -1, np.int64)
-    indexes[rows], ends[rows], errors[rows] = lists, after - starts[rows], np.where(good, 0, MALFORMED)
-    return replace(found, indexes=indexes)
+    if follow is not MessageIndexes.ABSENT:
+        read = _message_path if follow is MessageIndexes.FOLLOW else _place_in_file
+        for row in np.flatnonzero(found.errors == 0).tolist():
+            begin = int(starts[row] + found.ends[row])
+            try:
+                path, length = read(data[begin : min(int(stops[row]), begin + LONGEST_PATH)].tobytes())
+            except (IndexError, ValueError):
+                found.errors[row] = MALFORMED
+            else:
+                found.indexes[row] = paths.setdefault(path, len(paths))
+                found.ends[row] += length
+    return found
 
 
 def _preferred(header: _Prefixes, value: _Prefixes, *, chosen: Flags) -> _Prefixes:
     """The header's where it is chosen; the whole record is the payload then."""
-    width = max(header.indexes.shape[1], value.indexes.shape[1])
     return _Prefixes(
         np.where(chosen, header.guids, value.guids),
         np.where(chosen, header.high, value.high),
         np.where(chosen, header.low, value.low),
-        np.where(chosen[:, None], _padded(header.indexes, width), _padded(value.indexes, width)),
+        np.where(chosen, header.indexes, value.indexes),
         np.where(chosen, 0, value.ends),
         np.where(chosen, header.errors, value.errors),
     )
 
 
-def _padded(lists: Longs, width: int) -> Longs:
-    return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=-1)
+def _message_path(data: bytes) -> tuple[MessagePath, int]:
+    """The message indexes at the beginning of the data, and how many bytes they take. Raises IndexError and ValueError."""
+    count, pos = _zigzag(data, 0)
+    if not 0 <= count <= MOST_INDEXES:
+        raise ValueError
+    path = []
+    for _ in range(count):
+        index, pos = _zigzag(data, pos)
+        if not 0 <= index <= LARGEST_INDEX:
+            raise ValueError
+        path.append(index)
+    return tuple(path) or (0,), pos  # a count of 0 is the short form of the list [0]
 
 
-def _index_lists(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
-    """The message indexes at these places, padded with -1; where each list ends; which lists are well-formed."""
-    counts, at, good = _varints(data, at, stops)
-    good = good & (counts >= 0) & (counts <= MOST_INDEXES)
-    counts = np.where(good, counts, 0)
-    lists = np.full((len(at), max(1, int(counts.max(initial=0)))), -1, np.int64)
-    lists[counts == 0, 0] = 0  # a count of 0 is the short form of the list [0]
-    for nesting in range(lists.shape[1]):
-        rows = np.flatnonzero(good & (counts > nesting))
-        index, at[rows], complete = _varints(data, at[rows], stops[rows])
-        lists[rows, nesting] = index
-        good[rows] = complete & (index >= 0) & (index <= LARGEST_INDEX)
-    return lists, at, good
+def _place_in_file(data: bytes) -> tuple[MessagePath, int]:
+    """The same of AWS Glue: the one number that is there, without zig-zag."""
+    number, pos = _short_varint(data, 0)
+    if number > LARGEST_INDEX:
+        raise ValueError
+    return (number,), pos
 
 
-def _places(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
-    """The same of AWS Glue: lists of the one number that is there, without zig-zag."""
-    numbers, at, good = _raw_varints(data, at, stops)
-    return numbers[:, None], at, good & (numbers <= LARGEST_INDEX)
+def _zigzag(data: bytes, pos: int) -> tuple[int, int]:
+    number, pos = _short_varint(data, pos)
+    return (number >> 1) ^ -(number & 1), pos
 
 
-def _varints(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
-    """The zig-zag varints at these places, the places after them, and which of them end within five bytes and their record."""
-    raw, at, complete = _raw_varints(data, at, stops)
-    return (raw >> 1) ^ -(raw & 1), at, complete
+def _short_varint(data: bytes, pos: int) -> tuple[int, int]:
+    """A number of five bytes at most."""
+    return read_varint(data[: pos + 5], pos)
 
 
-def _raw_varints(data: Bytes, at: Longs, stops: Longs) -> tuple[Longs, Longs, Flags]:
-    raw, at, going, complete = np.zeros(len(at), np.int64), at.copy(), np.ones(len(at), bool), np.zeros(len(at), bool)
-    for shift in range(0, 35, 7):
-        going &= at < stops
-        if not going.any():
-            break
-        byte = bytes_at(data, at).astype(np.int64)
-        raw[going] |= (byte[going] & 0x7F) << shift
-        at[going] += 1
-        complete |= going & (byte < 0x80)
-        going &= byte >= 0x80
-    return raw, at, complete
-
-
-def _names(prefixes: _Prefixes, follow: MessageIndexes) -> tuple[list[SchemaName], Longs]:
+def _names(prefixes: _Prefixes, paths: Sequence[MessagePath]) -> tuple[list[SchemaName], Longs]:
     """The different schema names, and for each record the number of its own; Python looks only where the name changes."""
     count = len(prefixes.low)
     changes = np.ones(count, bool)
@@ -336,20 +331,18 @@ def _names(prefixes: _Prefixes, follow: MessageIndexes) -> tuple[list[SchemaName
         np.diff(prefixes.guids)
         | (prefixes.low[1:] != prefixes.low[:-1])
         | (prefixes.high[1:] != prefixes.high[:-1])
-        | (prefixes.indexes[1:] != prefixes.indexes[:-1]).any(axis=1)
+        | (prefixes.indexes[1:] != prefixes.indexes[:-1])
     )
     firsts = np.flatnonzero(changes)
     seen = prefixes.take(firsts)
-    keys = zip(
-        seen.guids.tolist(), seen.high.tolist(), seen.low.tolist(), map(tuple, seen.indexes.tolist()), strict=True
-    )
-    numbers: dict[tuple[bool, int, int, tuple[int, ...]], int] = {}
+    keys = zip(seen.guids.tolist(), seen.high.tolist(), seen.low.tolist(), seen.indexes.tolist(), strict=True)
+    numbers: dict[tuple[bool, int, int, int], int] = {}
     codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
-    return [_name(*key, follow=follow) for key in numbers], np.repeat(codes, np.diff(firsts, append=count))
+    names = [_name(guid, high, low, paths[path] if paths else None) for guid, high, low, path in numbers]
+    return names, np.repeat(codes, np.diff(firsts, append=count))
 
 
-def _name(guid: bool, high: int, low: int, padded: tuple[int, ...], *, follow: MessageIndexes) -> SchemaName:
-    indexes = tuple(index for index in padded if index >= 0) if follow is not MessageIndexes.ABSENT else None
+def _name(guid: bool, high: int, low: int, indexes: MessagePath | None) -> SchemaName:
     if guid:
         return SchemaName(guid=str(uuid.UUID(int=high << 64 | low)), indexes=indexes)
     return SchemaName(id=low - 2**64 if low >= 2**63 else low, indexes=indexes)

@@ -19,12 +19,12 @@ import pyarrow as pa
 from kafka_s3.connect.converters.converter import KafkaBatch
 from kafka_s3.connect.converters.headers import HEADERS, TEXT
 from kafka_s3.connect.converters.whole_records import (
-    NO_HEADERS,
     NO_KEY,
-    Headers,
     RecordConverter,
+    with_headers,
     with_keys,
     with_tombstones,
+    with_usable_headers,
     without_offsets,
 )  # fmt: skip
 from kafka_s3.connect.records.runs import Decoded, Run, Sidecar
@@ -371,8 +371,9 @@ class TransformedRecords:
             runs = _with_any_keys(runs, key_runs)
         if batch.headers is not None and (Role.HEADER in converter.stores or Role.HEADER in self.chain.reads):
             read, failed = converter.headers(batch)
-            bad = np.array([failure.offset for failure in failed], np.int64)
-            runs = [piece for run in runs for piece in _with_any_headers(run, batch, read, bad=bad)]
+            bad = [failure.offset for failure in failed]
+            runs = [with_headers(run, batch, read, bad=bad) for run in runs]
+            runs = [run for run in runs if len(run)]
             failures += [
                 failure for failure in failed if failure.offset not in {one.offset for one in decoded.failures}
             ]
@@ -398,17 +399,12 @@ class _Sorted:
             self.refused += [rejection(int(offset), NO_KEY) for offset in run.offsets]
             return
         if Role.HEADER in self.stores:
-            run = self._with_headers(run)
+            run, refused = with_usable_headers(run)
+            self.refused += refused
         if len(run):
             stored = {role: run.sidecars[role] for role in self.stores}
             placed_by = {role: run.sidecars[role] for role in self.placing & run.sidecars.keys()}
             self.runs.append(replace(run, sidecars=stored, placed_by=placed_by))
-
-    def _with_headers(self, run: Run) -> Run:
-        rows = run.sidecars[Role.HEADER].values.objects() if Role.HEADER in run.sidecars else [[]] * len(run)
-        usable = np.array([bool(own) and all(one["value"] is not None for one in own) for own in rows], bool)
-        self.refused += [rejection(int(offset), NO_HEADERS) for offset in run.offsets[~usable]]
-        return run if usable.all() else run.take(np.flatnonzero(usable))
 
 
 _NOTHING = Sidecar(Nulls(0), None)
@@ -441,14 +437,3 @@ def _with_any_keys(runs: list[Run], keys: list[Run]) -> list[Run]:
         if len(rows):
             found.append(replace(run.take(rows), sidecars={**run.sidecars, Role.KEY: Sidecar(Nulls(len(rows)), None)}))
     return sorted(found, key=lambda run: int(run.offsets[0]))
-
-
-def _with_any_headers(run: Run, batch: KafkaBatch, read: list[Headers], *, bad: np.ndarray) -> Iterator[Run]:
-    """The run with its headers, without the records whose headers are bad."""
-    rows = np.flatnonzero(~np.isin(run.offsets, bad))
-    if not len(rows):
-        return
-    run = run if len(rows) == len(run) else run.take(rows)
-    places = np.searchsorted(batch.offsets, run.offsets)
-    headers = Sidecar(Objects([read[place] for place in places]), HEADERS)
-    yield replace(run, sidecars={**run.sidecars, Role.HEADER: headers})

@@ -91,7 +91,6 @@ class ReplaceField:
         return self.part.put(record, out, other)
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
-        """Other columns."""
         return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct | None:
@@ -189,7 +188,7 @@ class ExtractField:
         return value
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
-        """The members of a struct in topic_partition of the struct, where no row lacks it; other fields are values of their own, one by one."""
+        """The members of a struct in topic_partition of the struct, where no row lacks it; other fields go one by one."""
         struct = struct_of(run, self.part)
         found = struct.schema.field(self.path[0]) if struct is not None and len(self.path) == 1 else None
         if (
@@ -225,7 +224,6 @@ class HoistField:
         return self.part.put(record, {self.field: value}, self._schema(schema))
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
-        """One column of structs."""
         return with_changed_columns(run, self.part, self._columns, defaults=False)
 
     def _columns(self, value: Struct) -> Struct:
@@ -257,7 +255,6 @@ class ValueToKey:
         return replace(record, key=key, key_schema=ConnectSchema(SchemaType.STRUCT, fields=distinct_fields(chosen)))
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
-        """The value's columns as the key's."""
         struct = struct_of(run, RecordPart.VALUE)
         struct = struct.with_defaults() if struct is not None and self.defaults else struct
         chosen = [] if struct is None else [struct.schema.field(name) for name in self.fields]
@@ -313,7 +310,6 @@ class SetSchemaMetadata:
         return self.part.put(record, value, other)
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
-        """The same columns."""
         return with_changed_columns(run, self.part, self._columns, defaults=self.defaults)
 
     def _columns(self, value: Struct) -> Struct:
@@ -482,7 +478,6 @@ class Flatten:
         return self.part.put(record, out, other)
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
-        """The members of struct columns as columns."""
         return with_changed_columns(run, self.part, self._columns, defaults=False)
 
     def _name(self, prefix: str, name: str) -> str:

@@ -27,7 +27,6 @@ class HasHeaderKey:
     name: str
 
     def test(self, record: ConnectRecord) -> bool:
-        """Whether it holds."""
         return any(one.key == self.name for one in record.headers)
 
     def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
@@ -43,7 +42,6 @@ class RecordIsTombstone:
     """Whether a record has no value."""
 
     def test(self, record: ConnectRecord) -> bool:
-        """Whether it holds."""
         return record.value is None
 
     def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
@@ -58,7 +56,6 @@ class TopicNameMatches:
     pattern: re.Pattern[str]
 
     def test(self, record: ConnectRecord) -> bool:
-        """Whether it holds."""
         return self.pattern.fullmatch(record.topic) is not None
 
     def rows(self, run: Run, topic_partition: TopicPartition) -> npt.NDArray[np.bool_]:
@@ -77,7 +74,6 @@ class Filter:
         """Nothing."""
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
-        """Nothing of the run."""
         return run.slice(0, 0)
 
 
@@ -89,11 +85,9 @@ class Drop:
     behavior: str
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        """The record without the part."""
         return self.part.put(record, None, self._schema(self.part.value_of(record)[1]))
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
-        """Nulls."""
         found = part_of(run, self.part)
         try:
             schema = self._schema(None if found is None else found.schema)

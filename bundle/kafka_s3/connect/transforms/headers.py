@@ -259,7 +259,6 @@ class InsertHeader:
     header: Header
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        """The record with the header."""
         return replace(record, headers=(*record.headers, self.header))
 
 

@@ -99,9 +99,7 @@ class Transform(Protocol):
 class Predicate(Protocol):
     """A question about a record."""
 
-    def test(self, record: ConnectRecord) -> bool:
-        """Whether it holds."""
-        ...
+    def test(self, record: ConnectRecord) -> bool: ...
 
 
 def require_map(value: Any, purpose: str) -> dict[str, Any]:

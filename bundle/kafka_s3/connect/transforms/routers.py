@@ -54,7 +54,6 @@ class RegexRouter:
             raise Refused(str(error), ILLEGAL) from None
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        """The record with its topic."""
         return replace(record, topic=self.target(record.topic))
 
     def columns(self, run: Run, topic_partition: TopicPartition) -> Run | None:
