@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from kafka_s3.connect.registry.cache import Answers
+from kafka_s3.connect.registry.cache import AnswerCache
 from kafka_s3.connect.registry.options import RegistryOptions
 from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
 from kafka_s3.model.addresses import careful_opener
@@ -143,7 +143,7 @@ class ApicurioRegistry:
         self.options = options
         self._http = Http(options.http)
         self._url = options.http.urls[0]
-        self._schemas = Answers[RegisteredSchema](
+        self._schemas = AnswerCache[RegisteredSchema](
             options.http.cache_size, negative_ttl_s=options.http.negative_ttl_s, clock=clock
         )
 

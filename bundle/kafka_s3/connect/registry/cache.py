@@ -50,7 +50,7 @@ class _Unknown(str):
     """Kept in place of an answer: the registry answered, in these words, that there is none."""
 
 
-class Answers(Generic[V]):
+class AnswerCache(Generic[V]):
     """The answers of a registry by key, within the bounds of a `BoundedCache`; that it knows none is kept for `negative_ttl_s` seconds.
 
     Safe for threads; one of them asks at a time, under the lock `requests`.

@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from confluent_kafka.schema_registry import RegisteredSchema as ClientSchema
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient, SchemaRegistryError
 
-from kafka_s3.connect.registry.cache import Answers, BoundedCache
+from kafka_s3.connect.registry.cache import AnswerCache, BoundedCache
 from kafka_s3.connect.registry.options import PEM_MARK, RegistryOptions
 from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
 from kafka_s3.model.addresses import ForbiddenAddress, check_url
@@ -142,12 +142,12 @@ class RegistryClient:
         self._client = connect(options)
         self._requests = threading.RLock()
         bounds = partial(
-            Answers, options.cache_size, negative_ttl_s=options.negative_ttl_s, clock=clock, requests=self._requests
+            AnswerCache, options.cache_size, negative_ttl_s=options.negative_ttl_s, clock=clock, requests=self._requests
         )
-        self._schemas: Answers[RegisteredSchema] = bounds()
-        self._latest: Answers[tuple[int, RegisteredSchema]] = bounds()
-        self._versions: Answers[int] = bounds()
-        self._referenced: Answers[Schema] = bounds()
+        self._schemas: AnswerCache[RegisteredSchema] = bounds()
+        self._latest: AnswerCache[tuple[int, RegisteredSchema]] = bounds()
+        self._versions: AnswerCache[int] = bounds()
+        self._referenced: AnswerCache[Schema] = bounds()
         # As registered, with the subjects of its references: what a look-up in a subject must send.
         self._sources: BoundedCache[Schema] = BoundedCache(4 * options.cache_size, clock=clock)
 

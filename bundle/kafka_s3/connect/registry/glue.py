@@ -10,7 +10,7 @@ from typing import Any, Final
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
-from kafka_s3.connect.registry.cache import Answers
+from kafka_s3.connect.registry.cache import AnswerCache
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
 from kafka_s3.store.credentials import Credentials, careful, session_of
@@ -53,7 +53,7 @@ class GlueRegistry:
     def __init__(self, options: GlueOptions, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.options = options
         self._client = _client(options)
-        self._schemas = Answers[RegisteredSchema](
+        self._schemas = AnswerCache[RegisteredSchema](
             options.cache_size, negative_ttl_s=options.negative_ttl_s, clock=clock
         )
 
