@@ -138,9 +138,13 @@ def credentials_of(
     if provider not in known:
         return (Problem(f"{PREFIX}class", provider, "is not a known provider.", f"Known: {', '.join(known)}."),)
     blank = not access_key_id.strip() or not (secret_access_key and secret_access_key.reveal().strip())
+    texts = {
+        key.removeprefix(PREFIX): value.reveal() if isinstance(value, Secret) else value
+        for key, value in settings.items()
+    }
     keys = ("", None) if blank else (access_key_id, secret_access_key)
     if provider == Provider.ASSUME_ROLE:
-        role = _role({key.removeprefix(PREFIX): value for key, value in settings.items()})
+        role = _role(texts)
         return Credentials(Provider.ASSUME_ROLE, *keys, role) if isinstance(role, AssumedRole) else role
     if not blank:
         return Credentials(Provider.STATIC, *keys)
@@ -149,22 +153,19 @@ def credentials_of(
             Problem(f"{PREFIX}class", provider, "needs both aws.access.key.id and aws.secret.access.key.", "Set both."),
         )
     if provider == Provider.SERVICE_CREDENTIAL:
-        return _named({key.removeprefix(PREFIX): value for key, value in settings.items()})
+        return _named(texts.get(NAME, "").strip())
     return Credentials(Provider(provider))
 
 
-def _named(settings: Mapping[str, str | Secret]) -> Credentials | tuple[Problem, ...]:
-    given = settings.get(NAME, "")
-    name = (given.reveal() if isinstance(given, Secret) else given).strip()
+def _named(name: str) -> Credentials | tuple[Problem, ...]:
     if name:
         return Credentials(Provider.SERVICE_CREDENTIAL, service_credential=name)
     rule = "is required by the provider service_credential."
     return (Problem(f"{PREFIX}{NAME}", None, rule, "Name a service credential of Unity Catalog."),)
 
 
-def _role(settings: Mapping[str, str | Secret]) -> AssumedRole | tuple[Problem, ...]:
+def _role(texts: Mapping[str, str]) -> AssumedRole | tuple[Problem, ...]:
     required = ("sts.role.arn", "sts.role.session.name", "sts.role.external.id")
-    texts = {key: value.reveal() if isinstance(value, Secret) else value for key, value in settings.items()}
     missing = [key for key in required if not texts.get(key, "").strip()]
     if missing:
         rule = "is required by the provider that assumes a role."
