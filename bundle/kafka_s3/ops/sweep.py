@@ -23,8 +23,8 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import KeptFiles
 from kafka_s3.model.errors import ConfigError, Problem, StorageError, StorageUnavailable
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import object_names, state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ListedUpload, ObjectStore
 

@@ -9,7 +9,7 @@ from collections import Counter
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.sweep import UploadState, sweeper_of
-from kafka_s3.store.options import store_options
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.s3 import S3Store
 from tests.support.kafka import Given, document, kafka_records
 from tests.support.surroundings import Surroundings

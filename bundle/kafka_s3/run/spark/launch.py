@@ -32,9 +32,9 @@ from kafka_s3.run.spark.failures import SPARK_ERRORS, python_reason
 from kafka_s3.run.spark.progress import WatchedSource
 from kafka_s3.run.spark.source import DriverSource, ReadHereInstead, SparkSource, kafka_classes, reading_properties
 from kafka_s3.run.spark.tasks_source import TasksSource
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 

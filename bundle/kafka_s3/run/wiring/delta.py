@@ -17,9 +17,9 @@ from kafka_s3.followers.delta.guard import ExpectedColumns, GuardedSource, Reada
 from kafka_s3.followers.delta.planner import APP, TableLayout, TablePlanner
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Source
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.client import RustOptions
-from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:

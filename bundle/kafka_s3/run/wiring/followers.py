@@ -24,10 +24,10 @@ from kafka_s3.followers.notifications import Notifications, Notifier, SnsTopic, 
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Brokers
 from kafka_s3.model.timing import now_ms
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.conversion import latest_schemas
 from kafka_s3.run.wiring.partitioning import bucket_names, directory
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
 
 
