@@ -62,8 +62,8 @@ class RequestTally:
     def taken(self) -> Requests:
         """What was counted since the last call."""
         with self._lock:
-            told, self._now = self._now, Requests()
-        return told
+            taken, self._now = self._now, Requests()
+        return taken
 
     def _add(self, more: Requests) -> None:
         with self._lock:
@@ -145,11 +145,11 @@ class S3Store:
     def head(self, key: str) -> ObjectInfo | None:
         """What is known of an object, None where there is none."""
         try:
-            said = self._ask("head_object", S3Request(key, headers=self._customer_key)).headers
+            headers = self._ask("head_object", S3Request(key, headers=self._customer_key)).headers
         except ObjectMissing:
             return None
-        modified_ms = int(parsedate_to_datetime(said["Last-Modified"]).timestamp() * 1000)
-        return ObjectInfo(key, int(said["Content-Length"]), _etag(said), modified_ms)
+        modified_ms = int(parsedate_to_datetime(headers["Last-Modified"]).timestamp() * 1000)
+        return ObjectInfo(key, int(headers["Content-Length"]), _etag(headers), modified_ms)
 
     def list(self, prefix: str, *, start_after: str = "") -> Iterator[ObjectInfo]:
         """Objects below `prefix` in ascending key order, beginning after `start_after`; a page of 1000 per request."""
@@ -274,7 +274,7 @@ class S3Store:
         except PreconditionFailed:
             return
         raise StorageError(
-            f"The service wrote s3://{self.options.bucket}/{key} a second time, though it was told not to overwrite (If-None-Match: *). "
+            f"The service wrote s3://{self.options.bucket}/{key} a second time, though it was asked not to overwrite (If-None-Match: *). "
             "Two drivers would overwrite each other's commits there: use a service that honours conditional puts (store.url)."
         )
 

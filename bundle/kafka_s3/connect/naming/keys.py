@@ -55,7 +55,7 @@ class ObjectNames(Protocol):
         ...
 
     def at_time(self, now_ms: int) -> Self:
-        """The names of files of that time (epoch ms): when they are begun, in Block-GZIP when they are uploaded."""
+        """The names of files of that time (epoch ms): when they are opened, in Block-GZIP when they are uploaded."""
         return self
 
     def with_time_of(self, key: str) -> Self:
@@ -243,8 +243,8 @@ class TemplateNames(ObjectNames, DataKeys):
         found = self._pattern(re.escape(topic)).fullmatch(key)
         if found is None:
             return None
-        encoded, place = found.groupdict().get("directory", ""), TopicPartition(topic, int(found["partition"]))
-        return ObjectKey(place, encoded, int(found["offset"]), found["extension"])
+        encoded, tp = found.groupdict().get("directory", ""), TopicPartition(topic, int(found["partition"]))
+        return ObjectKey(tp, encoded, int(found["offset"]), found["extension"])
 
     def folder_topic(self, file: DataFile) -> str | None:
         """What takes the place of `${topic}` in the folder."""
@@ -312,8 +312,8 @@ def _unknown(template: str, known: tuple[str, ...]) -> str | None:
 
 def _filled(template: str, values: Mapping[str, str], literal: Callable[[str], str] = str) -> str:
     def pieces() -> Iterator[str]:
-        for place, text in enumerate(_PLACEHOLDER.split(template)):
-            yield values[text] if place % 2 else literal(text)
+        for number, text in enumerate(_PLACEHOLDER.split(template)):
+            yield values[text] if number % 2 else literal(text)
 
     return "".join(pieces())
 
@@ -402,12 +402,12 @@ class BlockNames(ObjectNames, DataKeys):
         known, data_key = set(topics), _data_key_of(key)
         found = read_block_key(data_key, self.prefix)
         if found is not None:
-            place, day = found.topic_partition, date.fromisoformat(found.encoded_partition)
-            is_ours = place.topic in known and data_key == self.key_of_day(place, found.offset, day=day)
-            return place if is_ours else None
+            tp, day = found.topic_partition, date.fromisoformat(found.encoded_partition)
+            is_ours = tp.topic in known and data_key == self.key_of_day(tp, found.offset, day=day)
+            return tp if is_ours else None
         number = re.search(r"(\d{5,})\.txt$", key, re.ASCII)
-        places = () if number is None else (TopicPartition(topic, int(number[1])) for topic in known)
-        return next((place for place in places if key == self.pointer_key(place)), None)
+        candidates = () if number is None else (TopicPartition(topic, int(number[1])) for topic in known)
+        return next((tp for tp in candidates if key == self.pointer_key(tp)), None)
 
 
 def normal_prefix(prefix: str) -> str:
@@ -436,8 +436,8 @@ def read_block_key(key: str, prefix: str) -> ObjectKey | None:
         date.fromisoformat(found["day"])
     except ValueError:
         return None
-    place = TopicPartition(found["topic"], int(found["partition"]))
-    return ObjectKey(place, found["day"], int(found["offset"]), DATA_EXTENSION)
+    tp = TopicPartition(found["topic"], int(found["partition"]))
+    return ObjectKey(tp, found["day"], int(found["offset"]), DATA_EXTENSION)
 
 
 @dataclass(frozen=True, slots=True)
