@@ -56,9 +56,9 @@ from kafka_s3.ops.positions import (
     places,
     write_positions,
 )
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import brokers_of, configured_topics, group_of
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 

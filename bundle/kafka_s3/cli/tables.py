@@ -153,8 +153,8 @@ def ddl(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Print how a query engine gets to know a sink's topics: tables with the columns that the objects have."""
+    from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.followers import tables_of_sink
-    from kafka_s3.store.options import store_options
     from kafka_s3.store.s3 import S3Store
 
     tables = list(tables_of_sink(settings, S3Store(store_options(settings)), topic or ()))
@@ -272,8 +272,8 @@ def _opened(settings: Settings) -> _Here:
 
 
 def _here(settings: Settings) -> _Here:
+    from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.run.wiring.pipeline import state_paths
-    from kafka_s3.store.options import store_options
     from kafka_s3.store.s3 import S3Store
 
     store = S3Store(store_options(settings))

@@ -105,14 +105,14 @@ class FileTable:
         """Takes a file in."""
         self._db.execute(
             "INSERT INTO files (topic, partition, directory, first, last, until, file) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (*file.topic_partition, file.directory, file.first_offset, file.last_offset, file.until, _packed(file)),
+            (*file.topic_partition, file.folder, file.first_offset, file.last_offset, file.until, _packed(file)),
         )
 
     def add_object(self, file: StoredFile) -> None:
         """Takes a file of one object in, or the object to the file of its directory and first offset, if there is one."""
         found = self._db.execute(
             f"SELECT id, file FROM files WHERE {_OF} AND directory = ? AND first = ?",
-            (*file.topic_partition, file.directory, file.first_offset),
+            (*file.topic_partition, file.folder, file.first_offset),
         ).fetchone()
         if found is None:
             self.add(file)
@@ -208,7 +208,7 @@ class PlannedFiles:
 def _packed(file: StoredFile) -> bytes:
     parts = [(role.value, part.key, part.size, part.format) for role, part in file.parts.items()]
     return marshal.dumps((
-        file.first_offset, file.directory, parts, file.records, file.last_offset, file.min_timestamp, file.max_timestamp, file.skip,
+        file.first_offset, file.folder, parts, file.records, file.last_offset, file.min_timestamp, file.max_timestamp, file.skip,
         file.until,
     ))  # fmt: skip
 

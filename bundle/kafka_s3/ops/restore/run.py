@@ -63,7 +63,7 @@ def new_restore() -> RestoreState:
 def origin_mark(restore: str, file: StoredFile, row: int) -> str:
     """The mark of a row of a file."""
     tp = file.topic_partition
-    return f"{restore}/{tp.topic}/{tp.partition}/{file.first_offset}/{row}/{zlib.crc32(file.directory.encode()):08x}"
+    return f"{restore}/{tp.topic}/{tp.partition}/{file.first_offset}/{row}/{zlib.crc32(file.folder.encode()):08x}"
 
 
 def unmarked(headers: Headers) -> Headers:

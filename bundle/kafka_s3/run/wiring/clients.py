@@ -17,8 +17,9 @@ from kafka_s3.kafka.reader.reach import why_out_of_reach
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
 from kafka_s3.model.text import Secret
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import quick, store_options
+from kafka_s3.store.options import quick
 from kafka_s3.store.s3 import S3Store
 
 

@@ -380,8 +380,8 @@ def glue_options(settings: Settings, converter: str) -> GlueOptions:
     Raises ValueError where no region is known.
     """
     from kafka_s3.connect.registry.glue import GlueOptions
+    from kafka_s3.run.wiring.bucket import store_options
     from kafka_s3.store.credentials import Credentials, Provider, default_region
-    from kafka_s3.store.options import store_options
 
     region = settings.text(f"{converter}.region") or default_region()
     if not region:

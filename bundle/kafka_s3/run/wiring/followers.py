@@ -29,11 +29,11 @@ from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Brokers
 from kafka_s3.model.timing import RateLimiter, now_ms
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.clients import group_of
 from kafka_s3.run.wiring.conversion import latest_schemas
 from kafka_s3.run.wiring.partitioning import bucket_names, directory
 from kafka_s3.run.wiring.pipeline import state_paths
-from kafka_s3.store.options import store_options
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:

@@ -27,9 +27,9 @@ from kafka_s3.model.protocols import Observer
 from kafka_s3.run.metrics.exporters import send_otlp, serve_prometheus
 from kafka_s3.run.metrics.instruments import Sample, memory_samples
 from kafka_s3.run.metrics.sink_metrics import SinkMetrics
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.run.wiring.pipeline import noted_settings, state_paths
 from kafka_s3.run.wiring.sink import pauses
-from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 
 _log = logging.getLogger(__name__)

@@ -14,8 +14,9 @@ from kafka_s3.engine.control.commands import StoredConfig, plain_secrets
 from kafka_s3.engine.control.status import is_known, sink_names
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.run.wiring.bucket import store_options
 from kafka_s3.store.credentials import Credentials, Provider
-from kafka_s3.store.options import StoreOptions, quick, store_options
+from kafka_s3.store.options import StoreOptions, quick
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
