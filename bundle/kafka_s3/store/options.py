@@ -1,4 +1,4 @@
-"""Which bucket, and how is it reached? What S3Store needs, as one picklable value."""
+"""Which bucket, and how is it reached? All that a client of S3 needs, as one picklable value."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final, Protocol
 
-from kafka_s3.connect.naming.table_names import TableName, TableNames, place
+from kafka_s3.connect.naming.table_names import TableName, TableNames, normal_location
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
@@ -263,7 +263,7 @@ class Copying:
     def _state(self, topic: str) -> SparkState | None:
         name = self.names.of(topic)
         state = self.tables.state(name)
-        if state is not None and place(state.location) in self.own(topic):
+        if state is not None and normal_location(state.location) in self.own(topic):
             raise TableRefused(
                 f"{name} lies over the topic's own objects, at {state.location}: a copy has no place there. {ANOTHER}"
             )

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from kafka_s3.connect.naming.table_names import TableName, TableNames, place
+from kafka_s3.connect.naming.table_names import TableName, TableNames, normal_location
 from kafka_s3.engine.log.dead_letters import committed_ms
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
@@ -268,7 +268,7 @@ class Registering:
         if found is None:
             self.catalog.register(name, wanted)
             found = self.catalog.location(name)
-        if found is None or place(found) != place(wanted):
+        if found is None or normal_location(found) != normal_location(wanted):
             raise TableRefused(
                 f"{name} is already registered at {found}, not at {wanted}. That registration is left as it is: remove it (of an external "
                 "table no file is deleted), or set another delta.table.name."

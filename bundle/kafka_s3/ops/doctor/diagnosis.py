@@ -93,4 +93,4 @@ def _storage(settings: Settings, services: ClientFactories) -> Iterator[CheckRes
         data_prefix=prefixes[0] if prefixes else None,
         open_states=paths.open_states() if settings.flag("tail.state.enable") else None,
     )
-    yield from Probe(services.store(options), facts, f"{paths.root}doctor/", wanted).findings()
+    yield from Probe(services.store(options), f"{paths.root}doctor/", wanted).findings()

@@ -134,13 +134,13 @@ class _Kept:
 
     def add(self, item: _Listed, committed: int | None) -> None:
         """Keeps the object or not. An object of keys counts where there is none of values in its place, so those come first."""
-        place = (item.found.directory, item.found.start)
-        if place in self.ahead or place in self.before:
+        key = (item.found.encoded_partition, item.found.start)
+        if key in self.ahead or key in self.before:
             return
         if committed is None or item.found.start >= committed:
-            self.ahead[place] = item
+            self.ahead[key] = item
         elif len(self.before) < KEPT_BEFORE or item.found.start > min(start for _, start in self.before):
-            self.before[place] = item
+            self.before[key] = item
         elif item.role is Role.KEY:
             return
         self.total += 1

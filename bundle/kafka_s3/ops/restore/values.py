@@ -29,7 +29,7 @@ class StoredFile:
 
     topic_partition: TopicPartition
     first_offset: int
-    directory: str
+    folder: str
     parts: dict[Role, StoredObject] = field(default_factory=dict)
     records: int | None = None
     last_offset: int | None = None

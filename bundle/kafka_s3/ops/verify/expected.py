@@ -31,13 +31,13 @@ from kafka_s3.ops.verify.digests import (
 )
 
 Digests: TypeAlias = Callable[[bytes], list[Digest] | None]
-"""The digests that the bytes of a Kafka value leave in an object, None where it cannot be told."""
+"""The digests that the bytes of a Kafka value leave in an object, None where they are not known."""
 RunDigests: TypeAlias = Callable[[Run], Sequence[list[Digest] | None]]
 """The same of each value of a run that has some."""
 
 
 class Row(NamedTuple):
-    """A record in Kafka: its offset, and the digests that its value leaves in an object; None where they cannot be told.
+    """A record in Kafka: its offset, and the digests that its value leaves in an object; None where they are not known.
 
     `null`: it leaves nothing, and counts as skipped: it has no value, or a transform drops it.
     """
@@ -65,7 +65,7 @@ class ByChain:
     """Rows of whole records, after the converters and transforms of the settings. Raises RegistryError where these need a registry that
     does not answer.
 
-    A record that they refuse is a dead letter, or was one under settings of before: what it left cannot be told.
+    A record that they refuse is a dead letter, or was one under settings of before: what it left is not known.
     """
 
     def __init__(
@@ -99,10 +99,8 @@ class ByChain:
         if run.tombstones and not self._empty_for_null:
             return {offset: Row(offset, (), null=True) for offset in offsets}
         found = self._digests(run)
-        return {
-            offset: Row(offset, None if one is None else tuple(one), null=one == [])
-            for offset, one in zip(offsets, found, strict=True)
-        }
+        pairs = zip(offsets, found, strict=True)
+        return {offset: Row(offset, None if one is None else tuple(one), null=one == []) for offset, one in pairs}
 
 
 # ------------------------------------------------------------ by the bytes

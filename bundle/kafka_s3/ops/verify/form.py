@@ -284,8 +284,8 @@ def _byte_values(file: DataFile, content: bytes, form: Form, compared: bool) -> 
 
 def _letter(line: Mapping[str, Any]) -> Letter:
     headers = tuple({"key": name, "value": _decoded(value)} for name, value in line["headers"])
-    place = line["topic"], line["partition"], line["offset"], line["timestamp"]
-    return Letter(*place, _decoded(line["key"]), _decoded(line["value"]), headers)
+    origin = line["topic"], line["partition"], line["offset"], line["timestamp"]
+    return Letter(*origin, _decoded(line["key"]), _decoded(line["value"]), headers)
 
 
 def _decoded(text: str | None) -> bytes | None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from kafka_s3.connect.config.classes import FIELD_PARTITIONERS, VALUE_PARTITIONERS
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.table_names import TableNames, place
+from kafka_s3.connect.naming.table_names import TableNames, normal_location
 from kafka_s3.engine.task.table_guard.columns import Mode
 from kafka_s3.followers.delta.copying import CachedColumns, Copying, SparkTables
 from kafka_s3.followers.delta.follower import Catalog, ChangeReporter, DeltaTables, Registering, TableWriter
@@ -62,7 +62,7 @@ def delta_tables(
 
         def own_locations(topic: str) -> set[str]:
             folder = layout.folder(topic)
-            return {place(url(folder)), place(f"s3://{bucket}/{folder}")}
+            return {normal_location(url(folder)), normal_location(f"s3://{bucket}/{folder}")}
 
         cached = cached_of(settings, store)
         topics = settings.names("topics")
