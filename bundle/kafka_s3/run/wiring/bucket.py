@@ -27,7 +27,6 @@ from kafka_s3.store.options import Encryption, Proxy, StoreOptions, quick
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
 
-
 METADATA: Final = "is the address of a cloud's metadata service, which hands out the machine's own credentials."
 PREFIX: Final = "s3.credentials.provider."
 NAME: Final = "service.credential.name"
