@@ -55,7 +55,7 @@ def row_document(known: SinkSnapshot, bucket: str) -> dict[str, Any]:
         "name": known.name,
         "status": judged.state.value,
         "type": TYPE,
-        "lag": known.lag.told,
+        "lag": known.lag.number,
         "lag_exact": known.lag.exact,
         "last_commit": known.last_commit or None,
         "reason": judged.reason,

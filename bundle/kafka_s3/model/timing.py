@@ -7,12 +7,18 @@ import random
 import time
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 
 def now_ms() -> int:
     """The wall clock, epoch milliseconds: the only one. Whatever decides by time is given it as an argument."""
     return time.time_ns() // 1_000_000
+
+
+def iso_time(ms: int, timespec: str = "milliseconds") -> str:
+    """A time (epoch ms) as ISO 8601 in UTC: `2026-11-23T18:00:00.000Z`."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def age(ms: int) -> str:

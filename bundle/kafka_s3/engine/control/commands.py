@@ -11,19 +11,17 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from kafka_s3 import __version__
 from kafka_s3.connect.config.options.table import presentable
 from kafka_s3.connect.config.read import is_setting
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, typed
+from kafka_s3.engine.control.heartbeat import HeartbeatWriter, Phase, read_document, typed
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import (
     ConfigError,
     LogDamaged,
-    ObjectMissing,
     PreconditionFailed,
     Problem,
     SinkError,
@@ -31,6 +29,7 @@ from kafka_s3.model.errors import (
 )
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.text import MASK
+from kafka_s3.model.timing import iso_time
 from kafka_s3.store.store import ObjectStore
 
 FORMAT: Final = 1
@@ -75,20 +74,16 @@ class CommandRequest:
 def read_control(store: ObjectStore, paths: StatePaths) -> Control | None:
     """The sink's control object, None where nothing was ever asked. Raises LogDamaged where it cannot be read, StorageError."""
     key = paths.control()
-    try:
-        document = json.loads(store.get(key))
+
+    def parse(document: dict[str, Any]) -> Control:
         if document["format"] > FORMAT:
             raise LogDamaged(
                 f"Control object {key} has format {document['format']}; this version reads up to {FORMAT}."
             )
         return typed(Control(**{name: document[name] for name in Control.__dataclass_fields__ if name in document}))
-    except ObjectMissing:
-        return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LogDamaged(
-            f"Control object {key} cannot be read ({type(error).__name__}: {error}). Delete it, or pause or resume the sink: both write "
-            "it anew."
-        ) from error
+
+    remedy = "Delete it, or pause or resume the sink: both write it anew."
+    return read_document(store, key, parse, what="Control object", remedy=remedy)
 
 
 def ask_pause(store: ObjectStore, paths: StatePaths, asked: CommandRequest) -> Control:
@@ -114,8 +109,7 @@ def _now(store: ObjectStore, paths: StatePaths) -> Control:
 
 
 def _put(store: ObjectStore, paths: StatePaths, control: Control, *, asked: CommandRequest) -> Control:
-    at = datetime.fromtimestamp(asked.at_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    control = replace(control, requested_at=at, requested_by=asked.by)
+    control = replace(control, requested_at=iso_time(asked.at_ms), requested_by=asked.by)
     store.put(paths.control(), control.to_json())
     return control
 
@@ -253,7 +247,7 @@ def stored_config(settings: Settings, *, now_ms: int) -> StoredConfig:
     problems = [*plain_secrets(settings.source), *plain_secrets(worker)]
     if problems:
         raise ConfigError(problems)
-    at = datetime.fromtimestamp(now_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    at = iso_time(now_ms)
     return StoredConfig(settings.name, at, __version__, dict(settings.source), worker)
 
 
@@ -273,17 +267,12 @@ def replace_config(store: ObjectStore, paths: StatePaths, stored: StoredConfig) 
 
 def read_stored_config(store: ObjectStore, paths: StatePaths) -> StoredConfig | None:
     """The stored configuration, None where there is none. Raises LogDamaged where it cannot be read, StorageError."""
-    key = paths.config()
-    try:
-        document: dict[str, Any] = json.loads(store.get(key))
+
+    def parse(document: dict[str, Any]) -> StoredConfig:
         return StoredConfig(**{name: document[name] for name in StoredConfig.__dataclass_fields__})
-    except ObjectMissing:
-        return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise LogDamaged(
-            f"Stored configuration {key} cannot be read ({type(error).__name__}: {error}). Write it again with "
-            "`kafka-s3 create CONFIG --replace`."
-        ) from error
+
+    remedy = "Write it again with `kafka-s3 create CONFIG --replace`."
+    return read_document(store, paths.config(), parse, what="Stored configuration", remedy=remedy)
 
 
 def plain_secrets(texts: Mapping[str, str]) -> Iterator[Problem]:

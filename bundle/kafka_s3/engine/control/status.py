@@ -32,6 +32,15 @@ from kafka_s3.store.store import ObjectStore
 
 GREW_OFTEN: Final = 5
 TYPE: Final = "sink"
+READERS: Final = 32
+"""How many sinks are looked at together: each look waits for a few answers, one after the other."""
+LOOK_BACK: Final = 50
+T = TypeVar("T")
+OWN: Final = frozenset({"commits/", "checkpoints/", "config.json", "heartbeat.json", "control.json"})
+NEAR: Final = "co"
+"""How the entries' folder, the control object and the configuration begin, and nothing else: one listing tells of all three."""
+ReadLog = Callable[[], tuple[LogState, CommitEntry] | None]
+"""The state of a log and its last entry; None where there is no entry. Raises LogDamaged, StorageError."""
 
 
 class SinkState(StrEnum):
@@ -64,15 +73,15 @@ class Lag:
     exact: bool = False
 
     @property
-    def told(self) -> int | None:
+    def number(self) -> int | None:
         """The number, None where it is unknown: that it is 0 or more says nothing."""
         return self.records if self.exact or self.records else None
 
     def __str__(self) -> str:
         """The number, `... or more`, or `unknown`."""
-        if self.told is None:
+        if self.number is None:
             return "unknown"
-        return f"{self.told:,}" if self.exact else f"{self.told:,} or more"
+        return f"{self.number:,}" if self.exact else f"{self.number:,} or more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +179,7 @@ def _lag_sentence(known: SinkSnapshot) -> str:
     all_looked_at = heartbeat is not None and heartbeat.phase is Phase.STOPPED and not heartbeat.standing
     if all_looked_at and lag.records is not None:
         return f"Lag when it ended: {lag.records:,} records."
-    if lag.told is None:
+    if lag.number is None:
         return "Lag: unknown."
     looked = "" if lag.looked_ms is None else f", {age(known.seen_ms - lag.looked_ms)} ago"
     return f"Lag: {lag} records{looked}."
@@ -193,7 +202,7 @@ def _concerns(known: SinkSnapshot, limits: Limits) -> Iterator[str]:
 def _lag_text(known: SinkSnapshot, most: int | None) -> str:
     """Says that a sink is too far behind, or that nobody knows; of one that has ended counts what it was then. Blank where it is well."""
     lag, heartbeat = known.lag, known.heartbeat
-    found = lag.records if heartbeat is not None and heartbeat.phase is Phase.STOPPED else lag.told
+    found = lag.records if heartbeat is not None and heartbeat.phase is Phase.STOPPED else lag.number
     if most is None or (found is not None and found <= most):
         return ""
     return "its lag is unknown" if found is None else f"its lag is {lag}, more than {most:,}"
@@ -277,17 +286,6 @@ def _nothing_committed(known: SinkSnapshot) -> bool:
 
 def _pause_waits(known: SinkSnapshot) -> bool:
     return known.control is not None and known.control.paused
-
-
-READERS: Final = 32
-"""How many sinks are looked at together: each look waits for a few answers, one after the other."""
-LOOK_BACK: Final = 50
-T = TypeVar("T")
-OWN: Final = frozenset({"commits/", "checkpoints/", "config.json", "heartbeat.json", "control.json"})
-NEAR: Final = "co"
-"""How the entries' folder, the control object and the configuration begin, and nothing else: one listing tells of all three."""
-ReadLog = Callable[[], tuple[LogState, CommitEntry] | None]
-"""The state of a log and its last entry; None where there is no entry. Raises LogDamaged, StorageError."""
 
 
 def sink_names(store: ObjectStore, prefix: str) -> list[str]:

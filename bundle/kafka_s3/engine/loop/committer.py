@@ -37,19 +37,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class PhaseTimes:
-    """The seconds spent in each phase since they were last collected. `clock` gives seconds that never go back. Not thread-safe."""
+    """The seconds spent in each phase since they were last collected. Not thread-safe."""
 
-    clock: Callable[[], float] = time.monotonic
     _spent: dict[RoundPhase, float] = field(default_factory=dict)
 
     @contextmanager
     def measure(self, phase: RoundPhase) -> Iterator[None]:
         """Counts the body's time, also where it raises."""
-        start = self.clock()
+        start = time.monotonic()
         try:
             yield
         finally:
-            self._spent[phase] = self._spent.get(phase, 0.0) + self.clock() - start
+            self._spent[phase] = self._spent.get(phase, 0.0) + time.monotonic() - start
 
     def collect(self) -> Mapping[RoundPhase, float]:
         """What was counted since the last call."""

@@ -14,7 +14,7 @@ from typing import Final
 from kafka_s3.engine.log.dead_letters import Ledger, LetterFile, LetterSelection, LetterState, letters
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, unguarded
-from kafka_s3.model.dead_letters import DeadLetter, read_lines
+from kafka_s3.model.dead_letters import DeadLetter, read_letters
 from kafka_s3.model.errors import CommitError
 from kafka_s3.model.files import DataFile, Reason, Role, counted
 from kafka_s3.model.offsets import TopicPartition
@@ -78,7 +78,7 @@ def _failed(report: TaskReport, content: MemoryStore) -> list[DeadLetter]:
     for file in report.files:
         if file.role is Role.DEAD_LETTER:
             content.complete_upload(file.upload)
-            found += read_lines(content.get(file.key))
+            found += read_letters(content.get(file.key))
     return found
 
 
