@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
-from kafka_s3.connect.schemas.avro_binary import long_bytes
+from kafka_s3.connect.schemas.avro_values import long_bytes
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import Fenced
 from kafka_s3.ops.iam import sink_policy

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.converters import avro_loops
-from kafka_s3.connect.converters.avro_program import Program
+from kafka_s3.connect.converters.avro import Program
 from kafka_s3.connect.schemas.avro_types import read_types
 from kafka_s3.engine.task.rotation import NOTHING_WRITTEN, Pending, RotationRules, next_rotation_point
 from kafka_s3.model.files import Role

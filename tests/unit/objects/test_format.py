@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects, Plain, StructColumns, Values
+from kafka_s3.connect.schemas.arrow import infer_table
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_schema
-from kafka_s3.connect.schemas.inference import infer_table
 from kafka_s3.model.deflate import ENGINE_BYTES
 from kafka_s3.objects.format import Fitting, Format
 from kafka_s3.objects.parquet import CODECS, parquet_format

@@ -14,18 +14,29 @@ from kafka_s3.connect.java.simple_dates import SimpleDates
 from kafka_s3.connect.schemas.connect import SchemaType
 from kafka_s3.connect.transforms.cast import Cast
 from kafka_s3.connect.transforms.chain import Chain, ChainLink
-from kafka_s3.connect.transforms.drops import Drop, Filter, TombstoneHandler
-from kafka_s3.connect.transforms.fields import ExtractField, HoistField, ReplaceField, ValueToKey
+from kafka_s3.connect.transforms.fields import (
+    ExtractField,
+    HoistField,
+    InsertField,
+    Insertion,
+    ReplaceField,
+    SetSchemaMetadata,
+    ValueToKey,
+)
+from kafka_s3.connect.transforms.filters import (
+    Drop,
+    Filter,
+    HasHeaderKey,
+    RecordIsTombstone,
+    TombstoneHandler,
+    TopicNameMatches,
+)
 from kafka_s3.connect.transforms.flatten import Flatten
-from kafka_s3.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader
-from kafka_s3.connect.transforms.insert_field import InsertField, Insertion
-from kafka_s3.connect.transforms.literals import literal
+from kafka_s3.connect.transforms.headers import DropHeaders, HeaderFrom, InsertHeader, literal
 from kafka_s3.connect.transforms.mask_field import MaskField
 from kafka_s3.connect.transforms.new_record_state import Deletes, ExtractNewRecordState, reference
-from kafka_s3.connect.transforms.predicates import HasHeaderKey, RecordIsTombstone, TopicNameMatches
 from kafka_s3.connect.transforms.record import Header, Predicate, RecordPart, Refused, Transform
 from kafka_s3.connect.transforms.routers import ExtractTopic, MessageTimestampRouter, RegexRouter, TimestampRouter
-from kafka_s3.connect.transforms.schema_metadata import SetSchemaMetadata
 from kafka_s3.connect.transforms.timestamps import TimestampConverter
 from kafka_s3.model.files import Role
 

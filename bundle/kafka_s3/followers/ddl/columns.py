@@ -13,11 +13,10 @@ from typing import Final
 
 import pyarrow as pa
 
-from kafka_s3.connect.schemas.arrow import arrow_field
-from kafka_s3.connect.schemas.avro_in import connect_schema_of_avro, parse_avro
+from kafka_s3.connect.schemas.arrow import arrow_field, final_type, infer_table
+from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import DATE, DECIMAL, TIME, TIMESTAMP, ConnectSchema, SchemaError, SchemaType
-from kafka_s3.connect.schemas.inference import final_type, infer_table
 from kafka_s3.engine.task.table_guard.columns import TableColumns, file_columns, fit
 from kafka_s3.followers.ddl.table import (
     LOOKED_INTO,

@@ -24,25 +24,20 @@ from kafka_s3.connect.config.registry import apicurio_framing, apicurio_ids, api
 from kafka_s3.connect.config.rules.columns import hidden_fields
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps
-from kafka_s3.connect.converters.converter import Converter
-from kafka_s3.connect.converters.header_converters import header_reader
-from kafka_s3.connect.converters.json_columns import JsonColumns
-from kafka_s3.connect.converters.json_envelope import JsonEnvelope
-from kafka_s3.connect.converters.json_values import JsonTables, JsonValues
+from kafka_s3.connect.converters.converter import Converter, PayloadDecoder
+from kafka_s3.connect.converters.headers import header_reader
+from kafka_s3.connect.converters.json_values import JsonColumns, JsonEnvelope, JsonTables, JsonValues
 from kafka_s3.connect.converters.kafka_struct import KafkaStruct
-from kafka_s3.connect.converters.payload import PayloadDecoder
 from kafka_s3.connect.converters.plain import NUMBERS, ByteArrayConverter, Numbers, Strings
 from kafka_s3.connect.converters.registry_values import MakeDecoder, RegistryValues, SchemaCatalog
 from kafka_s3.connect.converters.whole_records import RecordConverter, RecordDecoder
-from kafka_s3.connect.registry.serializers import Framing
-from kafka_s3.connect.registry.subjects import SubjectNameStrategy, strategy_of, subject
+from kafka_s3.connect.registry.options import Framing, SubjectNameStrategy, strategy_of, subject
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.schemas.connect import ConnectSchema, read_schema
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema, SchemaRegistry
-from kafka_s3.connect.transforms.chain import Chain
+from kafka_s3.connect.transforms.chain import Chain, TransformedRecords
 from kafka_s3.connect.transforms.classes import chain_of, read_by_transforms
-from kafka_s3.connect.transforms.whole_records import TransformedRecords
 from kafka_s3.model.errors import Problem, UnknownSchema
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from kafka_s3.connect.converters.header_converters import header_reader
+from kafka_s3.connect.converters.headers import header_reader
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World

@@ -37,5 +37,5 @@ def test_settings_of_protobuf_change_what_a_message_becomes(setting: str, value:
     settings = settings_of({"flush.size": "1", **converter, f"value.converter.{setting}": value})
     language, make = payload_decoders(settings, "value.converter", None)
     assert language is Language.PROTOBUF
-    found = make(registered(TEXT), (0,), None).decode(pa.array([b"\x0a\x04visa\x20\x01"]))
+    found = make(registered(TEXT), (0,), None).decode_payloads(pa.array([b"\x0a\x04visa\x20\x01"]))
     assert found.values.objects() == [row]

@@ -51,7 +51,7 @@ def id_handler(value: Value) -> Value:
 @accepts("TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy")
 def strategy_name(value: Value) -> Value:
     """Subject name strategies, by class name or short name."""
-    from kafka_s3.connect.registry.subjects import strategy_of
+    from kafka_s3.connect.registry.options import strategy_of
 
     try:
         return str(strategy_of(str(value)))

@@ -22,8 +22,8 @@ from kafka_s3.connect.config.option import (
     Value,
     accepts,
 )
-from kafka_s3.connect.java.date_patterns import tokens
 from kafka_s3.connect.java.regex import compiled
+from kafka_s3.connect.java.simple_dates import tokens
 
 _GROUP = OptionGroup.TRANSFORMS
 _TEXT, _LIST, _FLAG, _INT = Type.STRING, Type.LIST, Type.BOOLEAN, Type.INT

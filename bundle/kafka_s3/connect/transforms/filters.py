@@ -1,9 +1,16 @@
-"""Which records, keys and values go away? `Filter`, `Drop`, `TombstoneHandler`."""
+"""Which records does a transform get, and which records, keys and values go away?
+
+The predicates `HasHeaderKey`, `RecordIsTombstone`, `TopicNameMatches`; the transforms `Filter`, `Drop`, `TombstoneHandler`.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
 
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import Nulls
@@ -11,6 +18,53 @@ from kafka_s3.connect.schemas.connect import ConnectSchema
 from kafka_s3.connect.transforms.record import ConnectRecord, RecordPart, Refused
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class HasHeaderKey:
+    """Whether a record has a header of that name."""
+
+    name: str
+
+    def test(self, record: ConnectRecord) -> bool:
+        """Whether it holds."""
+        return any(one.key == self.name for one in record.headers)
+
+    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+        """The records of a run for which it holds."""
+        if Role.HEADER not in run.sidecars:
+            return np.zeros(len(run), bool)
+        headers = run.sidecars[Role.HEADER].values.objects()
+        return np.array([any(one["key"] == self.name for one in own or ()) for own in headers], bool)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIsTombstone:
+    """Whether a record has no value."""
+
+    def test(self, record: ConnectRecord) -> bool:
+        """Whether it holds."""
+        return record.value is None
+
+    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+        """All records of a run, or none."""
+        return np.full(len(run), run.tombstones)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNameMatches:
+    """Whether the pattern matches the whole topic."""
+
+    pattern: re.Pattern[str]
+
+    def test(self, record: ConnectRecord) -> bool:
+        """Whether it holds."""
+        return self.pattern.fullmatch(record.topic) is not None
+
+    def rows(self, run: Run, place: TopicPartition) -> npt.NDArray[np.bool_]:
+        """All records of a run, or none."""
+        return np.full(len(run), self.pattern.fullmatch(place.topic) is not None)
+
 
 _log = logging.getLogger(__name__)
 

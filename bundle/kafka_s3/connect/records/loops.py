@@ -1,4 +1,6 @@
-"""Are bytes UTF-8? For loops that are compiled (Unicode 15, table 3-7: no overlong forms, no halves of surrogate pairs)."""
+"""Which compiled loops do converters and formats share? Whether bytes are UTF-8 (Unicode 15, table 3-7: no overlong forms, no halves of
+surrogate pairs), and values put behind each other.
+"""
 
 # mypy: disable-error-code="no-untyped-def"
 from __future__ import annotations
@@ -7,7 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.connect.records.compiling import byte_at, compiled, word_at
+from kafka_s3.connect.records.compiling import byte_at, compiled, copy_bytes, word_at
+
+_BYTES = "Array(uint8, 1, 'C', True)"
+
 
 ODD: Final = -1
 _HIGH = np.uint64(0x8080808080808080)
@@ -46,3 +51,16 @@ def is_utf8(at, end):
             if at == ODD:
                 return False
     return True
+
+
+@compiled(f"void({_BYTES}, Array(int32, 1, 'C', True), int64[::1], {_BYTES}, uint8[::1])")
+def join(data, bounds, rows, separator, out):
+    """The values `data[bounds[row]:bounds[row + 1]]` of these rows and the separator behind each, into `out`, which has just the room."""
+    at, into, base, size = 0, np.int64(out.ctypes.data), np.int64(data.ctypes.data), len(separator)
+    for row in rows:
+        length = bounds[row + 1] - bounds[row]
+        copy_bytes(into + at, base + bounds[row], length)
+        at += length
+        for place in range(size):
+            out[at + place] = separator[place]
+        at += size

@@ -1,18 +1,27 @@
-"""How does a header's value become text? As Connect's simple header converter reads it and its `Values` class writes it again.
+"""How does the configured header converter read a header's bytes? To the text that is stored (SEMANTICS A8.5).
 
-Text that looks like a number is read as the narrowest number and loses what that type does not keep (`1.50` becomes `1.5`, `7.0`
-becomes `7`); text in quotes loses them; everything else stays as it is.
+Connect's `Values` writes what a converter has read: text as it is, bytes in base64, numbers and booleans plainly, everything else as JSON.
+The simple converter guesses types, the others know them. It reads text that looks like a number as the narrowest number, which loses what
+that type does not keep (`1.50` becomes `1.5`, `7.0` becomes `7`); text in quotes loses them; everything else stays as it is.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 import re
 import struct
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import numpy as np
+
+from kafka_s3.connect.converters.json_documents import parse_document
+from kafka_s3.connect.converters.plain import NUMBERS
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
+from kafka_s3.connect.schemas.json_form import dumps
 
 NUMBER: Final = re.compile(r"[+-]?(\d+([.]\d*)?|[.]\d+)([eE][+-]?\d{1,3})?")
 QUOTED: Final = re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)
@@ -40,12 +49,12 @@ def header_text(raw: bytes) -> str:
     text = raw.decode("utf-8", "replace")
     stripped = text.strip()
     if NUMBER.fullmatch(stripped) and len(stripped) <= LONGEST_NUMBER:
-        return _number(Decimal(stripped))
+        return _number_text(Decimal(stripped))
     quoted = QUOTED.fullmatch(stripped)
     return re.sub(r"\\(.)", r"\1", quoted[1]) if quoted else text
 
 
-def _number(value: Decimal) -> str:
+def _number_text(value: Decimal) -> str:
     if -LONG <= value < LONG and value == value.to_integral_value():
         return str(int(value))
     if value.as_tuple().exponent == 0:
@@ -84,3 +93,40 @@ def _java_text(digits: str) -> str:
     sign, figures, _ = number.normalize().as_tuple()
     first, rest = figures[0], "".join(map(str, figures[1:])) or "0"
     return f"{'-' if sign else ''}{first}.{rest}E{number.adjusted()}"
+
+
+HeaderReader: TypeAlias = Callable[[bytes], str | None]
+"""The text of a header's bytes. Raises ValueError where they are none of the converter's."""
+
+
+def header_reader(name: str, envelope: str = "payload") -> HeaderReader:
+    """The reader of a header converter by our name; `envelope` is the member of JSON that holds the value, blank for plain JSON."""
+    match name:
+        case "string":
+            return lambda raw: raw.decode("utf-8", "replace")
+        case "bytes":
+            return lambda raw: base64.b64encode(raw).decode()
+        case "json":
+            return lambda raw: _json_text(raw, envelope)
+        case _ if name in NUMBERS:
+            return lambda raw: _fixed_width_number(raw, name)
+        case _:
+            return header_text
+
+
+def _json_text(raw: bytes, envelope: str) -> str | None:
+    value, _ = parse_document(raw)
+    if envelope and value is not None:
+        if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
+            raise ValueError('JSON with schemas.enable needs the members "schema" and "payload"')
+        value = value[envelope]
+    return value if value is None or isinstance(value, str) else dumps(value)
+
+
+def _fixed_width_number(raw: bytes, name: str) -> str:
+    kind, code, _ = NUMBERS[name]
+    numbers: Any = np.dtype(code)
+    if len(raw) != numbers.itemsize or (kind is SchemaType.BOOLEAN and raw[0] > 1):
+        raise ValueError(f"{kind} takes {numbers.itemsize} byte(s)")
+    value = np.frombuffer(raw, numbers)[0]
+    return json.dumps(bool(value)) if kind is SchemaType.BOOLEAN else str(value)
