@@ -36,8 +36,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Attendance:
-    """How others see a sink's process, and reach it: it tells `heartbeat` what it does, and asks `channel` what to do.
+class SinkSession:
+    """A sink's process as others see and reach it: `heartbeat` observes its loop, `channel` has what is asked of it.
 
     `store` is the bucket, whose requests are counted.
     """
@@ -48,10 +48,10 @@ class Attendance:
 
 
 @contextmanager
-def attended(
+def open_session(
     settings: Settings, *, observer: Observer, clock_ms: Callable[[], int], meters: Metering | None = None
-) -> Iterator[Attendance]:
-    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what the loop tells, `observer` is told it."""
+) -> Iterator[SinkSession]:
+    """Heartbeats while the body runs, and how it ended afterwards; `meters` count what the loop does, `observer` is notified of it."""
     metrics = None if meters is None else meters.sink(settings, observer, clock_ms)
     store, paths = S3Store(store_options(settings)), state_paths(settings)
     interval = settings.number("heartbeat.interval.ms")
@@ -69,7 +69,7 @@ def attended(
         metrics.attach(lambda: writer.current, store.requests.taken)
     with beating(writer) as heartbeat:
         channel = ControlChannel(store, paths, heartbeat_writer=heartbeat, clock_ms=clock_ms)
-        yield Attendance(heartbeat, channel, store)
+        yield SinkSession(heartbeat, channel, store)
 
 
 def run_until_stopped(sink: Sink, settings: Settings, stop: Event, *, channel: CommandChannel = UNATTENDED) -> None:
