@@ -18,7 +18,7 @@ from typing import Final
 from kafka_s3.connect.config.settings import Settings, masking, reason_of
 from kafka_s3.engine.control.commands import CommandChannel, ControlChannel
 from kafka_s3.engine.control.heartbeat import HeartbeatWriter, beating, limits_of
-from kafka_s3.engine.control.settings_notes import note_settings, noted
+from kafka_s3.engine.control.stored_settings import note_settings, noted
 from kafka_s3.engine.loop.runner import UNATTENDED, run_available_now, run_continuously, waiting
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import ConfigError, EngineDied, Problem, SinkError
