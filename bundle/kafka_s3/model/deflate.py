@@ -39,7 +39,7 @@ class Packer(Protocol):
         """Takes bytes; gives what is compressed by now."""
 
     def flush(self, mode: int = ..., /) -> bytes:
-        """Ends the stream, or with `FULL_FLUSH` a stretch of it that ends at a byte and stands alone; gives the rest."""
+        """Ends the stream, or with `FULL_FLUSH` a stretch of it that ends at a byte and can be read alone; gives the rest."""
 
 
 def packer(level: int = DEFAULT_LEVEL, *, frame: int = GZIP) -> Packer:

@@ -127,7 +127,7 @@ class Observer:
             self.inner.recovered(after_ms)
 
     def stopped(self) -> None:
-        """The sink has stopped because it was told to, or was done."""
+        """The sink has stopped because it was asked to, or was done."""
         if self.inner is not None:
             self.inner.stopped()
 

@@ -62,7 +62,7 @@ class RateLimiter:
     _waiting: dict[Hashable, int] = field(default_factory=dict)
 
     def due(self, kind: Hashable = None, count: int = 1) -> int:
-        """How many of this kind a line now stands for, these and those that went before it unseen; 0: not yet."""
+        """How many of this kind a line now counts, these and those that went before it unseen; 0: not yet."""
         waiting, now = self._waiting.pop(kind, 0) + count, self.clock()
         if kind in self._shown_s and now - self._shown_s[kind] < self.every_s:
             self._waiting[kind] = waiting

@@ -183,8 +183,9 @@ class Heartbeat:
     `totals` are those of the whole log up to that entry, None where they are not known.
     `open_states` and `open_state_bytes`: states of open files written since the start, and their size.
     `lag_grew`: at how many heartbeats in a row that followed a commit the lag was higher than at the one before.
-    `standing` is what is wrong as long as it lasts, such as a topic that does not exist. `recent` is what this run did within the last
-    hour, `hours` what the sink did in each of the last 24; `delay` that of the last commit with records; `limits` what is well of these.
+    `standing` are the open problems: what is wrong as long as it lasts, such as a topic that does not exist. `recent` is what this run did
+    within the last hour, `hours` what the sink did in each of the last 24; `delay` that of the last commit with records; `limits` what is
+    well of these.
     """
 
     sink: str
@@ -220,7 +221,7 @@ class Heartbeat:
 
     @property
     def ended(self) -> bool:
-        """Whether the run has said that it is over."""
+        """Whether the run is over, by its own last heartbeat."""
         return self.phase in ENDED
 
     def is_over(self, epoch: int) -> bool:
@@ -228,7 +229,7 @@ class Heartbeat:
         return self.ended and self.epoch >= epoch
 
     def alive(self, now_ms: int) -> bool:
-        """Whether the run is not over and was heard of within three intervals."""
+        """Whether the run is not over and wrote within three intervals."""
         return not self.ended and now_ms - self.beat_ms <= FRESH_INTERVALS * self.interval_ms
 
     def to_json(self) -> bytes:
@@ -376,7 +377,7 @@ class HeartbeatWriter(Observer):
         self._update(driver=driver)
 
     def doing(self, phase: Phase, request: str) -> None:
-        """What the sink does now, and at whose request; said at once where it is new."""
+        """What the sink does now, and at whose request; written at once where it is new."""
         if (self._now.phase, self._now.request) != (phase, request):
             self._update(phase=phase, request=request)
 

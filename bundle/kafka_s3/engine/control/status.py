@@ -38,7 +38,7 @@ LOOK_BACK: Final = 50
 T = TypeVar("T")
 OWN: Final = frozenset({"commits/", "checkpoints/", "config.json", "heartbeat.json", "control.json"})
 NEAR: Final = "co"
-"""How the entries' folder, the control object and the configuration begin, and nothing else: one listing tells of all three."""
+"""How the entries' folder, the control object and the configuration begin, and nothing else: one listing has all three."""
 ReadLog = Callable[[], tuple[LogState, CommitEntry] | None]
 """The state of a log and its last entry; None where there is no entry. Raises LogDamaged, StorageError."""
 
@@ -86,7 +86,7 @@ class Lag:
 
 @dataclass(frozen=True, slots=True)
 class SinkSnapshot:
-    """What the bucket said of a sink at `seen_ms` (epoch ms), by which its health is judged, however late somebody looks at it.
+    """What the bucket had of a sink at `seen_ms` (epoch ms), by which its health is judged, however late somebody looks at it.
 
     `last_commit` is when data was last committed (ISO 8601), `damage` what could not be read.
     """
@@ -126,9 +126,9 @@ class SinkHealth:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPosition:
-    """Where a sink stands in one topic-partition: None where the log, or the heartbeat, does not say.
+    """How far a sink is in one topic-partition: None where the log, or the heartbeat, does not say.
 
-    A `lag` of 0 is told only where the sink looks again and again: of one that has ended nobody knows what came since (see `Lag`).
+    A `lag` of 0 is given only where the sink polls again and again: of one that has ended nobody knows what came since (see `Lag`).
     """
 
     topic_partition: TopicPartition
@@ -144,7 +144,7 @@ def sink_id(bucket: str, name: str) -> str:
 
 
 def health(known: SinkSnapshot, limits: Limits | None = None) -> SinkHealth:
-    """The state of a sink when it was seen. `limits` win over those of its configuration, which its heartbeat tells."""
+    """The state of a sink when it was seen. `limits` win over those of its configuration, which its heartbeat has."""
     heartbeat = known.heartbeat
     if heartbeat is None and known.damage:
         return SinkHealth(SinkState.UNKNOWN, known.damage)
@@ -159,7 +159,7 @@ def health(known: SinkSnapshot, limits: Limits | None = None) -> SinkHealth:
 def limits_with(
     known: SinkSnapshot, *, lag: int | None = None, delay_s: float | None = None, dead_letters: float | None = None
 ) -> Limits:
-    """The limits of a sink's configuration, as its heartbeat tells them, with those that are given instead."""
+    """The limits of a sink's configuration, as its heartbeat has them, with those that are given instead."""
     own = known.heartbeat.limits if known.heartbeat else Limits()
     return Limits(
         own.lag if lag is None else lag,
@@ -169,7 +169,7 @@ def limits_with(
 
 
 def check_line(known: SinkSnapshot, limits: Limits | None = None) -> tuple[str, bool]:
-    """What is to be said of a sink in a line, and whether it is well."""
+    """A line about a sink, and whether it is well."""
     judged = health(known, limits)
     return f"{known.name} {judged.state}: {judged.reason.rstrip('.')}. {_lag_sentence(known)}", judged.well
 
@@ -318,7 +318,7 @@ def snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkS
 def quick_snapshot_of(store: ObjectStore, paths: StatePaths, *, seen_ms: int) -> SinkSnapshot | None:
     """The same at the price of three requests: the log's `progress` and topics may be left out. None where there is no sink.
 
-    The heartbeat tells the totals up to its entry, so that only this one and those since are read; the whole log where it does not, or is
+    The heartbeat has the totals up to its entry, so that only this one and those since are read; the whole log where it does not, or is
     of another log. Raises StorageError.
     """
     reader = _SnapshotReader(store, paths, seen_ms)

@@ -1,7 +1,7 @@
 """What of a sink's settings lies beside its log? The configuration that is stored for later starts, and notes of what was in effect.
 
-`<state.prefix>/<sink>/config.json` is the configuration as it was written; its secrets are references. Each start notes what is in effect in
-`settings/<epoch>.json`, if it is new: every setting as a user would write it, secrets and resolved references masked.
+`<state.prefix>/<sink>/config.json` is the configuration as it was written; its secrets are references. Each start notes what is in effect
+in `settings/<epoch>.json`, if it is new: every setting as a user would write it, secrets and resolved references masked.
 """
 
 from __future__ import annotations

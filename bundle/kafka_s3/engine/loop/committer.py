@@ -179,7 +179,7 @@ class Committer:
             self.observer.warned(f"checkpoint: {error}")
 
     def _abandon(self, entry: CommitEntry) -> None:
-        """Ends the uploads of an entry that another driver's stands in place of: they can never be committed."""
+        """Ends the uploads of an entry in whose place is another driver's: they can never be committed."""
         try:
             abort_uploads(self.log.store, entry.files)
         except StorageError as error:

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def portions(reports: Sequence[TaskReport], *, max_files: int) -> Iterator[list[TaskReport]]:
-    """The reports in groups, one entry each, of at most `max_files` files; a report that has more stands alone."""
+    """The reports in groups, one entry each, of at most `max_files` files; a report that has more is alone."""
     portion: list[TaskReport] = []
     files = 0
     for report in reports:
@@ -76,7 +76,7 @@ def entry_of(
 
 
 def _progress(report: TaskReport, before: Progress) -> Progress:
-    """Where a topic-partition stands after the report, once its records add up."""
+    """How far a topic-partition is after the report, once its records add up."""
     values = counted(report.files)
     dead = before.recorded.plus(report.dead)
     accounted = sum(file.records for file in values) + len(dead.before(report.frontier)) + report.skipped

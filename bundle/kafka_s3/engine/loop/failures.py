@@ -80,7 +80,7 @@ class PartitionFailures:
     known: dict[TopicPartition, PartitionFailure] = field(default_factory=dict)
 
     def note(self, failures: Mapping[TopicPartition, SinkError]) -> list[str]:
-        """Notes what failed; gives what is to be said of it: a text for all that fail alike."""
+        """Notes what failed; gives the messages: a text for all that fail alike."""
         self.known |= {tp: self._noted(tp, error) for tp, error in failures.items()}
         return self._texts(failures, lambda one: (type(one.error), one.stopped, one.tries))
 
@@ -103,7 +103,7 @@ class PartitionFailures:
         return not isinstance(error, PASSING)
 
     def succeeded(self, tp: TopicPartition, *, beside_others: bool) -> None:
-        """The topic-partition goes on; said in the log where it failed while others did not."""
+        """The topic-partition goes on; logged where it failed while others did not."""
         before = self.known.pop(tp, None)
         if before is not None and beside_others:
             lasted_s = (self.clock_ms() - before.since_ms) / 1000

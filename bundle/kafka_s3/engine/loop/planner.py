@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 class Readiness:
     """How eagerly to read.
 
-    `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory stands for (1: unknown).
+    `wall_clock`: the extractor looks at the time of delivery; `directory_ms` is then the time that a directory covers (1: unknown).
     `check_ms`: `tail.check.interval.ms`, 0 is at once. `worth_records` and `worth_bytes`: an unread tail of that size is read where that
     does not read anything twice; 0: it waits for a reason. `task_records`: what a task reads at most, unless it could close no file with
     that.

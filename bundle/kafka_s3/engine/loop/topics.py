@@ -262,7 +262,7 @@ class Topics:
     def _appeared_later(self, topic: str) -> bool:
         """Whether a topic-partition without a position came after the sink's first start, also while the sink was down.
 
-        Of a topic in the list that the log never heard of, that cannot be told: it may be old and new in the configuration.
+        Of a topic in the list that is not in the log, that cannot be known: it may be old and new in the configuration.
         """
         state = self.log.state
         if self._refreshed_ms is not None or topic in state.topic_ids:
