@@ -16,8 +16,8 @@ from kafka_s3.connect.config.options.ours import STATE_PREFIX
 from kafka_s3.connect.config.read import is_setting
 from kafka_s3.connect.config.rules.delivery import CUSTOMER_KEY_BYTES, is_customer_key
 from kafka_s3.connect.config.settings import REGION, Settings
-from kafka_s3.engine.control.commands import StoredConfig, plain_secrets
 from kafka_s3.engine.control.status import is_known, sink_names
+from kafka_s3.engine.control.stored_settings import StoredConfig, plain_secrets
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.addresses import is_metadata_service
 from kafka_s3.model.errors import ConfigError, Problem
