@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from kafka_s3.connect.config.masking import masking
+from kafka_s3.connect.config.settings import masking
 from kafka_s3.model.files import Reason
 from kafka_s3.ops.jobs import OK, configurations, job_parser, job_settings, leave, outcome
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, mask_logs

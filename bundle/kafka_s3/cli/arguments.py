@@ -22,13 +22,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
-from kafka_s3.connect.config.masking import masking
 from kafka_s3.connect.config.options.ours import STATE_PREFIX
-from kafka_s3.connect.config.read import CONFIGURATIONS, pairs
+from kafka_s3.connect.config.read import CONFIGURATIONS, pairs, read_worker, under
 from kafka_s3.connect.config.references import refused_of_stored
-from kafka_s3.connect.config.settings import REGION, Settings
+from kafka_s3.connect.config.settings import REGION, Settings, masking
 from kafka_s3.connect.config.validate import CheckedConfig, check_file, load, resolved, validate
-from kafka_s3.connect.config.worker import read_worker, under
 from kafka_s3.engine.control.commands import read_stored_config
 from kafka_s3.engine.control.heartbeat import Heartbeat, read_heartbeat
 from kafka_s3.engine.log.state_paths import StatePaths

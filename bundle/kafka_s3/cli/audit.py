@@ -24,7 +24,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.text import printable
 from kafka_s3.model.timing import now_ms
-from kafka_s3.ops.explain.answer import Account, Answer, Fate
+from kafka_s3.ops.explain.answer import Account, Answer, Outcome
 from kafka_s3.ops.verify.audit import audit_of, kafka_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import PartitionTally, Report
@@ -158,7 +158,7 @@ def explain(
 ) -> None:
     """Say which entry, rule, schema and object a record or a key belongs to; also of dead letters, skips and gaps. Changes nothing."""
     from kafka_s3.kafka.reader.whole_records import WholeRecords
-    from kafka_s3.ops.explain.sink import explain as explained
+    from kafka_s3.ops.explain.inquiry import explain as explained
     from kafka_s3.run.wiring.clients import consumer_properties
 
     servers = settings.text("kafka.bootstrap.servers")
@@ -168,7 +168,7 @@ def explain(
         show_json(answer.document())
     else:
         show(answer, console())
-    if answer.outcome is Fate.UNKNOWN:
+    if answer.outcome is Outcome.UNKNOWN:
         raise typer.Exit(1)
 
 
@@ -183,7 +183,7 @@ def show(answer: Answer, out: Console) -> None:
 
 
 def _show_account(account: Account, answer: Answer, out: Console) -> None:
-    void = "" if account.stands else " (does not stand any more)"
+    void = "" if account.current else " (does not stand any more)"
     head = f"entry {account.entry} of {account.committed_at}{void}: {account.text}"
     for file in account.files:
         known = (answer.objects or {}).get(file.key)

@@ -35,7 +35,7 @@ from kafka_s3.cli.display import (
 )
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.engine.loop.runner import CommandChannel
+from kafka_s3.engine.control.commands import CommandChannel
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending

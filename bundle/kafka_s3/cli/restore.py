@@ -17,7 +17,7 @@ from kafka_s3.cli.display import console, show_json, show_line, show_table, size
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.ops.restore.files import RestoreSelection
-from kafka_s3.ops.restore.run import Share
+from kafka_s3.ops.restore.run import PartitionRestore
 
 
 def chosen(
@@ -72,42 +72,42 @@ def restore(
     people = output is OutputFormat.TABLE
     for note in plan.notes if people else ():
         show_line(out, ("note:", "yellow"), f" {note}")
-    done: Sequence[Share] = plan.shares
+    done: Sequence[PartitionRestore] = plan.partitions
     if not dry_run:
         if people:
-            show_table(out, table(plan.shares, title="To be written"))
+            show_table(out, table(plan.partitions, title="To be written"))
         confirm(None if yes else f"Write these records to {to_topic}?")
         done = run(
-            plan.shares,
+            plan.partitions,
             store=store,
             reading=reading_of(settings),
             target=target,
-            tell=lambda share: _show_progress(err, share),
+            notify=lambda one: _report(err, one),
         )
     if people:
         show_table(out, table(done, title="Would be written (--dry-run)" if dry_run else "Written"))
     else:
-        document = {"dry_run": dry_run, "notes": list(plan.notes), "partitions": [share.document() for share in done]}
+        document = {"dry_run": dry_run, "notes": list(plan.notes), "partitions": [one.document() for one in done]}
         show_json(document)
 
 
-def table(shares: Sequence[Share], *, title: str) -> Table:
+def table(partitions: Sequence[PartitionRestore], *, title: str) -> Table:
     """Each source partition with its target and counts."""
     found = Table(title=title, title_justify="left")
     for name in ("source", "target"):
         found.add_column(name)
     for name in ("files", "bytes", "records", "there already", "written"):
         found.add_column(name, justify="right")
-    for share in shares:
-        row = share.document()
+    for one in partitions:
+        row = one.document()
         counts = [row["files"], size_text(row["bytes"]), row["records"], row["already_there"], row["written"]]
-        shown = ["unknown" if one is None else one if isinstance(one, str) else f"{one:,}" for one in counts]
+        shown = ["unknown" if n is None else n if isinstance(n, str) else f"{n:,}" for n in counts]
         found.add_row(row["source"], row["target"], *shown)
     return found
 
 
-def _show_progress(err: Console, share: Share) -> None:
-    show_line(err, f"{share.source}: {share.written:,} records written to {share.target}")
+def _report(err: Console, one: PartitionRestore) -> None:
+    show_line(err, f"{one.source}: {one.written:,} records written to {one.target}")
 
 
 def _ms(option: str, text: str | None) -> int | None:

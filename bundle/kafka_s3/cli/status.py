@@ -36,15 +36,16 @@ from kafka_s3.cli.arguments import (
     usage_error,
 )
 from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
-from kafka_s3.engine.control.limits import percent
-from kafka_s3.engine.control.sinks import all_known, known_of
+from kafka_s3.engine.control.heartbeat import percent
 from kafka_s3.engine.control.status import (
     TYPE,
     SinkHealth,
     SinkSnapshot,
     SinkState,
+    all_known,
     check_line,
     health,
+    known_of,
     overridden,
     sink_id,
     standpoints,

@@ -16,11 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.connect.schemas.arrow import python_rows
-from kafka_s3.connect.schemas.avro_anything import read_anything
-from kafka_s3.connect.schemas.avro_binary import Datum, Reader, read_long
-from kafka_s3.connect.schemas.avro_in import connect_schema_of_avro, parse_avro
-from kafka_s3.connect.schemas.avro_readers import reader_of
+from kafka_s3.connect.schemas.avro_schemas import connect_schema_of_avro, parse_avro
 from kafka_s3.connect.schemas.avro_types import AvroOptions, read_types
+from kafka_s3.connect.schemas.avro_values import Datum, Reader, read_anything, read_long, reader_of
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.connect.schemas.expansion import Allowance
 from kafka_s3.connect.schemas.json_form import to_json

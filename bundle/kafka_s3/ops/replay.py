@@ -33,9 +33,10 @@ from kafka_s3.engine.log.log import CommitLog, is_published
 from kafka_s3.engine.log.rewrites import Rewritten
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.committer import Committer
-from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
+from kafka_s3.engine.loop.followers import Followers
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.followers.dead_letter_source import Guard, ReplaySource, lenient, rewrite_from_letters, unguarded
+from kafka_s3.followers.tagging import ObjectTags, Tagging
 from kafka_s3.model.dead_letters import DeadLetter, read_lines
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload, counted
@@ -43,7 +44,7 @@ from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport, reports_of
 from kafka_s3.ops.positions import BY_HAND
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
-from kafka_s3.run.wiring.replay import guard_of
+from kafka_s3.run.wiring.sink import guard_of
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectStore, abort_uploads
 
@@ -115,9 +116,9 @@ class Replay:
 
     def _claimed(self) -> Committer:
         tags = () if self.tagging is None else (ObjectTags(self.tagging, _log.warning),)
-        committer = Committer(self.log, self._rewrite, tags)
+        committer = Committer(self.log, self._rewrite, Followers(tags))
         committer.claim(self.log.load().cluster_id)
-        committer.follow()
+        committer.followers.catch_up(self.log)
         return committer
 
     def _commit(self, entry: CommitEntry, committer: Committer) -> None:

@@ -335,7 +335,7 @@ def looked(world: World, by_hand: int | None = None) -> Takeover:
 def gone_on(world: World) -> list[int]:
     """Takes over and drains; every number in the bucket."""
     apply(looked(world), world.log(), world.kafka)
-    world.start().cycle()
+    world.start().poll_and_commit()
     return sorted(n for numbers in world.numbers().values() for n in numbers)
 
 
@@ -427,7 +427,7 @@ def test_a_sink_that_has_read_records_is_not_migrated_again() -> None:
     plan = looked(world)
     assert apply(plan, world.log(), world.kafka) is not None
     assert apply(plan, world.log(), world.kafka) is None  # still at the start
-    world.start().cycle()
+    world.start().poll_and_commit()
     with pytest.raises(MigrationRefused, match="already: this sink has taken over"):
         apply(plan, world.log(), world.kafka)
 

@@ -104,7 +104,7 @@ def crashed_before_completing(world: World) -> list[str]:
     world.add(range(2))
     sink.poll()
     with pytest.raises(StorageUnavailable):
-        sink.step()
+        sink.commit_due()
     return list(world.store.uploads)
 
 
@@ -254,7 +254,7 @@ def world_with_a_state_that_could_not_be_deleted() -> World:
     world.start([failure(Verb.DELETE, None, matches=lambda key: "/open/" in key)])
     for first in (0, 10):
         world.add(range(first, first + 10))
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     assert len([key for key in world.store.objects if "/open/" in key]) == 2
     assert len(world.store.uploads) == 1
     return world

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.connect.schemas.stored import schema_document, stored_schema
+from kafka_s3.connect.schemas.connect import ConnectSchema, schema_document, stored_schema
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.file_encoders import OneSchema, file_encoder
 from kafka_s3.engine.open_files.open_files import OpenFile, OpenFiles, OpenObject, Output

@@ -372,7 +372,7 @@ class _Task:
     def _decoded(self, batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, Decoded]]:
         """The records decoded; in halves, and halves of those, where they become too many values at once."""
         try:
-            decoded = self._converter.decode(*converter_input(batch, envelopes=self._converter.needs_envelopes))
+            decoded = self._converter.decode_records(*converter_input(batch, envelopes=self._converter.needs_envelopes))
         except TooManyValues:
             half = len(batch) // 2
             yield from self._decoded(batch.slice(0, half))

@@ -35,8 +35,7 @@ from kafka_s3.ops.migration.decision import (
 )
 from kafka_s3.ops.migration.keys import KeyReader
 from kafka_s3.ops.positions import topic_partitions, topics_of, write_positions
-from kafka_s3.run.wiring.file_formats import formats_of
-from kafka_s3.run.wiring.pipeline import block_names, connect_names, is_block_gzip, readiness
+from kafka_s3.run.wiring.pipeline import block_names, connect_names, formats_of, is_block_gzip, readiness
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 KEPT_BEFORE: Final = 3

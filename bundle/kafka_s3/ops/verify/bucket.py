@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple
 
+from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.verify.check import AGAIN, check_info, check_letters, check_reading, expected_etag
-from kafka_s3.ops.verify.claims import Claims, Overlaps, Segment, SegmentSelection, Span, claimed_twice, read_claims
+from kafka_s3.ops.verify.claims import Claims, Overlaps, SegmentSelection, Span, claimed_twice, read_claims
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.findings import Finding, FindingKind
 from kafka_s3.ops.verify.form import Form
@@ -135,7 +136,7 @@ class Bucket:
         for prefix, mine in _by_prefix(layout, folders).items():
             infos = self.store.list(prefix)
             while some := list(islice(infos, LISTED)):
-                for info in self.claims.keys.listed(some):
+                for info in self.claims.keys.note_listing(some):
                     owner = next((topic for topic in mine if not layout.foreign(info.key, topic)), None)
                     if owner is not None:
                         yield _Unclaimed(info.key, owner, folders[owner], layout)
@@ -165,7 +166,7 @@ class Bucket:
 
     def _as_claimed(self, file: DataFile) -> bool:
         """Whether the listing shows the object as the log claims it."""
-        return self.claims.keys.shown(
+        return self.claims.keys.is_listed(
             file.key, file.bytes, etag=None if self.form.opaque_etags else expected_etag(file)
         )
 
@@ -187,7 +188,7 @@ class Bucket:
         """All dead letters that may lie in the selected segments: one is recorded where it is read, perhaps before its segment."""
         for segment in self.claims.segments.of(span.topic_partition) if span.letter_files else ():
             for file in segment.files:
-                if file.role is not Role.DEAD_LETTER or not self.claims.keys.standing(file.key, segment.version):
+                if file.role is not Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
                     continue
                 if self.selection.takes(segment) or (file.last_offset >= span.low and file.first_offset < span.high):
                     self._read_letters(file, segment)
@@ -210,8 +211,8 @@ class Bucket:
             return
         self.findings += check_letters(file, letters)
         known = self.dead.setdefault(tp, {})
-        resets = self.claims.read_again(tp, segment.version)
-        fresh = {r.offset: r for r in letters if not any(reset.covers(r.offset) for reset in resets)}
+        resets = self.claims.segments.resets_after(tp, segment.version)
+        fresh = {r.offset: r for r in letters if not any(r.offset in reset.to_read for reset in resets)}
         if known.keys() & fresh.keys():
             text = f"{len(known.keys() & fresh.keys())} of its records are in an earlier dead letter file, too. {AGAIN}"
             self.findings.append(Finding(FindingKind.TWICE, file.key, text))
@@ -221,7 +222,7 @@ class Bucket:
         """Checks a segment's objects; gives the digests of those that were read well, and how many were read."""
         wanted = []
         for file in segment.files:
-            if file.role is Role.DEAD_LETTER or not self.claims.keys.standing(file.key, segment.version):
+            if file.role is Role.DEAD_LETTER or not self.claims.keys.is_last_claim(file.key, segment.version):
                 continue  # read before; or a later claim stands for the key
             if self._exists(file, segment.version) and (self._chosen is None or file.key in self._chosen):
                 wanted.append(file)

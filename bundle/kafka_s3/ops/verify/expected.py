@@ -84,7 +84,7 @@ class ByChain:
         decoder = self._decoders[topic_partition]
         rows = {offset: Row(offset) for offset in batch.column("offset").to_pylist()}
         for piece in within_memory(batch, self._inflates, self._memory):
-            decoded = decoder.decode(*converter_input(piece, envelopes=decoder.needs_envelopes))
+            decoded = decoder.decode_records(*converter_input(piece, envelopes=decoder.needs_envelopes))
             rows |= {offset: Row(offset, (), null=True) for offset in (*decoded.nulls, *decoded.dropped)}
             for run in decoded.runs:
                 rows |= self._of_run(run)

@@ -12,7 +12,6 @@ from typing import Final
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps
 from kafka_s3.connect.schemas.compatibility import Compatibility
-from kafka_s3.connect.transforms.classes import chain_of
 from kafka_s3.engine.control.settings_notes import NotedSettings, noted
 from kafka_s3.objects.block_gzip_form import delimiter_bytes
 from kafka_s3.ops.verify.digests import JsonDigests, JsonTexts
@@ -27,6 +26,7 @@ from kafka_s3.ops.verify.expected import (
     texts,
     value_digests,
 )
+from kafka_s3.run.wiring.conversion import transform_chain
 
 SHAPING: Final = (
     "value.converter", "key.converter", "header.converter", "transforms", "predicates", "format.", "json.decimal.format", "block.gzip.",
@@ -136,7 +136,7 @@ def _why_counted(settings: Settings, form: Form) -> str:
         return "block.gzip.value.delimiter is empty, so that nothing says where a value ends."
     if _projects(settings):
         return "schema.compatibility fits values to the schema of the file that is open."
-    chain = chain_of(settings, now_ms=0, tables=False)
+    chain = transform_chain(settings, now_ms=0, tables=False)
     changing = () if chain is None else chain.not_deterministic
     if changing:
         return f"the outcome of {', '.join(changing)} is no function of the record alone."

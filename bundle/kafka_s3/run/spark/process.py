@@ -17,8 +17,7 @@ from importlib import import_module
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING
 
-from kafka_s3.connect.config.masking import reason_of
-from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.config.settings import Settings, reason_of
 from kafka_s3.engine.control.heartbeat import Heartbeat
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError
 from kafka_s3.model.files import Reason
@@ -26,10 +25,9 @@ from kafka_s3.model.process import run_in_thread
 from kafka_s3.model.protocols import Observer
 from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import name_in_logs
-from kafka_s3.run.preflight import ask_bucket, ask_kafka
 from kafka_s3.run.spark.session import end_session, spark_session
-from kafka_s3.run.wiring.metering import Metering, metering
-from kafka_s3.run.wiring.running import attended, run_until_drained, run_until_stopped, stopping
+from kafka_s3.run.wiring.clients import ask_bucket, ask_kafka
+from kafka_s3.run.wiring.running import Metering, attended, metering, run_until_drained, run_until_stopped, stopping
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

@@ -62,7 +62,7 @@ def test_a_time_in_nanoseconds_is_written_like_any_other(
 ) -> None:
     sink = sink_on_spark(settings(**{"tasks.run.on": where, "kafka.reader": "spark"}), spark)
     sink.open()
-    assert sink.cycle()
+    assert sink.poll_and_commit()
     sink.drain(close=Reason.FLUSH_NOW)
     content = Bucket(s3.endpoint_url, bucket)
     found = {

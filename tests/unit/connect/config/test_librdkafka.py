@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_s3.connect.config.jaas import Module, read_login, renamed
 from kafka_s3.connect.config.librdkafka import pem
-from kafka_s3.connect.config.masking import masking
-from kafka_s3.connect.config.valid_values import InvalidValue
+from kafka_s3.connect.config.option import InvalidValue
+from kafka_s3.connect.config.settings import masking
 from kafka_s3.connect.config.validate import CheckedConfig, validate
 from kafka_s3.connect.registry.options import RegistryOptions
 from kafka_s3.kafka.clients import client_properties

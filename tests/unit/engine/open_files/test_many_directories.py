@@ -107,7 +107,7 @@ def played(config: dict[str, str]) -> dict[str, tuple[object, ...]]:
                 text = b"no JSON"
             world.kafka.add(ORDERS, MemoryRecord(offset, START_MS + offset, b"%d" % offset, text))
         world.now += 1_000
-        world.sink.cycle()
+        world.sink.poll_and_commit()
     world.sink.drain(close=Reason.FLUSH_NOW)
     assert not world.store.uploads
     files = [file for entry in world.entries() for file in entry.files if file.role is Role.VALUE]
