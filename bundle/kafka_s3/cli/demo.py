@@ -47,7 +47,7 @@ from kafka_s3.ops.verify.audit import audit_of, kafka_of
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.run.spark.process import SharedSession
 from kafka_s3.run.spark.session import spark_session
-from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.run.wiring.running import attended, run_until_drained, stop_on_signals
 from kafka_s3.testing.services.demo_records import (
     ORDERS_COUNT,
@@ -277,7 +277,7 @@ class _RunningSink:
     def show(self, out: Console, malformed: Counter[str]) -> None:
         """What is in the bucket, and whether it is all that was sent."""
         settings, topics, state = self.settings, self.settings.names("topics"), self.sink.log.state
-        folders = [f"{settings.text('topics.dir')}/{topic}/" for topic in topics]
+        folders = object_names(settings).prefixes(topics)
         found = (info for prefix in (*folders, state_paths(settings).root) for info in self.sink.store.list(prefix))
         out.print(bucket_tree(settings.text("s3.bucket.name"), found))
         out.print(totals_table(state))

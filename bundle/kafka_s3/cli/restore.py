@@ -82,12 +82,16 @@ def restore(
             store=store,
             reading=reading_of(settings),
             target=target,
-            notify=lambda one: _report(err, one),
+            notify=lambda restored: _show_progress(err, restored),
         )
     if people:
         show_table(out, table(done, title="Would be written (--dry-run)" if dry_run else "Written"))
     else:
-        document = {"dry_run": dry_run, "notes": list(plan.notes), "partitions": [one.document() for one in done]}
+        document = {
+            "dry_run": dry_run,
+            "notes": list(plan.notes),
+            "partitions": [restored.document() for restored in done],
+        }
         show_json(document)
 
 
@@ -98,16 +102,16 @@ def table(partitions: Sequence[PartitionRestore], *, title: str) -> Table:
         found.add_column(name)
     for name in ("files", "bytes", "records", "there already", "written"):
         found.add_column(name, justify="right")
-    for one in partitions:
-        row = one.document()
+    for restored in partitions:
+        row = restored.document()
         counts = [row["files"], size_text(row["bytes"]), row["records"], row["already_there"], row["written"]]
-        shown = ["unknown" if n is None else n if isinstance(n, str) else f"{n:,}" for n in counts]
+        shown = ["unknown" if one is None else one if isinstance(one, str) else f"{one:,}" for one in counts]
         found.add_row(row["source"], row["target"], *shown)
     return found
 
 
-def _report(err: Console, one: PartitionRestore) -> None:
-    show_line(err, f"{one.source}: {one.written:,} records written to {one.target}")
+def _show_progress(err: Console, restored: PartitionRestore) -> None:
+    show_line(err, f"{restored.source}: {restored.written:,} records written to {restored.target}")
 
 
 def _ms(option: str, text: str | None) -> int | None:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from kafka_s3.connect.converters.whole_records import RecordDecoder
-from kafka_s3.connect.naming.keys import ObjectNames, Renamed
+from kafka_s3.connect.naming.keys import ObjectNames, RewrittenNames
 from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.schemas.expansion import TooManyValues
 from kafka_s3.engine.log.state_paths import StatePaths
@@ -70,16 +70,16 @@ class TaskNames:
         only, deliveries = self.assignment.only, self.assignment.deliveries
         names = self._of_topic(topic)
         if only is None:
-            return names.at(max((delivery.now_ms for delivery in deliveries), default=0))
+            return names.at_time(max((delivery.now_ms for delivery in deliveries), default=0))
         if only.role in self.formats:
-            return Renamed(names, self.formats[only.role].extension, only.key)
-        return Renamed(names, self.formats[Role.VALUE].extension, self.assignment.data_key or "")
+            return RewrittenNames(names, self.formats[only.role].extension, only.key)
+        return RewrittenNames(names, self.formats[Role.VALUE].extension, self.assignment.data_key or "")
 
     def belongs(self, run: Run) -> bool:
         """Whether the file that is made again is one of the run's topic: then its key, or that of its values, is of its names."""
         only = self.assignment.only
         assert only is not None
-        names = self._of_topic(run.topic).like(only.key)
+        names = self._of_topic(run.topic).with_time_of(only.key)
         keys = (
             names.key(only.topic_partition, only.encoded_partition, offset=only.first_offset, extension=form.extension)
             for form in self.formats.values()

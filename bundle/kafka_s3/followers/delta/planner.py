@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import unquote
 
+from kafka_s3.connect.naming.keys import topics_root
 from kafka_s3.engine.task.table_guard.columns import (
     DeltaType,
     Mode,
@@ -83,7 +84,7 @@ class TableLayout:
 
     def folder(self, topic: str) -> str:
         """The folder of a topic's table, with a trailing slash."""
-        return f"{self.topics_dir}/{topic}/" if self.topics_dir.strip() else f"{topic}/"
+        return f"{topics_root(self.topics_dir, '/')}{topic}/"
 
     def path(self, file: DataFile) -> str:
         """The object's path in its table."""

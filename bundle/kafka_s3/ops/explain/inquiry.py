@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import LogFold, Reset
 from kafka_s3.engine.log.history import read_history
@@ -18,8 +19,7 @@ from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.explain.answer import Account, Answer, Outcome, object_facts
 from kafka_s3.ops.explain.offset import OffsetInquiry
 from kafka_s3.ops.kafka_records import KafkaRecords
-from kafka_s3.ops.verify.layout import ObjectLayout, object_layout
-from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
+from kafka_s3.run.wiring.pipeline import make_pipeline, object_names, state_paths
 from kafka_s3.store.store import ObjectStore
 
 RECORD: Final = re.compile(r"([\w.-]{1,249}):(\d{1,9}):(\d{1,19})", re.ASCII)
@@ -34,7 +34,7 @@ def explain(settings: Settings, about: str, *, store: ObjectStore, kafka: KafkaR
     """What is known of a key, or of `topic:partition:offset`. Raises ConfigError, StorageError, CommitError, SourceError, RegistryError."""
     paths, record = state_paths(settings), RECORD.fullmatch(about)
     if record is None:
-        key, layout = bare_key(about, settings.text("s3.bucket.name")), object_layout(settings)
+        key, layout = bare_key(about, settings.text("s3.bucket.name")), object_names(settings)
         return key_answer(key, settings=settings, store=store, paths=paths, layout=layout)
     inquiry = OffsetInquiry(settings, store, paths, lambda: make_pipeline(settings), now_ms(), kafka)
     return inquiry.answer(TopicPartition(record[1], int(record[2])), int(record[3]))
@@ -51,7 +51,7 @@ def bare_key(text: str, bucket: str) -> str:
     return key
 
 
-def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: StatePaths, layout: ObjectLayout) -> Answer:
+def key_answer(key: str, *, settings: Settings, store: ObjectStore, paths: StatePaths, layout: DataKeys) -> Answer:
     """The explanation of a key. Raises StorageError, LogDamaged."""
     accounts: list[Account] = []
     fold = LogFold()
@@ -93,7 +93,7 @@ def _identity(file: DataFile) -> tuple[TopicPartition, str, int]:
 
 
 def _unclaimed(
-    key: str, topics: list[str], *, settings: Settings, store: ObjectStore, paths: StatePaths, layout: ObjectLayout
+    key: str, topics: list[str], *, settings: Settings, store: ObjectStore, paths: StatePaths, layout: DataKeys
 ) -> Answer:
     there = store.head(key) is not None
     if there and key.rpartition("/")[2] == settings.text("done.marker.name"):
@@ -108,7 +108,7 @@ def _unclaimed(
         return Answer(Outcome.STATE, f"{text} docs/commit-log.md says what lies there.", about=key)
     stranger = ": it was there before the sink took over, or another writer made it."
     text = "No entry of the log claims it" + (stranger if there else ", and there is no such object.")
-    named = next((found for topic in topics if (found := layout.named(key, topic)) is not None), None)
+    named = next((found for topic in topics if (found := layout.read(key, topic)) is not None), None)
     if named is not None:
         topic, partition = named.topic_partition
         text += f" Its name says topic {topic}, partition {partition} from offset {named.offset} on."

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
-from kafka_s3.connect.naming.keys import parse_data_key
+from kafka_s3.connect.naming.keys import DataKeys, read_block_key
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.fold import LogFold, Reset, Segment
 from kafka_s3.engine.log.rewrites import UNPUBLISHED
@@ -17,7 +17,6 @@ from kafka_s3.model.files import ROLES, Role
 from kafka_s3.model.offsets import Gap, TopicPartition
 from kafka_s3.objects.readers import StoredObject
 from kafka_s3.ops.restore.values import StoredFile
-from kafka_s3.ops.verify.layout import ObjectLayout
 from kafka_s3.store.store import ObjectInfo, ObjectStore
 
 
@@ -268,7 +267,7 @@ def _grouped(segment: Segment) -> Iterable[StoredFile]:
 
 
 def named_files(
-    store: ObjectStore, layout: ObjectLayout, topics: Iterable[str], *, prefix: str | None, bytes_extension: str
+    store: ObjectStore, layout: DataKeys, topics: Iterable[str], *, prefix: str | None, bytes_extension: str
 ) -> FileTable:
     """The files that the names of objects say, without any log; `prefix` is a Block-GZIP sink's, None for the connector's names.
 
@@ -276,8 +275,8 @@ def named_files(
     """
     found = FileTable()
     for topic in topics:
-        for info in store.list(layout.prefix(topic)):
-            named = None if layout.foreign(info.key, topic) else layout.named(info.key, topic)
+        for info in store.list(layout.prefix_of(topic)):
+            named = None if layout.is_foreign(info.key, topic) else layout.read(info.key, topic)
             part = _part(info, prefix, bytes_extension) if named is not None else None
             if named is None or part is None:
                 continue
@@ -291,7 +290,7 @@ def named_files(
 def _part(info: ObjectInfo, prefix: str | None, bytes_extension: str) -> tuple[Role, StoredObject] | None:
     """What an object is by its name; None for indexes and strangers. A Block-GZIP file of a later day takes the place of an earlier."""
     if prefix is not None:
-        data = parse_data_key(info.key, prefix)
+        data = read_block_key(info.key, prefix)
         return (Role.VALUE, StoredObject(info.key, info.size, "block_gzip")) if data else None
     name = info.key.rpartition("/")[2]
     role = next((role for infix, role in _INFIX.items() if infix in name), Role.VALUE)

@@ -16,10 +16,9 @@ from kafka_s3.objects.block_gzip_form import Lines
 from kafka_s3.ops.restore.files import FileTable, PlannedFiles, RestoreSelection, logged_files, named_files
 from kafka_s3.ops.restore.run import KafkaTarget, PartitionRestore, TargetCluster, partitions_to, with_states
 from kafka_s3.ops.restore.values import StoredFile
-from kafka_s3.ops.verify.layout import object_layout
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.conversion import block_gzip_of
-from kafka_s3.run.wiring.pipeline import is_block_gzip, state_paths
+from kafka_s3.run.wiring.pipeline import is_block_gzip, object_names, state_paths
 from kafka_s3.store.store import ObjectStore
 
 AS_THEY_WERE: Final = frozenset({"string", "bytes"})
@@ -194,4 +193,4 @@ def _by_name(settings: Settings, store: ObjectStore, selection: RestoreSelection
         raise ConfigError([Problem("--topic", None, "is needed with --by-name and topics.regex.", "Name the topics.")])
     prefix = settings.text("block.gzip.prefix") if is_block_gzip(settings) else None
     extension = settings.text("format.bytearray.extension")
-    return named_files(store, object_layout(settings), topics, prefix=prefix, bytes_extension=extension)
+    return named_files(store, object_names(settings), topics, prefix=prefix, bytes_extension=extension)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.control.settings_notes import read_notes
 from kafka_s3.engine.log.fold import Segment
 from kafka_s3.engine.log.state_paths import StatePaths
@@ -28,9 +29,8 @@ from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.evidence import Bounds, Cluster, bounds_of, rows_of_letters, with_evidence
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
 from kafka_s3.ops.verify.form import Form, first_version, form_of, same_since
-from kafka_s3.ops.verify.layout import ObjectLayout, object_layout
 from kafka_s3.run.wiring.clients import consumer_properties
-from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.run.wiring.pipeline import object_names, state_paths
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
@@ -46,7 +46,7 @@ def audit_of(
 ) -> Audit:
     """The audit of a sink; without `kafka` no broker is asked, with `sample` only so many objects are read."""
     store, paths = S3Store(store_options(settings)), state_paths(settings)
-    return Audit(store, paths, object_layout(settings), form_of(settings), kafka, selection, sample)
+    return Audit(store, paths, object_names(settings), form_of(settings), kafka, selection, sample)
 
 
 class TextsDiffer(Exception):
@@ -291,7 +291,7 @@ class Audit:
 
     store: ObjectStore
     paths: StatePaths
-    layout: ObjectLayout
+    layout: DataKeys
     form: Form
     kafka: Cluster | None = None
     selection: SegmentSelection = field(default_factory=SegmentSelection)

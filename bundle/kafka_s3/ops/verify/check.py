@@ -13,7 +13,7 @@ from kafka_s3.ops.verify.claims import REPORT_IT
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.expected import Row
 from kafka_s3.ops.verify.findings import Finding, FindingKind
-from kafka_s3.ops.verify.objects import Letter, ObjectCount
+from kafka_s3.ops.verify.form import Letter, ObjectCount
 from kafka_s3.store.store import ObjectInfo, etag_of
 
 AGAIN = "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."

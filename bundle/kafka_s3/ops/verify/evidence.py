@@ -21,8 +21,7 @@ from kafka_s3.ops.verify.bucket import Tell
 from kafka_s3.ops.verify.check import SegmentRecords
 from kafka_s3.ops.verify.claims import Claims, Span
 from kafka_s3.ops.verify.expected import ByBytes, ByChain, Row
-from kafka_s3.ops.verify.form import Form
-from kafka_s3.ops.verify.objects import Letter
+from kafka_s3.ops.verify.form import Form, Letter
 
 
 class Cluster(Protocol):

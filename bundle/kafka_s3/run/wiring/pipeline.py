@@ -16,23 +16,18 @@ from kafka_s3 import __version__
 from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT, FIELD_PARTITIONERS, FORMAT_GROUP
 from kafka_s3.connect.config.plugins import make
 from kafka_s3.connect.config.rules import rotates_by_time
-from kafka_s3.connect.config.rules.objects import connect_name
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps, routes
 from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.keys import (
     CONNECT_DIRECTORY,
-    BlockKeys,
     BlockNames,
-    DataKeys,
+    ConnectNames,
     DateLayout,
-    Naming,
     ObjectNames,
-    OfTopic,
-    PartitionedKeys,
-    TemplateKeys,
+    RoutedNames,
     TemplateNames,
-    UploadNames,
+    connect_template,
 )
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.compatibility import Compatibility
@@ -103,7 +98,7 @@ def _named(name: str, settings: Settings) -> Format:
 
 def make_pipeline(settings: Settings) -> Pipeline:
     """The worker's pipeline of a validated configuration."""
-    naming, formats = _naming(settings), formats_of(settings)
+    naming, formats = object_names(settings), formats_of(settings)
     extension = max((form.extension for form in formats.values()), key=len)
     return Pipeline(
         converter=record_converters(settings, fields=fields(settings)),
@@ -130,11 +125,12 @@ def make_pipeline(settings: Settings) -> Pipeline:
 
 def _routed_naming(settings: Settings) -> Callable[[str], ObjectNames] | None:
     """How objects of a topic are called that a transform chose; None where none changes topics."""
-    if not routes(settings):
+    names = object_names(settings)
+    if not routes(settings) or isinstance(names, BlockNames):
         return None
     steps, by_name = configured_steps(settings).steps, not settings.text("topics.regex")
     apart = by_name and has_targets_apart(steps, settings.names("topics"))
-    return partial(OfTopic, template_names(settings) or connect_names(settings), keeps_source=not apart)
+    return partial(RoutedNames, names, keeps_source=not apart)
 
 
 def fingerprint(settings: Settings) -> str:
@@ -149,42 +145,31 @@ def _evolution(settings: Settings) -> Evolution:
     return Evolution(Mode(settings.text("delta.schema.evolution.mode")), fields)
 
 
-def _naming(settings: Settings) -> ObjectNames:
+def object_names(settings: Settings) -> BlockNames | TemplateNames | ConnectNames:
+    """How the data objects of a configuration are called, and their keys read back."""
     if is_block_gzip(settings):
-        zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
-        return UploadNames(block_names(settings), zone)
-    return template_names(settings) or connect_names(settings)
+        return block_names(settings)
+    name, folder = settings.text("object.name.template"), settings.text("directory.template")
+    if not name and not folder:
+        return connect_names(settings)
+    return TemplateNames(
+        settings.text("topics.dir"),
+        folder or CONNECT_DIRECTORY,
+        name or connect_template(settings.text("file.delim")),
+        settings.number("filename.offset.zero.pad.width"),
+        routed=routes(settings),
+    )
 
 
-def connect_names(settings: Settings) -> Naming:
+def connect_names(settings: Settings) -> ConnectNames:
     """How the connector names its objects."""
-    return Naming(
+    return ConnectNames(
         settings.text("topics.dir"),
         settings.text("directory.delim"),
         settings.text("file.delim"),
         settings.number("filename.offset.zero.pad.width"),
+        tables=settings.flag("delta.enable"),
     )
-
-
-def template_names(settings: Settings) -> TemplateNames | None:
-    """How objects are called where the names are not Connect's."""
-    name, folder = settings.text("object.name.template"), settings.text("directory.template")
-    if not name and not folder:
-        return None
-    return TemplateNames(
-        settings.text("topics.dir"),
-        folder or CONNECT_DIRECTORY,
-        name or connect_name(settings.text("file.delim")),
-        settings.number("filename.offset.zero.pad.width"),
-    )
-
-
-def data_keys_of(settings: Settings) -> DataKeys:
-    """How the keys of a configuration's data objects are read back."""
-    if is_block_gzip(settings):
-        return BlockKeys(block_names(settings))
-    names = template_names(settings)
-    return PartitionedKeys(connect_names(settings)) if names is None else TemplateKeys(names)
 
 
 def is_block_gzip(settings: Settings) -> bool:
@@ -194,7 +179,8 @@ def is_block_gzip(settings: Settings) -> bool:
 
 def block_names(settings: Settings) -> BlockNames:
     """How a Block-GZIP sink names its objects."""
-    return BlockNames(settings.text("block.gzip.prefix"), DateLayout(settings.text("block.gzip.layout")))
+    zone = UTC if settings.text("block.gzip.zone") == "UTC" else None
+    return BlockNames(settings.text("block.gzip.prefix"), DateLayout(settings.text("block.gzip.layout")), zone)
 
 
 def state_paths(settings: Settings) -> StatePaths:

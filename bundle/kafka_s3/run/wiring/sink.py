@@ -28,10 +28,10 @@ from kafka_s3.model.timing import Backoff, RateLimiter
 from kafka_s3.run.wiring.followers import told
 from kafka_s3.run.wiring.pipeline import (
     block_names,
-    data_keys_of,
     fingerprint,
     is_block_gzip,
     make_pipeline,
+    object_names,
     readiness,
     state_paths,
 )
@@ -96,7 +96,7 @@ def build_sink(
         resume=_resume(settings, store),
         rewrite_replays=replays_again(settings, store),
         open_states=_open_states(settings, store, observer),
-        data_keys=data_keys_of(settings),
+        data_keys=object_names(settings),
         background=background,
     )
 

@@ -17,7 +17,6 @@ from functools import cache
 import pytest
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import PartitionedKeys
 from kafka_s3.engine.loop.failures import Outcomes
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.open_files.state_object import state_uploads
@@ -138,7 +137,7 @@ class Case:
         self.draw = random.Random(seed)
         self.keeps = self.draw.random() < 0.7
         self.world = World({**CONFIG, "tail.state.enable": str(self.keeps).lower()}, topics=PARTITIONS)
-        self.keys = PartitionedKeys(connect_names(self.world.settings))
+        self.keys = connect_names(self.world.settings)
         self.sent: dict[TopicPartition, int] = dict.fromkeys(PARTITIONS, 0)
         self.trouble: Trouble | None = None
         self.dies_at = 0

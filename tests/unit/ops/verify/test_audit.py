@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import fastavro
 import pytest
 from rich.console import Console
 
@@ -23,7 +22,6 @@ from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.digests import JsonDigests
 from kafka_s3.ops.verify.findings import FindingKind
-from kafka_s3.ops.verify.objects import avro_records
 from kafka_s3.store.faults import Fault, FaultyStore, Moment, Verb, failure
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TIME, TOLERANT
@@ -519,20 +517,6 @@ def test_progress_is_told() -> None:
     audited(healthy(), tell=lambda *step: told.append(step))
     assert ("objects", 3, 3) in told
     assert ("Kafka orders-0", 11, 11) in told
-
-
-# ------------------------------------------------------------ readers
-
-
-@pytest.mark.parametrize("codec", ["null", "deflate"])
-def test_avro_records_are_counted_by_their_blocks(codec: str) -> None:
-    out = io.BytesIO()
-    fastavro.writer(out, {"type": "string"}, [str(n) for n in range(1000)], codec=codec, sync_interval=100)
-    content = out.getvalue()
-    assert avro_records(content) == 1000
-    for damaged in (content[:-1], content[:-1] + b"!", b"Obj\x02" + content[4:], content + b"\x02"):
-        with pytest.raises(ValueError, match=r"it |block"):
-            avro_records(damaged)
 
 
 # ------------------------------------------------------------ dead letters settled by hand

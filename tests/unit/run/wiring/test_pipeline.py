@@ -7,8 +7,7 @@ import json
 import pytest
 
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.verify.layout import object_layout
-from kafka_s3.run.wiring.pipeline import data_keys_of
+from kafka_s3.run.wiring.pipeline import object_names
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World
 
@@ -114,8 +113,10 @@ def test_several_topics_go_into_one_folder_and_are_verified_and_swept_there() ->
     world.start().poll_and_commit()
     found = [f"topics/raw/partition=0/20240115T100000Z-{tp.topic}-0-0000000000.json" for tp in topics]
     assert world.numbers() == {key: [0, 1] for key in found}
-    layout, swept = object_layout(world.settings), data_keys_of(world.settings)
-    assert [layout.named(key, tp.topic) for key, tp in zip(found, topics, strict=True)] == [(tp, 0) for tp in topics]
-    assert layout.foreign(found[0], "refunds")
-    assert swept.prefixes(["orders", "refunds"]) == ("topics/raw/",)
-    assert [swept.owner(key, ["orders"]) is not None for key in found] == [True, False]
+    names = object_names(world.settings)
+    assert [names.read(key, tp.topic) for key, tp in zip(found, topics, strict=True)] == [
+        (tp, "partition=0", 0, ".json") for tp in topics
+    ]
+    assert names.is_foreign(found[0], "refunds")
+    assert names.prefixes(["orders", "refunds"]) == ("topics/raw/",)
+    assert [names.owner(key, ["orders"]) is not None for key in found] == [True, False]

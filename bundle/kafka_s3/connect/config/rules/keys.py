@@ -13,7 +13,7 @@ from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.connect.config.option import AWS_REGION, BUCKET, OLD_BUCKET
 from kafka_s3.connect.config.rules import Rule, is_time_partitioner, problem
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.keys import Naming, part_refusal, refusal
+from kafka_s3.connect.naming.keys import ConnectNames, part_refusal, refusal
 from kafka_s3.model.errors import Problem
 from kafka_s3.model.offsets import TopicPartition
 
@@ -52,8 +52,8 @@ def _topics_stay_out_of_the_state(settings: Settings) -> Iterator[Problem]:
         or _state_is_above(settings)
     ):
         return
-    names = Naming(settings.text("topics.dir"), settings.text("directory.delim"), settings.text("file.delim"),
-                   settings.number("filename.offset.zero.pad.width"))  # fmt: skip
+    names = ConnectNames(settings.text("topics.dir"), settings.text("directory.delim"), settings.text("file.delim"),
+                         settings.number("filename.offset.zero.pad.width"))  # fmt: skip
     for topic in settings.names("topics"):
         key = names.key(TopicPartition(topic, 0), "partition=0", offset=0, extension="")
         reason = refusal(key, state_prefix=settings.text("state.prefix"))

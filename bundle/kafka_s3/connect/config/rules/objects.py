@@ -18,6 +18,7 @@ from kafka_s3.connect.naming.keys import (
     CONNECT_DIRECTORY,
     TOPIC,
     TemplateNames,
+    connect_template,
     directory_fault,
     name_fault,
     part_refusal,
@@ -267,7 +268,7 @@ def _objects_stay_out_of_the_state(settings: Settings) -> Iterator[Problem]:
     folder = settings.text(DIRECTORY)
     if not folder or directory_fault(folder):
         return
-    names = TemplateNames(settings.text("topics.dir"), folder, connect_name("+"), 1)
+    names = TemplateNames(settings.text("topics.dir"), folder, connect_template("+"), 1)
     key = names.key(TopicPartition("t", 0), "d", offset=0, extension="")
     reason = refusal(key, state_prefix=settings.text("state.prefix"))
     if reason is not None and part_refusal(folder) is None:
@@ -277,14 +278,9 @@ def _objects_stay_out_of_the_state(settings: Settings) -> Iterator[Problem]:
 def _delimiters_can_be_read(settings: Settings) -> Iterator[Problem]:
     """The default name is Connect's, with whatever `file.delim` is."""
     delimiter = settings.text("file.delim")
-    if settings.text(DIRECTORY) and not settings.text(NAME) and name_fault(connect_name(delimiter)):
+    if settings.text(DIRECTORY) and not settings.text(NAME) and name_fault(connect_template(delimiter)):
         rule = "does not go with directory.template: names could not be told from folders, or partitions from offsets."
         yield problem("file.delim", rule, "Leave it out for +.")
-
-
-def connect_name(delimiter: str) -> str:
-    """Connect's names as a template."""
-    return delimiter.join(("${topic}", "${partition}", "${offset}"))
 
 
 def _not_with(settings: Settings) -> Iterator[Problem]:
