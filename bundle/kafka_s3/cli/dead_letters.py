@@ -27,7 +27,7 @@ from kafka_s3.cli.arguments import (
     sink_settings,
     usage_error,
 )
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.dead_letters import (
@@ -360,10 +360,8 @@ def document(groups: Sequence[LetterGroup]) -> dict[str, Any]:
 
 def table(groups: Sequence[LetterGroup]) -> Table:
     """Groups of dead letters as a table, each with the first letter's message; class names are never cut, long messages are."""
-    found = Table(title="Dead letters", title_justify="left")
-    for title in ("stage", "exception class", "topic-partition", "first (UTC)", "last (UTC)", "state"):
-        found.add_column(title, overflow="fold")
-    found.add_column("letters", justify="right")
+    names = ("stage", "exception class", "topic-partition", "first (UTC)", "last (UTC)", "state")
+    found = new_table("Dead letters", left=names, right=["letters"])
     found.add_column("example", overflow="fold", ratio=1)
     for group in groups:
         texts = (

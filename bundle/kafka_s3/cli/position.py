@@ -25,7 +25,7 @@ from kafka_s3.cli.arguments import (
     sink_settings,
     usage_error,
 )
-from kafka_s3.cli.display import console, show_json, show_line, show_table, styled
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.open_files.states import KeptFiles
@@ -189,13 +189,7 @@ def places_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]
             {
                 "topic": row.topic_partition.topic,
                 "partition": row.topic_partition.partition,
-                "frontier": row.progress.frontier if row.progress else None,
-                "written": row.progress.written if row.progress else None,
-                "dead_letters_ahead": len(row.progress.recorded) if row.progress else None,
-                "kafka_from": row.start,
-                "head": row.head,
-                "lag": row.lag,
-                "group": row.group,
+                **_numbers(row),
                 "remark": row.remark,
             }
             for row in rows
@@ -203,29 +197,22 @@ def places_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]
     }
 
 
+def _numbers(row: PartitionPosition) -> dict[str, int | None]:
+    known = row.progress
+    return {
+        "frontier": known.frontier if known else None, "written": known.written if known else None,
+        "dead_letters_ahead": len(known.recorded) if known else None, "kafka_from": row.start, "head": row.head, "lag": row.lag,
+        "group": row.group,
+    }  # fmt: skip
+
+
 def places_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:
     """The places as a table."""
-    table = Table(title=f"Positions (group: {group})", title_justify="left")
-    for name in (
-        "topic",
-        "partition",
-        "frontier",
-        "written up to",
-        "dead letters ahead",
-        "Kafka from",
-        "head",
-        "lag",
-        "group",
-    ):
-        table.add_column(name, justify="left" if name == "topic" else "right", overflow="fold")
+    names = ("partition", "frontier", "written up to", "dead letters ahead", "Kafka from", "head", "lag", "group")
+    table = new_table(f"Positions (group: {group})", left=["topic"], right=names)
     table.add_column("", overflow="fold")
     for row in rows:
-        known = row.progress
-        dead = len(known.recorded) if known else None
-        cells = (
-            known.frontier if known else None, known.written if known else None, dead, row.start, row.head, row.lag, row.group,
-        )  # fmt: skip
-        numbers = ("-" if cell is None else f"{cell:,}" for cell in cells)
+        numbers = ("-" if number is None else f"{number:,}" for number in _numbers(row).values())
         table.add_row(row.topic_partition.topic, str(row.topic_partition.partition), *numbers, row.remark)
     return table
 
@@ -400,10 +387,9 @@ def plan_document(plan: Takeover) -> dict[str, Any]:
 def plan_table(plan: Takeover) -> Table:
     """One row per topic-partition: what was found, where to go on, why."""
     found = plan.survey
-    table = Table(title=f"Taking over from group {found.group}", title_justify="left", show_lines=True)
-    table.add_column("topic-partition", overflow="fold")
-    for name in (found.split.committed, "objects", "last starts", "records", "objects end", "Kafka from", "head"):
-        table.add_column(name, justify="right")
+    names = (found.split.committed, "objects", "last starts", "records", "objects end", "Kafka from", "head")
+    title = f"Taking over from group {found.group}"
+    table = new_table(title, left=["topic-partition"], right=names, show_lines=True)
     table.add_column("found")
     table.add_column("go on at", justify="right", style="bold")
     table.add_column("why", overflow="fold", min_width=30)

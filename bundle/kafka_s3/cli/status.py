@@ -35,7 +35,7 @@ from kafka_s3.cli.arguments import (
     target_of,
     usage_error,
 )
-from kafka_s3.cli.display import console, show_json, show_line, show_table, size_text, styled
+from kafka_s3.cli.display import console, new_table, show_json, show_line, show_table, size_text, styled
 from kafka_s3.engine.control.heartbeat import percent
 from kafka_s3.engine.control.status import (
     TYPE,
@@ -277,17 +277,9 @@ def sinks_table(found: Sequence[SinkSnapshot], bucket: str) -> Table:
     for name in ("ID", "Name", "Status", "Type", "Lag", "Last commit"):
         table.add_column(name, justify="right" if name == "Lag" else "left", overflow="fold")
     for known in found:
-        row = row_document(known, bucket)
-        state = SinkState(row["status"])
-        cells = (
-            row["id"],
-            known.name,
-            styled((state, COLOURS[state])),
-            TYPE,
-            str(known.lag),
-            known.last_commit or "-",
-        )
-        table.add_row(*cells)
+        state = health(known).state
+        shown, commit = styled((state, COLOURS[state])), known.last_commit or "-"
+        table.add_row(sink_id(bucket, known.name), known.name, shown, TYPE, str(known.lag), commit)
     return table
 
 
@@ -345,9 +337,8 @@ def detail(known: SinkSnapshot, bucket: str) -> Iterator[Text | Table]:
     points = standpoints(known)
     if not points:
         return
-    table = Table()
-    for name in ("topic", "partition", "frontier", "written up to", "dead letters ahead", "lag"):
-        table.add_column(name, justify="left" if name == "topic" else "right", overflow="fold")
+    names = ("partition", "frontier", "written up to", "dead letters ahead", "lag")
+    table = new_table("", left=["topic"], right=names)
     for point in points:
         numbers = (point.frontier, point.written, point.dead_ahead)
         cells = ("-" if number is None else f"{number:,}" for number in numbers)
