@@ -76,7 +76,7 @@ def verify(
     audit = audit_of(settings, selection, sample=sample, kafka=None if no_kafka else kafka_of(settings))
     with _Bar() if (progress if progress is not None else sys.stderr.isatty()) else nullcontext() as bar:
         if bar is not None:
-            audit.tell = bar.show
+            audit.notify = bar.show
         report = audit.run()
     if output is OutputFormat.JSON:
         show_json(report.document())

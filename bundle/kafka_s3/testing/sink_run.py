@@ -167,7 +167,7 @@ def produce(kafka: EmbeddedKafka, records: Records) -> None:
 
 def result_of(store: ObjectStore, paths: StatePaths) -> SinkRun:
     """What is in a bucket with one sink. Raises LogDamaged, StorageError."""
-    entries = tuple(entry for _, entry in read_history(store, paths))
+    entries = tuple(read_history(store, paths))
     filed = letters(read_ledger(store, paths), store, selection=LetterSelection(), missing=lambda _: None)
     bucket = {info.key: store.get(info.key) for info in store.list("") if not info.key.startswith(paths.root)}
     files = [file for entry in entries for file in entry.files if file.role is Role.VALUE]

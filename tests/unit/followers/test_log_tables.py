@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -55,8 +54,12 @@ def follow(store: ObjectStore, *, follower: LogTables | None = None, times: int 
     return told
 
 
-def entries(found: Iterator[tuple[str, CommitEntry]]) -> list[CommitEntry]:
-    return [without_upload_ids(entry) for _, entry in found]
+def history(store: ObjectStore, *, after: int = -1) -> list[CommitEntry]:
+    return [without_upload_ids(entry) for entry in read_history(store, PATHS, after=after)]
+
+
+def entries(store: ObjectStore) -> list[CommitEntry]:
+    return [without_upload_ids(entry) for _, entry in read_entries(store, PATHS)]
 
 
 def gets(store: FaultyStore) -> list[str]:
@@ -76,13 +79,13 @@ def test_full_stretches_become_tables_and_say_what_the_entries_say(store: Memory
         ]
     )
     watched = FaultyStore(store, [])
-    assert entries(read_history(watched, PATHS)) == entries(read_entries(store, PATHS))
+    assert history(watched) == entries(store)
     assert len(gets(watched)) == 2 + 2 * 3 + 1  # manifest and what proves it the log's own, tables, the short tail
 
 
 @pytest.mark.parametrize("after", [18, 19, 30, 39, 40])
 def test_history_begins_anywhere(store: MemoryStore, after: int) -> None:
-    assert [entry.version for entry in entries(read_history(store, PATHS, after=after))] == list(range(after + 1, 41))
+    assert [entry.version for entry in history(store, after=after)] == list(range(after + 1, 41))
 
 
 def test_a_short_log_costs_no_request(whole: MemoryStore) -> None:
@@ -124,10 +127,10 @@ def test_a_crash_anywhere_costs_only_the_making_once_more(failing: str, moment: 
     faulty = FaultyStore(store, [fault])
     with pytest.raises(StorageUnavailable):
         follow(faulty)
-    assert entries(read_history(store, PATHS)) == entries(read_entries(store, PATHS))
+    assert history(store) == entries(store)
     follow(store)
     assert known_stretches(store, PATHS).last == 19
-    assert entries(read_history(store, PATHS)) == entries(read_entries(store, PATHS))
+    assert history(store) == entries(store)
 
 
 @pytest.mark.parametrize("table", ["entries", "files", "dead_letter_files"])
@@ -142,7 +145,7 @@ def test_a_stretch_that_cannot_be_used_is_read_from_its_entries_and_a_line_says_
         store.put(key, store.get(key)[:-10])
     watched = FaultyStore(store, [])
     with caplog.at_level(logging.WARNING):
-        assert entries(read_history(watched, PATHS)) == entries(read_entries(store, PATHS))
+        assert history(watched) == entries(store)
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "Commit entries 0 to 19 are read one by one"
     ]
@@ -158,7 +161,7 @@ def test_a_manifest_that_cannot_be_read_is_told_and_left(
 ) -> None:
     store.put(PATHS.log_manifest(), content)
     with caplog.at_level(logging.WARNING):
-        assert entries(read_history(store, PATHS)) == entries(read_entries(store, PATHS))
+        assert history(store) == entries(store)
     assert len(caplog.records) == 1
     (told,) = follow(store)
     assert PATHS.log_manifest() in told
@@ -171,7 +174,7 @@ def test_tables_of_another_log_are_not_taken_for_this_ones(
     key = PATHS.commit(39)
     store.put(key, store.get(key).replace(b'"commit_id":"commit-39"', b'"commit_id":"another"'))
     with caplog.at_level(logging.WARNING):
-        found = entries(read_history(store, PATHS))
+        found = history(store)
     assert found[39].commit_id == "another"
     assert "another log" in caplog.text
 

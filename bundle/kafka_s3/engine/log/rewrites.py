@@ -43,8 +43,8 @@ Rewrite = Callable[[CommitEntry, list[DataFile]], Rewritten]
 
 def with_files(entry: CommitEntry, files: Iterable[DataFile]) -> CommitEntry:
     """The entry with these in place of its own of the same keys, and totals to match."""
-    again = {file.key: file for file in files}
-    found = tuple(again.get(file.key, file) for file in entry.files)
+    rewritten = {file.key: file for file in files}
+    found = tuple(rewritten.get(file.key, file) for file in entry.files)
     more = sum(file.bytes for file in counted(found)) - sum(file.bytes for file in counted(entry.files))
     return replace(entry, files=found, totals=replace(entry.totals, bytes=entry.totals.bytes + more))
 
@@ -57,13 +57,15 @@ def has_other_bytes(entry: CommitEntry, made: Iterable[DataFile]) -> bool:
     )
 
 
-def agreed(store: ObjectStore, paths: StatePaths, entry: CommitEntry, *, made: Iterable[DataFile]) -> list[DataFile]:
+def agree_on_rewrites(
+    store: ObjectStore, paths: StatePaths, entry: CommitEntry, *, made: Iterable[DataFile]
+) -> list[DataFile]:
     """What counts of files that were made again: ours, or those of a driver that was first; then our uploads end. Raises StorageError."""
     before = {file.key: file for file in entry.files}
     found = []
     for file in made:
         lost = hashlib.sha256(before[file.key].upload.id.encode()).hexdigest()
-        key = paths.again(entry.version, lost)
+        key = paths.rewrite(entry.version, lost)
         try:
             store.put_new(key, json.dumps(file_document(file), separators=(",", ":")).encode())
         except PreconditionFailed:
@@ -75,14 +77,13 @@ def agreed(store: ObjectStore, paths: StatePaths, entry: CommitEntry, *, made: I
     return found
 
 
-def gaps_of(entry: CommitEntry, lost: Sequence[DataFile]) -> list[Gap]:
+def gaps_of_lost(entry: CommitEntry, lost: Sequence[DataFile]) -> list[Gap]:
     """The offsets of an entry's records that lost files held; sidecars of a file that is there hold no records of their own."""
-    places = {(file.topic_partition, file.first_offset, file.last_offset) for file in lost if file.role in _HOLDING}
+    spans = {(file.topic_partition, file.first_offset, file.last_offset) for file in lost if file.role in _HOLDING}
     gaps: list[Gap] = []
-    for tp, first, last in sorted(places):
+    for tp, first, last in sorted(spans):
         whole = OffsetSet(((first, last),))
-        inside = (
-            entry.resolved.get(tp, whole).since(first).before(last + 1) if entry.kind is EntryKind.REPLAY else whole
-        )
+        replayed = entry.kind is EntryKind.REPLAY
+        inside = entry.resolved.get(tp, whole).since(first).before(last + 1) if replayed else whole
         gaps += [Gap(*tp, *ends, UNPUBLISHED) for ends in inside.ranges]
     return gaps

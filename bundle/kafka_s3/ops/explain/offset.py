@@ -128,7 +128,7 @@ class OffsetInquiry:
     def answer(self, topic_partition: TopicPartition, offset: int) -> Answer:
         """The explanation of an offset. Raises ConfigError for a topic-partition that neither log nor Kafka knows."""
         accounts = OffsetAccounts(topic_partition, offset)
-        for _, entry in read_history(self.store, self.paths):
+        for entry in read_history(self.store, self.paths):
             accounts.add(entry)
         bounds = self._bounds(topic_partition, accounts)
         notes: list[str] = [] if bounds is not None else [NOT_ASKED]

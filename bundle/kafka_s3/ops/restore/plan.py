@@ -137,7 +137,7 @@ def plan_of(
     if by_name:
         found = _by_name(settings, store, selection)
     else:
-        found, letters = logged_files((e for _, e in read_history(store, state_paths(settings))), selection.wants)
+        found, letters = logged_files(read_history(store, state_paths(settings)), selection.wants)
     partitions = found.topic_partitions()
     if not partitions:
         remedy = "Name topics that it has." if by_name else "For objects of another writer take --by-name."

@@ -9,7 +9,6 @@ By example: docs/worked-examples.md.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,10 +21,9 @@ from kafka_s3.kafka.scan import KafkaScan
 from kafka_s3.model.errors import LogDamaged, RegistryError
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import OffsetSet, TopicPartition
-from kafka_s3.ops.verify.bucket import Bucket, Tell, silent
-from kafka_s3.ops.verify.check import AGAIN, SegmentRecords, check_content, check_count, check_room
+from kafka_s3.ops.verify.bucket import Bucket, Notify, silent
+from kafka_s3.ops.verify.check import AGAIN, Contents, SegmentRecords, check_content, check_count, check_room
 from kafka_s3.ops.verify.claims import SegmentSelection, gaps_within, read_claims
-from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.evidence import Bounds, Cluster, bounds_of, rows_of_letters, with_evidence
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
 from kafka_s3.ops.verify.form import Form, first_version, form_of, same_since
@@ -49,6 +47,83 @@ def audit_of(
     return Audit(store, paths, object_names(settings), form_of(settings), kafka, selection, sample)
 
 
+@dataclass
+class Audit:
+    """One verification. `kafka` None: from log and objects alone; `sample`: how many data objects are read, None all of them."""
+
+    store: ObjectStore
+    paths: StatePaths
+    layout: DataKeys
+    form: Form
+    kafka: Cluster | None = None
+    selection: SegmentSelection = field(default_factory=SegmentSelection)
+    sample: int | None = None
+    notify: Notify = silent
+
+    def run(self) -> Report:
+        """Verifies. Raises StorageError and SourceError where bucket or brokers cannot be asked."""
+        claims = read_claims(self.store, self.paths)
+        bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.notify)
+        bucket.findings += claims.findings
+        self._look_at_settings(bucket)
+        bucket.select(self.sample)
+        bucket.find_orphans()
+        bounds = self._bounds([tp for tp, span in bucket.spans.items() if span.count], bucket)
+        tallies = [self._tally(tp, bucket, bounds.get(tp)) for tp in bucket.spans]
+        if bounds:
+            bucket.notes += on_values(bucket.form, bucket.findings)
+        return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
+
+    def _look_at_settings(self, bucket: Bucket) -> None:
+        """Since which entry values are made under the settings of now."""
+        if self.kafka is None or self.form.expected is None:
+            return
+        try:
+            epoch, names = same_since(read_notes(self.store, self.paths), self.form.shaping)
+        except LogDamaged as error:
+            bucket.notes.append(f"Values are compared as the settings say now. {error}")
+            return
+        if names:
+            first = first_version(bucket.claims.epochs, epoch, last=bucket.claims.last_version)
+            bucket.compared_from = first
+            bucket.notes.append(
+                f"What commit entries before {first} wrote was counted, not compared: other settings held ({', '.join(names)})."
+            )
+
+    def _tally(self, tp: TopicPartition, bucket: Bucket, bounds: Bounds | None) -> PartitionTally:
+        """By the values' texts while these are the same in Kafka and objects; from the first difference on by value, and by counts alone
+        from where a schema registry is needed that does not answer.
+        """
+        savepoint = bucket.savepoint()
+        while True:
+            try:
+                return PartitionAudit(tp, bucket, self.kafka, bounds).tally()
+            except TextsDiffer as differ:
+                bucket.form = differ.by_value
+            except RegistryError as error:
+                bucket.form = bucket.form.without_values(f"the schema registry has not helped. {error}")
+            bucket.roll_back(savepoint, tp)
+
+    def _bounds(self, partitions: Sequence[TopicPartition], bucket: Bucket) -> Mapping[TopicPartition, Bounds]:
+        """Kafka's bounds of the topic-partitions that have something to verify."""
+        if self.kafka is None or not partitions:
+            return {}
+        bounds, notes = bounds_of(self.kafka, partitions, claims=bucket.claims, sink=self.paths.sink)
+        bucket.notes += notes
+        return bounds
+
+
+def on_values(form: Form, findings: Sequence[Finding]) -> Iterator[str]:
+    """What is to be known of the comparison of values: why there was none, and what may have misled it."""
+    if form.counted:
+        yield f"Values were counted, not compared: {form.counted}"
+    if form.own_steps and any(one.kind in (FindingKind.WRONG_CONTENT, FindingKind.NOT_ACCOUNTED) for one in findings):
+        yield (
+            f"Values were compared as {', '.join(form.own_steps)} makes them now. Where a transform of your own may make something else of "
+            "the same record the next time, give it the attribute deterministic = False: then values are counted."
+        )
+
+
 class TextsDiffer(Exception):
     """The texts of values do not do to compare them: the topic-partition is to be looked at again, by value."""
 
@@ -60,44 +135,36 @@ class TextsDiffer(Exception):
 class PartitionAudit:
     """The audit of one topic-partition, whose dead letters `bucket` reads; what it finds goes to the bucket's findings and notes."""
 
-    def __init__(self, topic_partition: TopicPartition, bucket: Bucket, kafka: Cluster | None) -> None:
-        self.topic_partition = self._tp = topic_partition
+    def __init__(self, tp: TopicPartition, bucket: Bucket, kafka: Cluster | None, bounds: Bounds | None) -> None:
+        self._tp, self._kafka, self._bounds = tp, kafka, bounds
         self._bucket, self._claims, self._form = bucket, bucket.claims, bucket.form
-        self._kafka = kafka
-        self.span = bucket.spans[topic_partition]
-        self._bounds: Bounds | None = None
+        self._span = bucket.spans[tp]
         self._dead: Sequence[int] = ()
         self._resolved: set[int] = set()
 
-    def tally(self, bounds: Bounds | None) -> PartitionTally:
+    def tally(self) -> PartitionTally:
         """Checks the selected segments. Raises StorageError and SourceError where bucket or brokers cannot be asked, TextsDiffer where the
         form is one of texts, and there is more to say than that all of them are the same.
         """
-        begin, span = self._claims.begins.get(self._tp, 0), self.span
+        begin, span = self._claims.begins.get(self._tp, 0), self._span
         if not span.count:
             return PartitionTally(self._tp, begin, begin)
-        self._check_texts(bounds is None or span.superseded or span.replayed)
-        self._bounds = bounds
+        self._check_texts(self._bounds is None or span.superseded or span.replayed)
         self._bucket.read_dead_letters(span)
         self._dead = sorted(self._bucket.dead.get(self._tp, {}))
         twice = self._check_superseded() if span.superseded else 0
         twice += self._written_before() if span.older else 0
-        tally = replace(self._opened(begin), twice=twice)
-        self._check_head(tally.until)
-        for segment, evidence in with_evidence(
-            (one for one in self._selected() if one.is_current),
-            span,
-            kafka=self._kafka,
-            bounds=bounds,
-            form=self._form,
-            tell=self._bucket.tell,
-        ):
-            tally = self._segment(tally, segment, evidence)
+        self._tally = self._empty_tally(begin, twice)
+        self._check_head(self._tally.until)
+        current = (one for one in self._selected() if one.is_current)
+        records = with_evidence(current, span, self._kafka, self._bounds, form=self._form, notify=self._bucket.notify)
+        for segment, evidence in records:
+            self._check_segment(segment, evidence)
         for segment in self._selected() if span.replayed else ():
             if segment.resolved is not None and not segment.superseded:
-                tally = self._replay(tally, segment, segment.resolved)
+                self._check_replay(segment, segment.resolved)
         self._bucket.forget_dead_letters(self._tp)
-        return tally
+        return self._tally
 
     def _selected(self) -> Iterator[Segment]:
         return self._claims.selected(self._tp, self._bucket.selection)
@@ -126,20 +193,18 @@ class PartitionAudit:
         again, twice = _offsets(one for one in self._selected() if one.is_current), 0
         for segment in self._claims.segments.of(self._tp):
             if segment.read_again and not self._bucket.selection.takes(segment):
-                copies = [file for file in segment.data if _copied(file, again)]
-                there = [
-                    f
-                    for f in copies
-                    if self._claims.keys.is_last_claim(f.key, segment.version) and self._bucket.holds(f)
-                ]
-                twice += sum(_copied(file, again) for file in there)
+                for file in segment.data:
+                    copied = _copied(file, again)
+                    last = copied and self._claims.keys.is_last_claim(file.key, segment.version)
+                    twice += copied if last and self._bucket.holds(file) else 0
         return twice
 
-    def _opened(self, begin: int) -> PartitionTally:
-        """The tally of the span's offsets before anything in it was looked at; the log's first segment counts from its `begin`."""
-        start, until = self.span.start, self.span.until
-        start = min(begin, start) if self.span.first == next(self._claims.segments.of(self._tp)).identity else start
-        return PartitionTally(self._tp, start, until, gaps=gaps_within(self._claims.gaps, self._tp, start, until=until))
+    def _empty_tally(self, begin: int, twice: int) -> PartitionTally:
+        """The tally before any segment was looked at; the log's first segment counts from its `begin`."""
+        start, until = self._span.start, self._span.until
+        start = min(begin, start) if self._span.first == next(self._claims.segments.of(self._tp)).identity else start
+        gaps = gaps_within(self._claims.gaps, self._tp, start, until=until)
+        return PartitionTally(self._tp, start, until, gaps=gaps, twice=twice)
 
     def _check_head(self, until: int) -> None:
         """Whether Kafka's log reaches as far as the commit log, where the selection does."""
@@ -150,23 +215,19 @@ class PartitionAudit:
 
     # ------------------------------------------------------------ a segment
 
-    def _segment(self, tally: PartitionTally, segment: Segment, evidence: SegmentRecords | None) -> PartitionTally:
+    def _check_segment(self, segment: Segment, evidence: SegmentRecords | None) -> None:
         self._check_texts(evidence is None or not evidence.whole or self._letters_unread(segment))
         contents, read = self._bucket.objects(segment)
         dead = frozenset(self._dead[bisect_left(self._dead, segment.start) : bisect_left(self._dead, segment.until)])
         compared = 0
         if not self._letters_unread(segment):
             compared = self._compare(segment, evidence, dead=dead, contents=contents)
-        tally = _in_bucket(tally, segment, read, dead_letters=len(dead), compared=compared)
-        return _in_kafka(tally, segment, evidence, bounds=self._bounds)
+        self._count_objects(segment, read, dead_letters=len(dead), compared=compared)
+        if self._bounds is not None:
+            self._count_kafka(segment, evidence, self._bounds)
 
     def _compare(
-        self,
-        segment: Segment,
-        evidence: SegmentRecords | None,
-        *,
-        dead: frozenset[int],
-        contents: Mapping[str, Counter[Digest]],
+        self, segment: Segment, evidence: SegmentRecords | None, *, dead: frozenset[int], contents: Contents
     ) -> int:
         """Compares a segment with Kafka as far as Kafka has it; how many records were compared by value."""
         findings = self._bucket.findings
@@ -188,18 +249,16 @@ class PartitionAudit:
 
     # ------------------------------------------------------------ a replay
 
-    def _replay(self, tally: PartitionTally, segment: Segment, resolved: OffsetSet) -> PartitionTally:
+    def _check_replay(self, segment: Segment, resolved: OffsetSet) -> None:
         """A replay's files against the dead letters that it resolves; Kafka is not needed for it."""
         contents, read = self._bucket.objects(segment)
         offsets = [offset for first, last in resolved.ranges for offset in range(first, last + 1)]
         if not self._letters_unread(segment):
             self._compare_letters(segment, offsets, contents)
         self._check_once(segment, offsets)
-        return _in_bucket(tally, segment, read, dead_letters=-len(offsets))
+        self._count_objects(segment, read, dead_letters=-len(offsets))
 
-    def _compare_letters(
-        self, segment: Segment, offsets: Sequence[int], contents: Mapping[str, Counter[Digest]]
-    ) -> None:
+    def _compare_letters(self, segment: Segment, offsets: Sequence[int], contents: Contents) -> None:
         letters = self._bucket.dead.get(self._tp, {})
         rows = rows_of_letters([letters[offset] for offset in offsets if offset in letters], self._tp, form=self._form)
         if len(rows) < len(offsets) and segment.sure:
@@ -227,6 +286,25 @@ class PartitionAudit:
         """Whether a dead letter file could not be read: which records are dead letters is not known, and the file is the finding."""
         return any(_meets(file, segment) for file in self._bucket.unread.get(self._tp, ()))
 
+    def _count_objects(self, segment: Segment, read: int, *, dead_letters: int, compared: int = 0) -> None:
+        """Counts what a segment claims, and its objects, of which `read` were read and as many records `compared`."""
+        tally = self._tally
+        tally.written += segment.written
+        tally.skipped += segment.skipped
+        tally.dead_letters += dead_letters
+        tally.objects += len(segment.files)
+        tally.read += read
+        tally.compared += compared
+
+    def _count_kafka(self, segment: Segment, evidence: SegmentRecords | None, bounds: Bounds) -> None:
+        """Counts what Kafka has at a segment's offsets: records, none, or not any more."""
+        tally, room = self._tally, segment.until - segment.start
+        lost = min(max(bounds.start - segment.start, 0), room)
+        found = len(evidence.rows) if evidence is not None else 0
+        tally.kafka = (tally.kafka or 0) + found
+        tally.without_record += room - lost - found if evidence is not None else 0
+        tally.retention += lost
+
     def _found(self, kind: FindingKind, place: str, text: str) -> None:
         self._bucket.findings.append(Finding(kind, place, text))
 
@@ -249,114 +327,5 @@ def _copied(file: DataFile, again: OffsetSet) -> int:
     return min(len(again.since(file.first_offset).before(file.last_offset + 1)), file.records)
 
 
-def _in_bucket(
-    tally: PartitionTally, segment: Segment, read: int, *, dead_letters: int, compared: int = 0
-) -> PartitionTally:
-    """With what a segment's entry claims, and its objects, of which `read` were read and as many records `compared`."""
-    return replace(
-        tally,
-        written=tally.written + segment.written,
-        skipped=tally.skipped + segment.skipped,
-        dead_letters=tally.dead_letters + dead_letters,
-        objects=tally.objects + len(segment.files),
-        read=tally.read + read,
-        compared=tally.compared + compared,
-    )
-
-
-def _in_kafka(
-    tally: PartitionTally, segment: Segment, evidence: SegmentRecords | None, *, bounds: Bounds | None
-) -> PartitionTally:
-    """With what Kafka has at a segment's offsets: records, none, or not any more."""
-    if bounds is None:
-        return tally
-    room = segment.until - segment.start
-    lost = min(max(bounds.start - segment.start, 0), room)
-    found = len(evidence.rows) if evidence is not None else 0
-    return replace(
-        tally,
-        kafka=(tally.kafka or 0) + found,
-        without_record=tally.without_record + (room - lost - found if evidence is not None else 0),
-        retention=tally.retention + lost,
-    )
-
-
 def _meets(file: DataFile, segment: Segment) -> bool:
     return file.first_offset < segment.until and file.last_offset >= segment.start
-
-
-@dataclass
-class Audit:
-    """One verification. `kafka` None: from log and objects alone; `sample`: how many data objects are read, None all of them."""
-
-    store: ObjectStore
-    paths: StatePaths
-    layout: DataKeys
-    form: Form
-    kafka: Cluster | None = None
-    selection: SegmentSelection = field(default_factory=SegmentSelection)
-    sample: int | None = None
-    tell: Tell = silent
-
-    def run(self) -> Report:
-        """Verifies. Raises StorageError and SourceError where bucket or brokers cannot be asked."""
-        claims = read_claims(self.store, self.paths)
-        bucket = Bucket(self.store, self.paths, claims, self.layout, self.form, self.selection, self.tell)
-        bucket.findings += claims.findings
-        self._look_at_settings(bucket)
-        bucket.choose(self.sample)
-        bucket.ask()
-        bounds = self._bounds([tp for tp, span in bucket.spans.items() if span.count], bucket)
-        tallies = [self._tally(tp, bucket, bounds.get(tp)) for tp in bucket.spans]
-        if bounds:
-            bucket.notes += on_values(bucket.form, bucket.findings)
-        return Report(self.paths.sink, claims.entries, tuple(tallies), tuple(bucket.findings), tuple(bucket.notes))
-
-    def _look_at_settings(self, bucket: Bucket) -> None:
-        """Since which entry values are made under the settings of now."""
-        if self.kafka is None or self.form.expected is None:
-            return
-        try:
-            epoch, names = same_since(read_notes(self.store, self.paths), self.form.shaping)
-        except LogDamaged as error:
-            bucket.notes.append(f"Values are compared as the settings say now. {error}")
-            return
-        if names:
-            first = first_version(bucket.claims.epochs, epoch, last=bucket.claims.last_version)
-            bucket.compared_from = first
-            bucket.notes.append(
-                f"What commit entries before {first} wrote was counted, not compared: other settings held ({', '.join(names)})."
-            )
-
-    def _tally(self, tp: TopicPartition, bucket: Bucket, bounds: Bounds | None) -> PartitionTally:
-        """By the values' texts while these are the same in Kafka and objects; from the first difference on by value, and by counts alone
-        from where a schema registry is needed that does not answer.
-        """
-        standing = bucket.standing()
-        while True:
-            try:
-                return PartitionAudit(tp, bucket, self.kafka).tally(bounds)
-            except TextsDiffer as differ:
-                bucket.form = differ.by_value
-            except RegistryError as error:
-                bucket.form = bucket.form.without_values(f"the schema registry has not helped. {error}")
-            bucket.back_to(standing, tp)
-
-    def _bounds(self, partitions: Sequence[TopicPartition], bucket: Bucket) -> Mapping[TopicPartition, Bounds]:
-        """Kafka's bounds of the topic-partitions that have something to verify."""
-        if self.kafka is None or not partitions:
-            return {}
-        bounds, notes = bounds_of(self.kafka, partitions, claims=bucket.claims, sink=self.paths.sink)
-        bucket.notes += notes
-        return bounds
-
-
-def on_values(form: Form, findings: Sequence[Finding]) -> Iterator[str]:
-    """What is to be known of the comparison of values: why there was none, and what may have misled it."""
-    if form.counted:
-        yield f"Values were counted, not compared: {form.counted}"
-    if form.own_steps and any(one.kind in (FindingKind.WRONG_CONTENT, FindingKind.NOT_ACCOUNTED) for one in findings):
-        yield (
-            f"Values were compared as {', '.join(form.own_steps)} makes them now. Where a transform of your own may make something else of "
-            "the same record the next time, give it the attribute deterministic = False: then values are counted."
-        )

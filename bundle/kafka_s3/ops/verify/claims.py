@@ -21,9 +21,9 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.entry import CommitEntry, EntryKind
 from kafka_s3.engine.log.fold import LogFold, Reset, Segment
-from kafka_s3.engine.log.history import closed_stretches, entries_of
+from kafka_s3.engine.log.history import scan_history
 from kafka_s3.engine.log.spill import SegmentStore
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged
@@ -74,9 +74,8 @@ def misplaced(segment: Segment) -> list[str]:
         inside = file.role is Role.DEAD_LETTER or segment.start <= file.first_offset <= file.last_offset < segment.until
         room = file.last_offset - file.first_offset + 1
         if file.first_offset > file.last_offset or not inside:
-            texts.append(
-                f"{file.key} has offsets {file.first_offset} to {file.last_offset}, outside of [{segment.start}, {segment.until})."
-            )
+            span, offsets = f"[{segment.start}, {segment.until})", f"{file.first_offset} to {file.last_offset}"
+            texts.append(f"{file.key} has offsets {offsets}, outside of {span}.")
         elif not 0 < file.records <= room:
             texts.append(f"{file.key} claims {file.records} records in {room} offsets.")
         if file.bytes != file.upload.size or file.key != file.upload.key:
@@ -221,9 +220,8 @@ class ClaimedKeys:
 
     def digest(self, text: str) -> int:
         """What stands for a text."""
-        return int.from_bytes(
-            blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=self._salt).digest(), "little"
-        )
+        content = text.encode("utf-8", "surrogatepass")
+        return int.from_bytes(blake2b(content, digest_size=8, key=self._salt).digest(), "little")
 
     def _short(self, etag: str) -> int:
         """What stands for an ETag; never NOT_LISTED."""
@@ -347,32 +345,16 @@ class Claims:
 def read_claims(store: ObjectStore, paths: StatePaths, *, after: int = -1) -> Claims:
     """The claims of all entries with a version above `after`; what is wrong with the log itself is in `findings`."""
     claims = Claims(last_version=after)
-    for stretch, tables in closed_stretches(store, paths, after=after):
-        if tables is None:
-            _add_entries(store, paths, claims, until=stretch.last)
+    for key, entry in scan_history(store, paths, after=after):
+        name = key.rpartition("/")[2].removesuffix(".json")
+        version = int(name) if name.isdigit() else claims.last_version
+        if isinstance(entry, LogDamaged):
+            claims.add_damage(Finding(FindingKind.DAMAGED_ENTRY, key, f"{entry} {RESTORE}"))
+            claims.add(version, None)
         else:
-            for entry in entries_of(tables):
-                if entry.version > claims.last_version:
-                    claims.add(entry.version, entry)
-    _add_entries(store, paths, claims)
+            claims.add(version, entry)
     claims.keys.close()
     return claims
-
-
-def _add_entries(store: ObjectStore, paths: StatePaths, claims: Claims, *, until: int | None = None) -> None:
-    """Takes in the entries behind the last one, each as it lies in the bucket."""
-    after = claims.last_version
-    for info in store.list(f"{paths.root}commits/", start_after=paths.commit(after) if after >= 0 else ""):
-        name = info.key.rpartition("/")[2].removesuffix(".json")
-        version = int(name) if name.isdigit() else claims.last_version
-        if until is not None and version > until:
-            return
-        entry: CommitEntry | None = None
-        try:
-            entry = read_entry(store.get(info.key), key=info.key)
-        except LogDamaged as error:
-            claims.add_damage(Finding(FindingKind.DAMAGED_ENTRY, info.key, f"{error} {RESTORE}"))
-        claims.add(version, entry)
 
 
 def claimed_twice(claims: Claims) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ class Finding:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PartitionTally:
     """What was looked at of one topic-partition, offsets `[start, until)`.
 
