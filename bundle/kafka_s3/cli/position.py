@@ -54,7 +54,7 @@ from kafka_s3.ops.positions import (
     moves_to,
     offset_named,
     offsets_at_time,
-    places,
+    read_positions,
     topics_of,
     write_positions,
 )
@@ -84,13 +84,13 @@ def show(settings: Settings, output: Output = OutputFormat.TABLE) -> None:
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
     held = KeptFiles(log.store, log.paths).held(log.load())
-    rows = places(log.state, brokers, topics=topics_of(settings, brokers), group=group_of(settings), held=held)
+    rows = read_positions(log.state, brokers, topics=topics_of(settings, brokers), group=group_of(settings), held=held)
     if output is OutputFormat.JSON:
-        show_json(places_document(settings.name, log, rows.values()))
+        show_json(positions_document(settings.name, log, rows.values()))
         return
     out = console()
-    show_line(out, standing_text(settings.name, log))
-    show_table(out, places_table(rows.values(), group=group_of(settings)))
+    show_line(out, log_text(settings.name, log))
+    show_table(out, positions_table(rows.values(), group=group_of(settings)))
 
 
 @position.command(name="set")
@@ -117,11 +117,11 @@ def set_(
         )
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    known = places(log.load(), brokers, topics=topics_of(settings, brokers))
+    known = read_positions(log.load(), brokers, topics=topics_of(settings, brokers))
     if topic is not None and partition is not None and offset is not None:
         wanted = {TopicPartition(topic, partition): offset}
     else:
-        wanted = {place.topic_partition: to or "" for place in chosen(known.values(), topics)}
+        wanted = {row.topic_partition: to or "" for row in chosen(known.values(), topics)}
     positions = {
         tp: offset_named(text, known.get(tp) or PartitionPosition(tp, None, None, None, None))
         for tp, text in wanted.items()
@@ -147,7 +147,7 @@ def seek_to_time(
     time_ms = epoch_ms(moment)
     brokers, store = clients_of(settings)
     log = log_of(settings, store)
-    known = places(log.load(), brokers, topics=topics_of(settings, brokers))
+    known = read_positions(log.load(), brokers, topics=topics_of(settings, brokers))
     positions = offsets_at_time(brokers, chosen(known.values(), topics), time_ms=time_ms)
     ask = None if yes else "Move the sink?"
     _move(settings, log, brokers, positions=positions, ask=ask, dry_run=dry_run, within=None if force else recent)
@@ -164,14 +164,14 @@ def log_of(settings: Settings, store: ObjectStore) -> CommitLog:
 
 
 def chosen(known: Iterable[PartitionPosition], topics: Sequence[str] | None) -> list[PartitionPosition]:
-    """The places of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
-    alive = [place for place in known if place.head is not None]
+    """The positions of these topics that Kafka has, of all without any. Raises ConfigError for a topic without one."""
+    alive = [row for row in known if row.head is not None]
     for topic in topics or ():
-        check_topic(topic, (place.topic_partition.topic for place in alive))
-    return [place for place in alive if not topics or place.topic_partition.topic in topics]
+        check_topic(topic, (row.topic_partition.topic for row in alive))
+    return [row for row in alive if not topics or row.topic_partition.topic in topics]
 
 
-def standing_text(sink: str, log: CommitLog) -> str:
+def log_text(sink: str, log: CommitLog) -> str:
     """Who wrote the log last, in a line."""
     last = log.last
     if last is None:
@@ -180,8 +180,8 @@ def standing_text(sink: str, log: CommitLog) -> str:
     return f"Sink {sink}: entry {state.version}, epoch {state.epoch}, {last.kind} at {last.committed_at} by {last.driver or 'unknown'}"
 
 
-def places_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]) -> dict[str, Any]:
-    """The places for programs; None is what is not known."""
+def positions_document(sink: str, log: CommitLog, rows: Iterable[PartitionPosition]) -> dict[str, Any]:
+    """The positions for programs; None is what is not known."""
     return {
         "sink": sink,
         "entry": None if log.last is None else log.state.version,
@@ -206,8 +206,8 @@ def _numbers(row: PartitionPosition) -> dict[str, int | None]:
     }  # fmt: skip
 
 
-def places_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:
-    """The places as a table."""
+def positions_table(rows: Iterable[PartitionPosition], *, group: str) -> Table:
+    """The positions as a table."""
     names = ("partition", "frontier", "written up to", "dead letters ahead", "Kafka from", "head", "lag", "group")
     table = new_table(f"Positions (group: {group})", left=["topic"], right=names)
     table.add_column("", overflow="fold")

@@ -135,7 +135,7 @@ def _group(settings: Settings, brokers: KafkaBrokers) -> CheckResult:
     group = group_of(settings)
     tried, off = f"group {group}", "set consumer.group.mirror.enable=false."
     try:
-        rights, members = patiently(lambda: (brokers.group_rights(group), brokers.group_members(group)))
+        rights, members = retried_while_unavailable(lambda: (brokers.group_rights(group), brokers.group_members(group)))
     except SourceError as error:
         return AREA.warning(
             tried, f"its offsets may not be committable: {error}", f"Grant READ and DESCRIBE on it, or {off}"
@@ -152,7 +152,7 @@ def _group(settings: Settings, brokers: KafkaBrokers) -> CheckResult:
     return AREA.ok(tried, "may be committed to, has no members")
 
 
-def patiently(request: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
+def retried_while_unavailable(request: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
     """The answer; a broker that has just started refuses requests about groups for a moment."""
     for _ in range(TRIES - 1):
         try:
