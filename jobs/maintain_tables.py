@@ -12,8 +12,8 @@ from argparse import BooleanOptionalAction, Namespace
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import TableError
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.options import store_options

@@ -12,7 +12,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
 from kafka_s3.ops.sweep import duration_ms, opened_sweeper
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.ops.jobs import each_sink, job_parser, leave
-from kafka_s3.ops.verify.segments import SegmentSelection
-from kafka_s3.ops.verify.sink import audit_of, kafka_of
+from kafka_s3.ops.verify.audit import audit_of, kafka_of
+from kafka_s3.ops.verify.claims import SegmentSelection
 
 
 def verify(settings: Settings, given: Namespace) -> bool:

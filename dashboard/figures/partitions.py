@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from kafka_s3.followers.ddl.table import LOOKED_INTO, ObjectFacts, TopicObjects
-from kafka_s3.objects.sidecars import INFIX
+from kafka_s3.objects.format import INFIX
 from reading.frames import NO_TIME, counted_files, data_files, taken
 from reading.groups import Numbers, groups_by
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import pandas as pd
 
-from kafka_s3.model.clock import age
-from kafka_s3.model.printable import printable
+from kafka_s3.model.text import printable
+from kafka_s3.model.timing import age
 from kafka_s3.ops.dead_letters.text import formula_safe
 
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]()#+\-.!|~$:<>&@])")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from figures.text import ago, plain
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from page import resources
 from page.controls import Chosen
 from reading.reader import SILENT_S

@@ -10,8 +10,7 @@ import streamlit as st
 
 from figures import letter_tables
 from kafka_s3.engine.log.dead_letters import LetterSelection, LetterState
-from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.failures import Stage
+from kafka_s3.model.dead_letters import DeadLetter, Stage
 
 ANY: Final = "any"
 

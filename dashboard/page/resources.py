@@ -7,7 +7,7 @@ from collections.abc import Callable
 import streamlit as st
 
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from page.kept import KeptResults
 from reading.answers import Answers
 from reading.decoding import LetterDecoder

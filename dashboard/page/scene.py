@@ -16,7 +16,7 @@ from kafka_s3.connect.config.validate import validate
 from kafka_s3.engine.control.commands import StoredConfig
 from kafka_s3.engine.control.status import SinkHealth, health
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from page import resources
 from page.controls import Chosen
 from reading import delta_versions

@@ -7,7 +7,7 @@ import streamlit as st
 from figures import data
 from figures.text import plain
 from kafka_s3.model.errors import SinkError
-from kafka_s3.model.printable import printable
+from kafka_s3.model.text import printable
 from page.scene import Scene
 from reading.place import Opened
 from reading.watch import Sight

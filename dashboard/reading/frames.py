@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from kafka_s3.engine.log.dead_letters import committed_ms
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
-from kafka_s3.engine.log.tables import DEAD_LETTER_FILES, ENTRIES, FILES, Tables
+from kafka_s3.engine.log.history import DEAD_LETTER_FILES, ENTRIES, FILES, Tables
 from kafka_s3.model.files import Role, counted
 from reading.groups import Numbers, groups_by
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.secret import MASK
+from kafka_s3.model.text import MASK
 
 HIDDEN: Final = MASK.encode()
 _FROM_RECORDS: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
-from kafka_s3.engine.log.history import known_stretches, tables_or_none
-from kafka_s3.engine.log.manifest import Stretch
+from kafka_s3.engine.log.history import Tables, known_stretches, tables_or_none
+from kafka_s3.engine.log.reading import Stretch
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.log.tables import Tables
 from kafka_s3.store.store import ObjectStore
 from reading.frames import LogPart, part_of_tables
 

@@ -11,7 +11,7 @@ import streamlit as st
 from figures import charts, data, letter_tables
 from figures.text import plain
 from kafka_s3.engine.log.dead_letters import FiledLetter, LetterSelection
-from kafka_s3.model.failures import Stage
+from kafka_s3.model.dead_letters import Stage
 from page import one_letter, parts, resources, states
 from page.asking import asked
 from page.letter_search import Search, as_options, letter_search

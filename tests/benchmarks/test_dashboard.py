@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.followers.log_tables import STEP_ENTRIES, LogTables
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.process import free_ports
 from tests.support.big_log import big_log

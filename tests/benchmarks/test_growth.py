@@ -19,9 +19,9 @@ import pyarrow as pa
 import pytest
 
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.model.allocation import give_memory_back, keep_memory
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.process import give_memory_back, keep_memory
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
 from kafka_s3.run.spark.task import COLLECT_AFTER
 from kafka_s3.run.wiring.pipeline import make_pipeline

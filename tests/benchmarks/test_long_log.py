@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.options import StoreOptions

@@ -26,7 +26,7 @@ from kafka_s3.testing.services.kafka import EmbeddedKafka
 from kafka_s3.testing.services.registry import EmbeddedRegistry
 from tests.benchmarks.found import check_all_there, files_of, objects_of
 from tests.benchmarks.measuring import Cost, PeakMemory, spread
-from tests.benchmarks.paths import JSON, NOOP, OURS, PLAIN_SPARK, READ_ONLY, SINK, SPARK, TASKS, Route, routes
+from tests.benchmarks.paths import NOOP, OURS, PLAIN_SPARK, READ_ONLY, SINK, SPARK, TASKS, Route, routes
 from tests.benchmarks.sides import Request, Side
 from tests.benchmarks.support import (
     BUCKET,
@@ -38,7 +38,7 @@ from tests.benchmarks.support import (
     running_broker,
     running_objects,
 )
-from tests.benchmarks.topics import ORDERS_IN_AVRO, Topic, avro_schema, produce_avro, produce_json
+from tests.benchmarks.topics import JSON, ORDERS_IN_AVRO, Topic, avro_schema, produce_avro, produce_json
 from tests.support.repository import ROOT
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]

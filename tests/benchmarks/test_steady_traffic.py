@@ -21,7 +21,7 @@ import pytest
 
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.control.commands import CommandRequest, ask_pause, ask_resume
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.options import store_options
 from kafka_s3.store.s3 import S3Store

@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.connect.joda import Pattern, parse_timestamp, zone
 from kafka_s3.connect.joda.buckets import BucketNames
+from kafka_s3.connect.joda.instants import parse_timestamp
+from kafka_s3.connect.joda.pattern import Pattern
+from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.registry.subjects import subject
 from kafka_s3.connect.registry.wire_format import MessageIndexes, framed, payloads
 from kafka_s3.connect.schemas.compatibility import Compatibility, SchemaDecision, schema_decision

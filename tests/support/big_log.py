@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from functools import cache
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.engine.log.fold import LogState, checkpoint_json
 from kafka_s3.engine.log.log import CHECKPOINT_EVERY
-from kafka_s3.engine.log.state import LogState, checkpoint_json
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload, counted
 from kafka_s3.model.offsets import TopicPartition

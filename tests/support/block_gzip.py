@@ -7,8 +7,8 @@ import json
 import pyarrow as pa
 
 from kafka_s3.connect.records.values import Plain, Values
-from kafka_s3.objects.block_gzip.encoder import BlockGzipFile, block_gzip_format
-from kafka_s3.objects.block_gzip.framing import BlockGzip, Framing
+from kafka_s3.objects.block_gzip import BlockGzipFile, block_gzip_format
+from kafka_s3.objects.block_gzip_form import BlockGzip, Framing
 
 
 def texts(*values: str | None) -> Values:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.kafka.reader.whole_records import WholeRecords
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, TaskOutcome
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.clients import brokers_of, consumer_properties
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink

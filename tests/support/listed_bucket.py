@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 
-from kafka_s3.engine.log.history import read_tables
-from kafka_s3.engine.log.manifest import read_manifest
-from kafka_s3.engine.log.reading import read_entries
+from kafka_s3.engine.log.history import FILES, read_tables
+from kafka_s3.engine.log.reading import read_entries, read_manifest
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.log.tables import FILES
 from kafka_s3.model.errors import ObjectMissing
-from kafka_s3.store.etag import etag_of
-from kafka_s3.store.store import ObjectInfo
+from kafka_s3.store.store import ObjectInfo, etag_of
 
 
 class ListedBucket:

@@ -17,12 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
-from kafka_s3.engine.log.history import digest, parquet_of
+from kafka_s3.engine.log.fold import LogState, checkpoint_json
+from kafka_s3.engine.log.history import (
+    DEAD_LETTER_FILES,
+    ENTRIES,
+    FILES,
+    SCHEMAS,
+    Tables,
+    digest,
+    entries_of,
+    parquet_of,
+)
 from kafka_s3.engine.log.log import CHECKPOINT_EVERY
-from kafka_s3.engine.log.manifest import Manifest, Stretch
-from kafka_s3.engine.log.state import LogState, checkpoint_json
+from kafka_s3.engine.log.reading import Manifest, Stretch
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.log.tables import DEAD_LETTER_FILES, ENTRIES, FILES, SCHEMAS, Tables, entries_of
 from kafka_s3.followers.log_tables import STRETCH_ENTRIES
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import TopicPartition

@@ -15,8 +15,8 @@ from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.task.worker import Pipeline
-from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Observer
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.sink import build_sink
 from kafka_s3.store.faults import Fault, FaultyStore

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kafka_s3.model.observer import Round, Silent
+from kafka_s3.model.protocols import Observer, RoundSummary
 
 
 @dataclass
-class Warnings(Silent):
+class Warnings(Observer):
     """What the sink warned of."""
 
     texts: list[str] = field(default_factory=list)
@@ -21,12 +21,12 @@ class Warnings(Silent):
 class Told(Warnings):
     """What the sink warned of, and its rounds."""
 
-    rounds: list[Round] = field(default_factory=list)
+    rounds: list[RoundSummary] = field(default_factory=list)
 
     @property
     def read(self) -> int:
         """How many records all rounds read."""
         return sum(done.read for done in self.rounds)
 
-    def round_done(self, done: Round) -> None:
+    def round_done(self, done: RoundSummary) -> None:
         self.rounds.append(done)

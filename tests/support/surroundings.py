@@ -18,7 +18,7 @@ from tests.support.configurations import BASE
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_s3.model.observer import Observer
+    from kafka_s3.model.protocols import Observer
     from kafka_s3.testing.services.kafka import EmbeddedKafka
     from kafka_s3.testing.services.s3 import EmbeddedS3
 

@@ -12,8 +12,8 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import Target, target_of
 from kafka_s3.engine.control.sinks import known_of
 from kafka_s3.engine.control.status import check_line, overridden
-from kafka_s3.model.clock import now_ms
-from kafka_s3.model.printable import printable
+from kafka_s3.model.text import printable
+from kafka_s3.model.timing import now_ms
 
 
 @composed(target=target_of)

@@ -44,8 +44,8 @@ from kafka_s3.engine.control.status import sink_id
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.states import KeptFiles
-from kafka_s3.model.clock import age, now_ms
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.timing import age, now_ms
 from kafka_s3.ops.positions import written_ago
 from kafka_s3.run.wiring.sink_folder import folder_of
 from kafka_s3.store.options import store_options

@@ -19,7 +19,7 @@ from kafka_s3.engine.control.commands import read_stored_config
 from kafka_s3.engine.control.heartbeat import Heartbeat, read_heartbeat
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.secret import MASK
+from kafka_s3.model.text import MASK
 
 if TYPE_CHECKING:
     from kafka_s3.run.wiring.sink_folder import SinkFolder

@@ -13,7 +13,7 @@ from rich.text import Text
 from kafka_s3.cli.display import size_text, styled
 from kafka_s3.engine.control.limits import percent
 from kafka_s3.engine.control.status import TYPE, SinkSnapshot, SinkState, health, sink_id, standpoints
-from kafka_s3.model.clock import age
+from kafka_s3.model.timing import age
 
 COLOURS: Final = {
     SinkState.RUNNING: "green",

@@ -11,8 +11,8 @@ from kafka_s3.cli.display import console
 from kafka_s3.engine.control.commands import Control, read_control
 from kafka_s3.engine.control.heartbeat import Heartbeat
 from kafka_s3.engine.control.status import Lag, SinkSnapshot
-from kafka_s3.model.clock import age, now_ms
 from kafka_s3.model.errors import SinkError
+from kafka_s3.model.timing import age, now_ms
 
 LOOK_S: Final = 0.25
 TELL_S: Final = 5.0

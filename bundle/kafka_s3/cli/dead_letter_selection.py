@@ -16,9 +16,9 @@ from rich.console import Console
 from kafka_s3.cli.display import console
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.dead_letters import FiledLetter, LetterFile, LetterSelection, LetterState, letters, read_ledger
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.dead_letters import Stage
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.failures import Stage
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.dead_letters.replay import Replay, make_replay
 from kafka_s3.ops.positions import check_idle, epoch_ms
 from kafka_s3.run.wiring.pipeline import state_paths

@@ -19,8 +19,8 @@ from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, styled
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.timing import now_ms
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:

@@ -29,12 +29,12 @@ from kafka_s3.engine.loop.runner import CommandChannel
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Observer
-from kafka_s3.model.threads import ThreadPool
-from kafka_s3.ops.verify.segments import SegmentSelection
-from kafka_s3.ops.verify.sink import audit_of, kafka_of
+from kafka_s3.model.process import ThreadPool
+from kafka_s3.model.protocols import Observer
+from kafka_s3.model.timing import now_ms
+from kafka_s3.ops.verify.audit import audit_of, kafka_of
+from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.several import SharedSession
 from kafka_s3.run.wiring.running import attended, run_until_drained, stop_on_signals

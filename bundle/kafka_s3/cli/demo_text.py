@@ -14,7 +14,7 @@ from rich.console import Console
 from kafka_s3.cli.display import bucket_tree, styled, totals_table, totals_verdict
 from kafka_s3.cli.shipped import shipped
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.ops.verify.findings import Report
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.store import ObjectStore

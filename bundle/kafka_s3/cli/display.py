@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,11 +16,12 @@ from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
-from kafka_s3.model.printable import printable
+from kafka_s3.model.protocols import Observer
+from kafka_s3.model.text import printable
 
 if TYPE_CHECKING:
-    from kafka_s3.engine.log.state import LogState
-    from kafka_s3.model.observer import Round, Start, Waiting
+    from kafka_s3.engine.log.fold import LogState
+    from kafka_s3.model.protocols import RoundSummary, Start
     from kafka_s3.store.store import ObjectInfo
 
 SHOWN_PER_FOLDER = 4
@@ -93,7 +94,7 @@ def progress_bar(console: Console) -> Progress:
 
 
 @dataclass
-class ProgressObserver:
+class ProgressObserver(Observer):
     """A line of `bar` over the records that were there at the start: records per second, files, lag, time that remains.
 
     `rate` is that of the records within the rounds: what comes before and between them is no part of it.
@@ -137,14 +138,11 @@ class ProgressObserver:
         """Beside the spinner."""
         self.bar.update(self._task, description=printable(step))
 
-    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
-        """Nothing: the bar moves by what is read."""
-
     def reading(self, records: int, wanted: int) -> None:
         """The bar moves by what is read, before it is committed."""
         self._move(self._done + records)
 
-    def round_done(self, done: Round) -> None:
+    def round_done(self, done: RoundSummary) -> None:
         """The bar moves by what was committed."""
         self._done += done.totals.read
         self._files += done.totals.files

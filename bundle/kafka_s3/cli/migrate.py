@@ -20,12 +20,19 @@ from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table, styled
 from kafka_s3.cli.position import MINUTE_MS, Recent, clients_of, log_of, mirror
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.migration.decision import TakeoverDecision, TakeoverVerdict
-from kafka_s3.ops.migration.survey import survey
-from kafka_s3.ops.migration.takeover import Takeover, apply, check_decided, check_log_empty, check_stopped, takeover
+from kafka_s3.ops.migration.takeover import (
+    Takeover,
+    apply,
+    check_decided,
+    check_log_empty,
+    check_stopped,
+    survey,
+    takeover,
+)
 from kafka_s3.ops.positions import check_idle, group_of
 
 COLOURS: Final = {

@@ -20,10 +20,10 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.group_offsets import GroupOffsets
 from kafka_s3.engine.open_files.states import KeptFiles
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem, SourceError
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.positions import (
     Move,
     PartitionPosition,

@@ -19,8 +19,8 @@ from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.cli.position import confirm
 from kafka_s3.connect.config.settings import Settings
+from kafka_s3.ops.restore.files import RestoreSelection
 from kafka_s3.ops.restore.run import Share
-from kafka_s3.ops.restore.selection import RestoreSelection
 
 
 def chosen(
@@ -64,8 +64,8 @@ def restore(
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write records of the bucket back to Kafka, in order and each once; what cannot come back as it was is said first."""
+    from kafka_s3.ops.restore.plan import plan_of, target_of
     from kafka_s3.ops.restore.run import restore as run
-    from kafka_s3.ops.restore.sink import plan_of, target_of
     from kafka_s3.ops.restore.values import reading_of
     from kafka_s3.store.options import store_options
     from kafka_s3.store.s3 import S3Store

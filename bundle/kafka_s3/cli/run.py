@@ -18,7 +18,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Observer
+from kafka_s3.model.protocols import Observer
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.run.spark.session import begun_jvm
 from kafka_s3.run.spark.several import exit_code, run_side_by_side

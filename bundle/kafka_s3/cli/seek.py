@@ -17,7 +17,7 @@ from rich.console import Console
 from kafka_s3.cli.display import console, styled
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip.framing import Delimited, Framing, Prefixed
+from kafka_s3.objects.block_gzip_form import Delimited, Framing, Prefixed
 from kafka_s3.ops.seek import Located, RangedStore, records_from
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store

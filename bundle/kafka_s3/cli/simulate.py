@@ -17,8 +17,8 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table, size_text, styled
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.prices import Prices
 from kafka_s3.ops.simulate.forecast import DAY_MS, Forecast
 from kafka_s3.ops.simulate.run import simulate as run

@@ -15,7 +15,7 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.sweep import JudgedUpload, Swept, UploadState, age_text, duration_ms, opened_sweeper
 
 

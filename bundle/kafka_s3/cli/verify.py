@@ -20,10 +20,10 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.cli.control_target import sink_settings
 from kafka_s3.cli.display import console, show_table, styled
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.printable import printable
+from kafka_s3.model.text import printable
+from kafka_s3.ops.verify.audit import audit_of, kafka_of
+from kafka_s3.ops.verify.claims import SegmentSelection
 from kafka_s3.ops.verify.findings import PartitionTally, Report
-from kafka_s3.ops.verify.segments import SegmentSelection
-from kafka_s3.ops.verify.sink import audit_of, kafka_of
 
 COLUMNS = (
     "offsets", "in Kafka", "written", "dead letters", "skipped", "gaps", "no record", "before log start", "objects", "read", "compared",

@@ -18,9 +18,9 @@ from kafka_s3.cli.composed import composed
 from kafka_s3.engine.control.sinks import all_known
 from kafka_s3.engine.control.status import SinkHealth, health
 from kafka_s3.model.addresses import careful_opener
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.printable import printable
+from kafka_s3.model.text import printable
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.watch import NotTold, StateChange, Watcher
 from kafka_s3.run.wiring.running import stop_on_signals
 from kafka_s3.run.wiring.sink_folder import SinkFolder

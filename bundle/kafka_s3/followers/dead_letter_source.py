@@ -24,12 +24,10 @@ from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import CommitError, OffsetsLost
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, Delivery, TaskOutcome, reports_of
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 BATCH: Final = 1000
 HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])

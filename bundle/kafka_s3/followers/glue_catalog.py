@@ -8,8 +8,7 @@ from typing import Any, Final, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError
 
 from kafka_s3.model.errors import TableError, TableRefused, TableUnavailable
-from kafka_s3.store.aws_clients import aws_client
-from kafka_s3.store.credentials import Credentials
+from kafka_s3.store.credentials import Credentials, aws_client
 
 AT_ONCE: Final = 100
 """Partitions of one request, by Glue's own limit."""

@@ -15,9 +15,9 @@ from typing import Any, Final, Protocol
 
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.places import Places, note_places, read_places
 from kafka_s3.followers.ddl.hive import glue_table
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
+from kafka_s3.followers.progress import Places, note_places, read_places
 from kafka_s3.model.errors import ObjectArchived, ObjectMissing, TableRefused
 
 BATCH: Final = 100

@@ -14,11 +14,9 @@ from itertools import islice
 from typing import Final
 
 from kafka_s3.engine.log.entry import CommitEntry
-from kafka_s3.engine.log.history import digest, parquet_of
+from kafka_s3.engine.log.history import RESTORE, Tables, digest, joined, parquet_of, tables_of
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.manifest import Manifest, Stretch, read_manifest
-from kafka_s3.engine.log.reading import read_entries
-from kafka_s3.engine.log.tables import RESTORE, Tables, joined, tables_of
+from kafka_s3.engine.log.reading import Manifest, Stretch, read_entries, read_manifest
 from kafka_s3.model.errors import LogDamaged
 
 STRETCH_ENTRIES: Final = 1000

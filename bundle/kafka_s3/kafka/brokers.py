@@ -24,10 +24,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetS
 from kafka_s3.kafka import epochs, producing
 from kafka_s3.kafka.answering import is_heard_of
 from kafka_s3.kafka.clients import Clients
-from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.protocols import Message, Refusal, Topic
+from kafka_s3.model.timing import Backoff
 
 INTERNAL: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """What Kafka's consumers leave out of a pattern (`exclude.internal.topics`); other names may begin with `__`."""

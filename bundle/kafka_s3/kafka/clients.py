@@ -17,7 +17,7 @@ from kafka_s3.kafka.failures import CHECK, TRANSIENT, unanswered
 from kafka_s3.kafka.iam import confluent_login
 from kafka_s3.model.addresses import ForbiddenAddress, check_url
 from kafka_s3.model.errors import KafkaUnavailable, SourceError
-from kafka_s3.model.seldom import Seldom
+from kafka_s3.model.timing import RateLimiter
 
 TOKENS: Final = "sasl.oauthbearer.token.endpoint.url"
 REQUEST_SECONDS: Final = 30.0
@@ -33,7 +33,7 @@ TRANSACTION_MS: Final = 300_000
 LOGIN_FAILED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED})
 OUTAGE_LINES_S: Final = 60
 _log = logging.getLogger(__name__)
-_outages = Seldom(OUTAGE_LINES_S)
+_outages = RateLimiter(OUTAGE_LINES_S)
 Client = TypeVar("Client", AdminClient, Consumer, Producer)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kafka_s3.connect.config.jaas import IAM_MECHANISM, Login, read_login
 from kafka_s3.model.errors import SourceError
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import AssumedRole, Credentials, Provider, Signing, default_region
 
 SESSION_NAME: Final = "aws-msk-iam-auth"

@@ -13,13 +13,45 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
 
 from kafka_s3.model.deflate import packer
-from kafka_s3.model.failures import Failure
 from kafka_s3.model.offsets import TopicPartition
 
-PREFIX = "__connect.errors."
+CONTEXT_PREFIX: Final = "__connect.errors."
+SINK_TASK: Final = "org.apache.kafka.connect.sink.SinkTask"
+DATA_EXCEPTION: Final = "org.apache.kafka.connect.errors.DataException"
+
+
+class Stage(StrEnum):
+    """Where a record failed, in Kafka Connect's words (SEMANTICS A9.3)."""
+
+    KEY_CONVERTER = "KEY_CONVERTER"
+    VALUE_CONVERTER = "VALUE_CONVERTER"
+    HEADER_CONVERTER = "HEADER_CONVERTER"
+    TRANSFORMATION = "TRANSFORMATION"
+    TASK_PUT = "TASK_PUT"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A record that cannot be written: where and why.
+
+    `stops_original` marks failures that kill the original's task even with a dead letter topic (SEMANTICS A9.2).
+    """
+
+    offset: int
+    stage: Stage
+    component: str
+    exception: str
+    message: str
+    stops_original: bool = False
+
+
+def rejection(offset: int, message: str) -> Failure:
+    """The failure of a record that the sink itself cannot write (stage TASK_PUT, SEMANTICS A9.2)."""
+    return Failure(offset, Stage.TASK_PUT, SINK_TASK, DATA_EXCEPTION, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +116,10 @@ def write_lines(letters: Iterable[DeadLetter]) -> bytes:
 
 def read_lines(content: bytes) -> list[DeadLetter]:
     """The dead letters of a dead letter file."""
-    return list(each_line(content))
+    return list(iterate_letters(content))
 
 
-def each_line(content: bytes) -> Iterator[DeadLetter]:
+def iterate_letters(content: bytes) -> Iterator[DeadLetter]:
     """The dead letters of a file one by one, as they are unpacked."""
     with gzip.open(io.BytesIO(content)) as lines:
         for line in lines:
@@ -102,7 +134,7 @@ def context_headers(letter: DeadLetter, *, connector: str, task: int = 0) -> lis
         "exception.class.name": letter.exception, "exception.message": letter.message,
         "exception.stacktrace": f"{letter.exception}: {letter.message}",
     }  # fmt: skip
-    return [(PREFIX + name, text.encode(errors="replace")) for name, text in texts.items()]
+    return [(CONTEXT_PREFIX + name, text.encode(errors="replace")) for name, text in texts.items()]
 
 
 def _line(letter: DeadLetter) -> dict[str, Any]:

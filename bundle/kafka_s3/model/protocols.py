@@ -1,16 +1,140 @@
-"""What does the loop ask of Kafka and of the engine? Two seams: the brokers' metadata, and reading offset ranges through a pipeline.
+"""What does the loop ask of others? Three seams: the brokers' metadata, reading offset ranges through a pipeline, and who watches the sink.
 
-Implementations: `kafka.brokers.KafkaBrokers` with `run.spark.source.SparkSource`; `testing.services.memory.MemoryKafka` is both, without Kafka and Spark.
+Implementations: `kafka.brokers.KafkaBrokers` with `run.spark.source.SparkSource`; `testing.services.memory.MemoryKafka` is both, without
+Kafka and Spark. Logs, metrics, the heartbeat and progress displays are observers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Protocol
 
+from kafka_s3.model.files import DataFile, DeadLetterCount, Totals
 from kafka_s3.model.offsets import LogEnd, TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskOutcome
+from kafka_s3.model.timing import Requests
+
+
+class RoundPhase(StrEnum):
+    """What a round is at, one after the other."""
+
+    READ = "read"
+    COMMIT = "commit"
+    PUBLISH = "publish"
+    FOLLOW = "follow"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A sink that begins to work: its place in the log, what it did so far, and the records that wait for it.
+
+    `lag` is behind the heads at `looked_ms`; `standing` says what is the matter with topics and topic-partitions as long as it lasts.
+    """
+
+    sink: str
+    epoch: int
+    version: int
+    totals: Totals
+    partitions: int
+    backlog: int
+    lag: Mapping[TopicPartition, int] = field(default_factory=dict)
+    looked_ms: int | None = None
+    standing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSummary:
+    """What one step of the loop did, for progress displays and logs. Times in epoch ms, lag in records, behind the heads at `looked_ms`.
+
+    `open` records of these topic-partitions were read and wait in open files; with those that waited before, all that was `read` is
+    written, a dead letter, skipped, or open (files that are not kept are read, and counted, again). `open_states` states of open files
+    were written since the start, `open_state_bytes` in all.
+    """
+
+    version: int
+    started_ms: int
+    ended_ms: int
+    read: int
+    totals: Totals
+    files: tuple[DataFile, ...]
+    frontier: dict[TopicPartition, int]
+    lag: dict[TopicPartition, int]
+    looked_ms: int | None = None
+    open: int = 0
+    open_states: int = 0
+    open_state_bytes: int = 0
+    dead_letters: Mapping[TopicPartition, DeadLetterCount] = field(default_factory=dict)
+    skipped: Mapping[TopicPartition, int] = field(default_factory=dict)
+    phases: Mapping[RoundPhase, float] = field(default_factory=dict)
+    requests: Requests = field(default_factory=Requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What of a topic is not in objects yet: how many records, and since when (epoch ms) this run has known of the oldest of them.
+
+    That is one time for those that no task has read, and one for those in open files; None where there are none.
+    """
+
+    records: int
+    unread_since_ms: int | None = None
+    open_since_ms: int | None = None
+
+
+class Observer:
+    """Is notified of what the loop does. This one passes it on to `inner`, if there is one.
+
+    Others override what they want to know of.
+    """
+
+    inner: Observer | None = None
+
+    def preparing(self, step: str) -> None:
+        """What is done before the sink works, and takes its time: `asking Kafka at ...`."""
+        if self.inner is not None:
+            self.inner.preparing(step)
+
+    def started(self, start: Start) -> None:
+        """The log is claimed and the topics are known."""
+        if self.inner is not None:
+            self.inner.started(start)
+
+    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
+        """After a look at the brokers or a commit; `waiting` says what waits of each topic now, over all topic-partitions."""
+        if self.inner is not None:
+            self.inner.looked(waiting)
+
+    def reading(self, records: int, wanted: int) -> None:
+        """Within a round: about so many of its records are read."""
+        if self.inner is not None:
+            self.inner.reading(records, wanted)
+
+    def round_done(self, done: RoundSummary) -> None:
+        """A round was committed, published and followed."""
+        if self.inner is not None:
+            self.inner.round_done(done)
+
+    def warned(self, text: str) -> None:
+        """Something failed that the sink tries again."""
+        if self.inner is not None:
+            self.inner.warned(text)
+
+    def recovered(self, after_ms: int) -> None:
+        """What kept the sink from its work is over; it lasted so long."""
+        if self.inner is not None:
+            self.inner.recovered(after_ms)
+
+    def stopped(self) -> None:
+        """The sink has stopped because it was told to, or was done."""
+        if self.inner is not None:
+            self.inner.stopped()
+
+    def decided(self, choice: str, reason: str) -> None:
+        """A choice that the configuration leaves open was made, for this run: `kafka.reader=tasks`, and why."""
+        if self.inner is not None:
+            self.inner.decided(choice, reason)
 
 
 @dataclass(frozen=True, slots=True)

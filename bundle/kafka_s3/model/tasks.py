@@ -9,9 +9,8 @@ from typing import TypeAlias
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import DataFile, Reason
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.requests import Requests
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
+from kafka_s3.model.timing import Requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +145,7 @@ def reports_of(outcomes: Iterable[TaskOutcome]) -> list[TaskReport]:
     return reports
 
 
-def not_begun(wanted: Assignment) -> TaskReport:
+def postponed_report(wanted: Assignment) -> TaskReport:
     """The report of an assignment for which its task had no time left: nothing was done, and it is due again at once."""
     return TaskReport(
         wanted.topic_partition,

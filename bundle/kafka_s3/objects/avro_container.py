@@ -20,8 +20,9 @@ from kafka_s3.connect.records.avro_bodies import AvroBodies
 from kafka_s3.connect.records.joining import joined
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, StructColumns, Values
+from kafka_s3.connect.schemas.avro_anything import ANYTHING
 from kafka_s3.connect.schemas.avro_binary import long_bytes
-from kafka_s3.connect.schemas.avro_out import ANYTHING, avro_schema
+from kafka_s3.connect.schemas.avro_out import avro_schema
 from kafka_s3.connect.schemas.avro_types import AvroOptions, same_binary
 from kafka_s3.connect.schemas.avro_values import encoder
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError

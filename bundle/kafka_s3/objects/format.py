@@ -1,17 +1,21 @@
-"""What turns records into a file's bytes? The seam that every format fills."""
+"""What turns records into a file's bytes? The seam that every format fills.
+
+Keys and headers lie in objects beside the values' (SEMANTICS A8.5). Some formats need a record around them: Parquet wraps a key as
+`RecordKey{key}` and headers as `RecordHeaders{headers}`, JSON wraps headers as an object with one member.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
 from kafka_s3.connect.records.runs import Run
-from kafka_s3.connect.records.values import Longs, Values
-from kafka_s3.connect.schemas.connect import ConnectSchema
+from kafka_s3.connect.records.values import Longs, Objects, Values
+from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.model.deflate import Bytes
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import Role
@@ -169,3 +173,29 @@ class Format:
     stops_original: Callable[[Run], bool] = _none_does
     copies: bool = False
     lines: int = 0
+
+
+INFIX: Final = {Role.KEY: ".keys", Role.HEADER: ".headers"}
+WRAPPED: Final = {
+    ("parquet", Role.KEY): ("RecordKey", "key"),
+    ("parquet", Role.HEADER): ("RecordHeaders", "headers"),
+    ("json", Role.HEADER): ("RecordHeaders", "headers"),
+}
+
+
+def sidecar(form: Format, role: Role) -> Format:
+    """The format for objects of keys or headers beside the values'."""
+    extension = INFIX[role] + form.extension
+    if (form.name, role) not in WRAPPED:
+        return replace(form, extension=extension)
+    name, member = WRAPPED[form.name, role]
+
+    def fit(run: Run) -> Values | str:
+        values = Objects([{member: value} for value in run.values.objects()])
+        return form.fit(replace(run, values=values, schema=_wrapper(run.schema, name, member)))
+
+    return Format(form.name, extension, lambda schema: form.open(_wrapper(schema, name, member)), fit)
+
+
+def _wrapper(schema: ConnectSchema | None, name: str, member: str) -> ConnectSchema | None:
+    return None if schema is None else ConnectSchema(SchemaType.STRUCT, name=name, fields=(Field(member, schema),))

@@ -17,7 +17,7 @@ from kafka_s3.connect.config.read import pairs, read_properties
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import load, resolved
 from kafka_s3.model.errors import ConfigError, Problem, SinkError
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.run.logs import told_as_json
 
 CONFIGURATIONS: Final = frozenset({".json", ".properties"})

@@ -15,18 +15,18 @@ from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.heartbeat import read_heartbeat
-from kafka_s3.engine.log.again import Rewrite, Rewritten
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
 from kafka_s3.engine.loop.cluster import check_cluster
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.recovery import beyond_recovery, files_text
-from kafka_s3.model.clock import age
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, TopicRecreated
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
 from kafka_s3.model.protocols import Brokers, Topic
+from kafka_s3.model.timing import age
 
 CAUSE: Final = "position"
 BY_HAND: Final = " by hand"

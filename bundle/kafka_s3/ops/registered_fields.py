@@ -12,7 +12,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.model.errors import ConfigError, Problem, RegistryError
-from kafka_s3.model.threads import beside
+from kafka_s3.model.process import start_daemon
 from kafka_s3.run.wiring.latest_schemas import hidden_by_directories, latest_schemas
 
 T = TypeVar("T")
@@ -58,5 +58,5 @@ def _within(limit_s: float, ask: Callable[[], T]) -> T:
         except BaseException as error:
             answer.set_exception(error)
 
-    beside(run, "registry")
+    start_daemon(run, "registry")
     return answer.result(limit_s)

@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Protocol
 
-from kafka_s3.connect.naming.block_gzip import DataKey, index_key_of, parse_data_key
+from kafka_s3.connect.naming.keys import DataKey, index_key_of, parse_data_key
 from kafka_s3.model.deflate import GZIP
 from kafka_s3.model.errors import ObjectMissing, SinkError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip.framing import Framing, Lines, Prefixed
-from kafka_s3.objects.block_gzip.index import Block, BlockIndex, block_of, parse_index
+from kafka_s3.objects.block_gzip_form import Block, BlockIndex, Framing, Lines, Prefixed, block_of, parse_index
 from kafka_s3.store.store import ObjectInfo
 
 FILES_TRIED: Final = 3

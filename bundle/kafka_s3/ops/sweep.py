@@ -1,8 +1,8 @@
 """Which pending uploads does nobody need any more? Those of a sink's own keys that no commit waits for and that are not at work.
 
 A task that dies leaves its uploads behind: invisible, but paid for. Kept are those of the last commit entry, which may still have to be
-completed (`engine.log.log`), those of open files that the sink goes on with, and young ones, which a running sink may be about to commit. All
-others cannot become visible any more. States of open files that nobody goes on with are removed, too.
+completed, those of open files that the sink goes on with, and young ones, which a running sink may be about to commit. All others
+cannot become visible any more. States of open files that nobody goes on with are removed, too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.data_keys import DataKeys
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.state_paths import StatePaths

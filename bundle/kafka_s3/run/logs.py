@@ -16,9 +16,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from kafka_s3.model.errors import RecordError, SinkError
-from kafka_s3.model.observer import Round, Start, Waiting
-from kafka_s3.model.printable import printable
-from kafka_s3.model.seldom import Seldom
+from kafka_s3.model.protocols import Observer, RoundSummary, Start
+from kafka_s3.model.text import printable
+from kafka_s3.model.timing import RateLimiter
 
 product: Final = logging.getLogger("kafka_s3")
 logger: Final = logging.getLogger("kafka_s3.progress")
@@ -116,19 +116,16 @@ def told_as_json(error: Exception) -> bool:
     return True
 
 
-class LogObserver:
+class LogObserver(Observer):
     """Tells the log what the loop does. `clock` gives seconds that never go back."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._progress = Seldom(PROGRESS_S, clock)
+        self._progress = RateLimiter(PROGRESS_S, clock)
         self._rounds = self._read = 0
 
     def preparing(self, step: str) -> None:
         """One line before each thing that takes its time."""
         logger.info(step)
-
-    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
-        """No line: a sink looks every second."""
 
     def reading(self, records: int, wanted: int) -> None:
         """One line now and then within a long round."""
@@ -147,7 +144,7 @@ class LogObserver:
         }
         logger.info("started", extra={"facts": facts})
 
-    def round_done(self, done: Round) -> None:
+    def round_done(self, done: RoundSummary) -> None:
         """One line per round; states of open files are counted since the start."""
         seconds = (done.ended_ms - done.started_ms) / 1000
         self._rounds, self._read = self._rounds + 1, self._read + done.read

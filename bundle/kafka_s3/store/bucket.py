@@ -12,12 +12,11 @@ from typing import Any, Protocol
 
 from botocore import exceptions as boto
 
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import StorageError
+from kafka_s3.model.timing import now_ms
 from kafka_s3.store.client import s3_client, secrets_of, session_for
 from kafka_s3.store.options import StoreOptions
-from kafka_s3.store.retry import Retrier
-from kafka_s3.store.s3_errors import FAILURES, Request, storage_error
+from kafka_s3.store.s3_errors import FAILURES, Request, Retrier, storage_error
 from kafka_s3.store.store import ListedUpload
 
 _NO_RULES = frozenset({"NoSuchLifecycleConfiguration", "NotImplemented"})

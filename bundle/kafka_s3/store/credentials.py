@@ -1,25 +1,70 @@
-"""Whose credentials sign the requests, and how does botocore find them?
+"""Whose credentials sign the requests to AWS, and how does botocore find them?
 
-Provider names are the canonical ones; Java class names are mapped to them by `kafka_s3.connect.config.classes`.
+Provider names are the canonical ones; Java class names are mapped to them by `connect.config.classes`. A service credential of Unity
+Catalog gives keys for an hour at a time: inside a task of Spark by the platform's own provider, because tasks have no identity with which
+to ask the workspace; everywhere else (driver, dashboard, a laptop) the workspace is asked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import botocore.session
 from botocore.config import Config
 from botocore.credentials import CredentialProvider, CredentialResolver, DeferredRefreshableCredentials
 from botocore.credentials import Credentials as BotoCredentials
+from botocore.exceptions import CredentialRetrievalError, EndpointConnectionError
 from botocore.loaders import Loader, create_loader
 
+from kafka_s3.model.addresses import ForbiddenAddress, check_url
 from kafka_s3.model.errors import Problem
-from kafka_s3.model.secret import Secret
-from kafka_s3.store.service_credential import service_credentials
+from kafka_s3.model.text import Secret
+
+METHOD = "service-credential"
+
+
+def service_credentials(name: str) -> Any:
+    """Credentials for botocore that renew themselves. Asks nobody yet, but for the platform's provider in a task."""
+    return _of_a_task(name) or DeferredRefreshableCredentials(lambda: _from_the_workspace(name), method=METHOD)
+
+
+def _of_a_task(name: str) -> Any:
+    """None where the platform has no such provider, or has it only in name."""
+    try:
+        from databricks.service_credentials import getServiceCredentialsProvider
+    except ImportError:
+        return None
+    try:
+        return getServiceCredentialsProvider(name).get_credentials()
+    except Exception:
+        return None  # it is for tasks only; the workspace's own answer says more than its error
+
+
+def _from_the_workspace(name: str) -> dict[str, str]:
+    try:
+        from databricks.sdk import WorkspaceClient
+
+        answer = WorkspaceClient().credentials.generate_temporary_service_credential(name)
+    except Exception as error:  # of many kinds; its text may hold what was sent
+        refused = f"the workspace gave no keys for the service credential {name} ({type(error).__name__})"
+        reason = f"{refused}: check its name and the ACCESS right"
+        raise CredentialRetrievalError(provider=METHOD, error_msg=reason) from None
+    keys = answer.aws_temp_credentials
+    if keys is None or not keys.access_key_id or not keys.secret_access_key or answer.expiration_time is None:
+        reason = f"the service credential {name} holds no AWS role: make one for AWS"
+        raise CredentialRetrievalError(provider=METHOD, error_msg=reason)
+    return {
+        "access_key": keys.access_key_id,
+        "secret_key": keys.secret_access_key,
+        "token": keys.session_token or "",
+        "expiry_time": datetime.fromtimestamp(answer.expiration_time / 1000, UTC).isoformat(),
+    }
+
 
 PREFIX = "s3.credentials.provider."
 NAME = "service.credential.name"
@@ -217,3 +262,32 @@ def _renewal(
         }
 
     return renew
+
+
+ATTEMPTS: Final = 4
+TIMEOUT_S: Final = 30
+
+
+def aws_client(service: str, *, region: str, endpoint_url: str | None, credentials: Credentials) -> Any:
+    """Botocore's client of a service; it tries a request that failed for a moment again. No request is sent."""
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS}, connect_timeout=TIMEOUT_S, read_timeout=TIMEOUT_S
+    )
+    session = session_of(credentials, region=region, config=Config())
+    return careful(session.create_client(service, endpoint_url=endpoint_url, config=config), endpoint_url)
+
+
+def careful(client: Any, *urls: str | None) -> Any:
+    """The client, which sends nothing while the name in one of these addresses leads to a cloud's metadata service."""
+    named = [url for url in urls if url]
+
+    def check(**_: Any) -> None:
+        for url in named:
+            try:
+                check_url(url)
+            except ForbiddenAddress as error:
+                raise EndpointConnectionError(endpoint_url=f"{url} ({error})") from None
+
+    if named:
+        client.meta.events.register("before-send", check)
+    return client

@@ -7,9 +7,11 @@ asked once: botocore is let prepare a request that is never sent, and its addres
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 from botocore import exceptions as boto
 from botocore.parsers import RestXMLParser
@@ -18,9 +20,45 @@ from botocore.utils import percent_encode
 from kafka_s3.store.client import connections, s3_client, session_for
 from kafka_s3.store.connections import HttpRequest, Signature
 from kafka_s3.store.credentials import Provider
-from kafka_s3.store.documents import hides_an_error
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.store import Body, pieces_of
+
+NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
+
+
+def completion_document(parts: Sequence[str]) -> bytes:
+    """The body that completes an upload of parts with these ETags, in order from 1."""
+    listed = (
+        f"<Part><ETag>{escape(etag)}</ETag><PartNumber>{number}</PartNumber></Part>"
+        for number, etag in enumerate(parts, start=1)
+    )
+    return _document("CompleteMultipartUpload", "".join(listed))
+
+
+def tagging_document(tags: Mapping[str, str]) -> bytes:
+    """The body that sets an object's tags."""
+    listed = (f"<Tag><Key>{escape(name)}</Key><Value>{escape(value)}</Value></Tag>" for name, value in tags.items())
+    return _document("Tagging", f"<TagSet>{''.join(listed)}</TagSet>")
+
+
+def hides_an_error(body: bytes) -> bool:
+    """Whether the body of a 200 says that the request failed after all, or was cut off on the way."""
+    if not body:
+        return False
+    try:
+        return ElementTree.fromstring(body).tag == "Error"
+    except ElementTree.ParseError:
+        return True
+
+
+def text_of(body: bytes, element: str) -> str:
+    """The text of a child of the root, "" where there is none."""
+    return (ElementTree.fromstring(body).findtext(f"{{*}}{element}") or "") if body else ""
+
+
+def _document(root: str, content: str) -> bytes:
+    return f'<{root} xmlns="{NAMESPACE}">{content}</{root}>'.encode()
+
 
 VERBS: Final = {
     "put_object": "PUT",

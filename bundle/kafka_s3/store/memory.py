@@ -6,11 +6,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, UploadMissing
 from kafka_s3.model.files import Upload
-from kafka_s3.store.etag import etag_of, etag_of_bytes
-from kafka_s3.store.store import Body, ListedUpload, ObjectInfo, pieces_of
+from kafka_s3.model.timing import now_ms
+from kafka_s3.store.store import Body, ListedUpload, ObjectInfo, etag_of, etag_of_bytes, pieces_of
 
 
 @dataclass(frozen=True, slots=True)

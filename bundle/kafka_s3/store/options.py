@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from kafka_s3.model.addresses import is_metadata_service
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import Credentials, credentials_of
 
 CUSTOMER_KEY_BYTES = 32

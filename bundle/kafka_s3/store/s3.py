@@ -7,22 +7,57 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
+from threading import Lock
 from typing import Any
 from urllib.parse import quote
 
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
+from kafka_s3.model.timing import Requests, took
 from kafka_s3.store.client import SSE, creation_headers, customer_key_headers, digest_headers, secrets_of
-from kafka_s3.store.data_plane import DataPlane, S3Answer, S3Request
-from kafka_s3.store.documents import completion_document, tagging_document, text_of
-from kafka_s3.store.etag import etag_of
+from kafka_s3.store.data_plane import DataPlane, S3Answer, S3Request, completion_document, tagging_document, text_of
 from kafka_s3.store.options import StoreOptions
-from kafka_s3.store.retry import Retrier
-from kafka_s3.store.s3_errors import FAILURES, Conflict, Request, storage_error
-from kafka_s3.store.store import Body, ListedUpload, ObjectInfo
-from kafka_s3.store.tally import RequestTally
+from kafka_s3.store.s3_errors import FAILURES, Conflict, Request, Retrier, storage_error
+from kafka_s3.store.store import Body, ListedUpload, ObjectInfo, etag_of
+
+
+class RequestTally:
+    """The requests since the last look. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._now = Requests()
+
+    @contextmanager
+    def of(self, operation: str) -> Iterator[None]:
+        """Counts one request, which the body sends. That something is missing, or there already, is an answer and no failure."""
+        begun, failed = time.monotonic(), {operation: 1}
+        try:
+            yield
+            failed = {}
+        except (ObjectMissing, UploadMissing, PreconditionFailed):
+            failed = {}
+            raise
+        finally:
+            self._add(Requests({operation: took(time.monotonic() - begun)}, failed))
+
+    def again(self) -> None:
+        """Counts an attempt after a failed one."""
+        self._add(Requests(again=1))
+
+    def taken(self) -> Requests:
+        """What was counted since the last call."""
+        with self._lock:
+            told, self._now = self._now, Requests()
+        return told
+
+    def _add(self, more: Requests) -> None:
+        with self._lock:
+            self._now = self._now.plus(more)
+
 
 CONFLICT_ATTEMPTS = 3
 """Least number of attempts where another request on the same key may be under way: with one, a mere coincidence would fail."""

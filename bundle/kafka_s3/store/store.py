@@ -5,12 +5,28 @@ Implementations: `s3.S3Store`, `memory.MemoryStore` (tests, conformance), `fault
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from kafka_s3.model.deflate import Bytes
-from kafka_s3.model.files import Upload
+from kafka_s3.model.files import DataFile, Upload
+from kafka_s3.model.process import ThreadPool
+
+
+def etag_of(parts: Sequence[str]) -> str:
+    """The ETag of the object that completing an upload of these part ETags makes: md5 over the parts' binary md5s, `-`, their count.
+
+    Raises ValueError for part ETags that are no hexadecimal digests, as some S3-compatible servers issue them.
+    """
+    digests = b"".join(bytes.fromhex(part) for part in parts)
+    return f"{hashlib.md5(digests, usedforsecurity=False).hexdigest()}-{len(parts)}"
+
+
+def etag_of_bytes(data: bytes) -> str:
+    """The ETag of a plain object, or of one part: the md5 of its bytes, in hexadecimal."""
+    return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +142,14 @@ class ObjectStore(Protocol):
     def tag(self, key: str, tags: Mapping[str, str]) -> None:
         """Replaces the object's tags."""
         ...
+
+
+THREADS: Final = 8
+
+
+def abort_uploads(store: ObjectStore, files: Iterable[DataFile]) -> None:
+    """Ends the uploads of files that were not inherited; those that are gone already are no error. Raises StorageError."""
+    uploads = [file.upload for file in files if not file.upload.inherited]
+    if uploads:
+        with ThreadPool(min(THREADS, len(uploads))) as pool:
+            list(pool.each(lambda upload: store.abort_upload(upload.key, upload.id), uploads))

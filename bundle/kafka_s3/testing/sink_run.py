@@ -13,10 +13,9 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.producing import sending
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Observer
-from kafka_s3.model.protocols import Message
+from kafka_s3.model.protocols import Message, Observer
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.pipeline import make_pipeline, state_paths
 from kafka_s3.run.wiring.running import run_until_drained
 from kafka_s3.run.wiring.sink import build_sink

@@ -13,15 +13,15 @@ import pytest
 from rich.console import Console
 
 from kafka_s3.cli.display import ProgressObserver, bucket_tree, progress_bar, size_text, totals_verdict
-from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.model.files import Totals
-from kafka_s3.model.observer import Round
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import RoundSummary
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr
 from kafka_s3.store.store import ObjectInfo
 
 GOOD = json.loads(Path("examples/orders.json").read_text(encoding="utf-8"))
-ROUND = Round(
+ROUND = RoundSummary(
     version=7, started_ms=0, ended_ms=1500, read=12, totals=Totals(12, 10, 1, 1, 2, 99), files=(),
     frontier={TopicPartition("orders", 0): 12}, lag={TopicPartition("orders", 0): 3},
 )  # fmt: skip

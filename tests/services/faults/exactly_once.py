@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.model.clock import now_ms
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.sweep import UploadState, sweeper_of
 from kafka_s3.store.bucket import S3Bucket
 from kafka_s3.store.options import store_options

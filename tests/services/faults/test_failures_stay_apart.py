@@ -19,7 +19,7 @@ import fastavro
 
 from kafka_s3.engine.loop.runner import run_continuously, waiting
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.model.threads import beside
+from kafka_s3.model.process import start_daemon
 from tests.support.http_server import Asked, HttpServer
 from tests.support.kafka import Given, document, produce
 from tests.support.observers import Warnings
@@ -75,7 +75,7 @@ def running(sink: Sink) -> Iterator[None]:
         except BaseException as error:
             ended.append(error)
 
-    thread = beside(run, "sink")
+    thread = start_daemon(run, "sink")
     try:
         yield
     finally:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kafka_s3.model.errors import PartitionsStopped, StorageError, StorageUnavailable
-from kafka_s3.model.observer import Silent, Start
+from kafka_s3.model.protocols import Observer, Start
 from kafka_s3.testing.services.s3 import EmbeddedS3
 from tests.services.faults.reconciliation import assert_nothing_missing_nothing_twice, reconcile
 from tests.support.bucket import Bucket
@@ -67,7 +67,7 @@ FIRST_FILE = r"\+0\+0000000000\.json$"
 
 
 @dataclass
-class Notes(Silent):
+class Notes(Observer):
     """What a run said, and what is to break once the sink has claimed its log: entries that are put from then on are of data."""
 
     proxy: Proxy

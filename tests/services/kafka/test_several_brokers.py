@@ -17,9 +17,9 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.reader import RangeReader
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.offsets import OffsetRange, TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskOutcome
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.clients import consumer_properties
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink

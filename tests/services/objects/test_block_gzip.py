@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from kafka_s3.objects.block_gzip.framing import Lines
+from kafka_s3.objects.block_gzip_form import Lines
 from tests.support.block_gzip import texts, written
 
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from kafka_s3.cli.main import app
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import counted
+from kafka_s3.model.timing import now_ms
 from kafka_s3.ops.simulate.table_requests import table_requests
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.options import store_options

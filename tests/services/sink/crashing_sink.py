@@ -31,7 +31,7 @@ from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.runner import run_continuously, waiting
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Round, Silent, Start
+from kafka_s3.model.protocols import Observer, RoundSummary, Start
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.store.faults import Fault, FaultyStore, Moment
@@ -60,7 +60,7 @@ class Appointment:
 
 
 @dataclass
-class Phase(Silent):
+class Phase(Observer):
     """Strikes at its phase once the sink has claimed the log: an observer, a follower and the faults of a store in one."""
 
     at: str
@@ -76,7 +76,7 @@ class Phase(Silent):
     def started(self, start: Start) -> None:
         self.claimed = True
 
-    def round_done(self, done: Round) -> None:
+    def round_done(self, done: RoundSummary) -> None:
         self.scheduled |= any(file.reason is Reason.ROTATE_SCHEDULE for file in done.files)
 
     def warned(self, text: str) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kafka_s3.connect.config.settings import Settings
     from kafka_s3.engine.loop.sink import Sink
-    from kafka_s3.model.observer import Observer
+    from kafka_s3.model.protocols import Observer
 
 FIRST_DATA_ENTRY = 3
 """A new sink's first entries: its epoch, its first positions, then data."""

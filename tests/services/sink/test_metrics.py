@@ -17,9 +17,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import SinkError
-from kafka_s3.model.observer import Silent
+from kafka_s3.model.protocols import Observer
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.metrics.instruments import INSTRUMENTS
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.wiring.metering import metering
@@ -81,7 +81,7 @@ def metered(here: Surroundings, topic: str, **options: str) -> Iterator[Metered]
     settings = resolved(validate(config).usable())
     with (
         metering([settings]) as meters,
-        attended(settings, observer=Silent(), clock_ms=now_ms, meters=meters) as attendance,
+        attended(settings, observer=Observer(), clock_ms=now_ms, meters=meters) as attendance,
     ):
         sink = sink_on_spark(settings, here.spark, observer=attendance.heartbeat, store=attendance.store)
         run_until_drained(sink, settings, Event(), channel=attendance.channel)

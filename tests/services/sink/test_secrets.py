@@ -19,11 +19,11 @@ from kafka_s3.connect.config.options.table import BLOCK_GZIP_OPTIONS, CLOUD_OPTI
 from kafka_s3.connect.config.validate import resolved, validate
 from kafka_s3.engine.loop.runner import run_available_now, waiting
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import StorageUnavailable
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Assignment, Delivery, TaskFailure
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.logs import LogFormat, LogObserver, _Lines
 from kafka_s3.run.spark.launch import sink_on_spark
 from kafka_s3.run.spark.source import SparkSource

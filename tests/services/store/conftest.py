@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import Credentials, Provider
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store

@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from kafka_s3.model.errors import StorageError
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.bucket import S3Bucket
 from kafka_s3.store.credentials import Credentials, Provider
 from kafka_s3.store.options import StoreOptions

@@ -15,10 +15,9 @@ from botocore.credentials import ReadOnlyCredentials
 
 from kafka_s3.model.errors import StorageError, StorageUnavailable
 from kafka_s3.model.files import Upload
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import AssumedRole, Credentials, Provider
-from kafka_s3.store.data_plane import DataPlane, S3Request
-from kafka_s3.store.documents import completion_document, tagging_document
+from kafka_s3.store.data_plane import DataPlane, S3Request, completion_document, tagging_document
 from kafka_s3.store.options import StoreOptions
 from kafka_s3.store.s3 import S3Store
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.options import Encryption, Proxy
 from kafka_s3.store.s3 import S3Store
 

@@ -9,8 +9,8 @@ from moto.s3.models import s3_backends
 
 from kafka_s3.model.errors import PreconditionFailed, StorageError, StorageUnavailable, UploadMissing
 from kafka_s3.model.files import Upload
-from kafka_s3.store.retry import Retrier
 from kafka_s3.store.s3 import S3Store
+from kafka_s3.store.s3_errors import Retrier
 
 
 def uploaded(store: S3Store, data: bytes = b"body") -> Upload:

@@ -11,7 +11,7 @@ from moto.s3.models import s3_backends
 
 from kafka_s3 import __version__
 from kafka_s3.model.files import Upload
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.options import Encryption, Proxy
 from kafka_s3.store.s3 import S3Store
 

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from kafka_s3.model.errors import ObjectMissing, PreconditionFailed, UploadMissing
 from kafka_s3.model.files import Upload
-from kafka_s3.model.secret import Secret
-from kafka_s3.store import MemoryStore, ObjectStore, etag_of
+from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import Credentials, Provider
 from kafka_s3.store.faults import FaultyStore
+from kafka_s3.store.memory import MemoryStore
+from kafka_s3.store.store import ObjectStore, etag_of
 from kafka_s3.testing.services.s3 import ACCESS_KEY, REGION, SECRET_KEY
 
 GATEWAY_KEYS = Credentials(Provider.STATIC, ACCESS_KEY, Secret(SECRET_KEY))

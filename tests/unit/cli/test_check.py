@@ -8,7 +8,7 @@ import pytest
 
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.status import GREW_OFTEN, SinkSnapshot, check_line, overridden
-from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.model.files import Totals
 from kafka_s3.model.offsets import TopicPartition
 

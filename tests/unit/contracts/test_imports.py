@@ -1,7 +1,5 @@
 """Do the contracts of imports hold, and catch what breaks them? Forbidden imports are planted in a copy of the tree, one by one."""
 
-# ruff: noqa: E501 - a table
-
 from __future__ import annotations
 
 import pytest

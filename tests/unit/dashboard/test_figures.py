@@ -36,7 +36,7 @@ from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.status import SinkSnapshot
 from kafka_s3.engine.control.tallies import Tally
 from kafka_s3.engine.log.entry import CommitEntry
-from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.followers.ddl.table import topics_of
 from kafka_s3.model.files import Reason, Role, Totals, counted
 from kafka_s3.model.offsets import TopicPartition

@@ -16,9 +16,8 @@ from kafka_s3.kafka.clients import TOKENS, Clients
 from kafka_s3.model.addresses import ForbiddenAddress, careful_opener, check_url
 from kafka_s3.model.errors import NotificationFailed, RegistryError, SourceError
 from kafka_s3.run.wiring.notifying import Webhook
-from kafka_s3.store.aws_clients import aws_client
 from kafka_s3.store.connections import _opened
-from kafka_s3.store.credentials import Credentials
+from kafka_s3.store.credentials import Credentials, aws_client
 from tests.support.memory_world import BASE
 
 GLUE = {"value.converter": "com.amazonaws.services.schemaregistry.kafkaconnect.AWSKafkaAvroConverter"}

@@ -20,8 +20,8 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Nulls, Objects, Plain, Values
 from kafka_s3.model.files import Role
-from kafka_s3.objects.block_gzip.encoder import BlockGzipFile, block_gzip_format, unfit
-from kafka_s3.objects.block_gzip.framing import (
+from kafka_s3.objects.block_gzip import BlockGzipFile, block_gzip_format, unfit
+from kafka_s3.objects.block_gzip_form import (
     BlockGzip,
     Delimited,
     Framing,
@@ -29,8 +29,9 @@ from kafka_s3.objects.block_gzip.framing import (
     Prefixed,
     block_gzip_of,
     delimiter_bytes,
+    parse_index,
+    resume_offset,
 )
-from kafka_s3.objects.block_gzip.index import parse_index, resume_offset
 from kafka_s3.objects.format import FormatError
 from tests.support.block_gzip import chunks, opened, texts, written
 from tests.support.examples import examples

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.records.values import JsonText, Objects, Plain, Values
 from kafka_s3.connect.schemas.connect import DECIMAL, ConnectSchema, SchemaType
-from kafka_s3.objects.byte_array import byte_array_format
+from kafka_s3.objects.text import byte_array_format
 from tests.support.runs import run_of
 
 BYTES = ConnectSchema(SchemaType.BYTES, optional=True)

@@ -22,8 +22,8 @@ from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType, read_sch
 from kafka_s3.connect.schemas.inference import infer_table
 from kafka_s3.model.deflate import ENGINE_BYTES
 from kafka_s3.objects.format import Fitting, Format
-from kafka_s3.objects.json_lines import json_format
 from kafka_s3.objects.parquet import CODECS, parquet_format
+from kafka_s3.objects.text import json_format
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TIME, TOLERANT
 from tests.support.examples import examples

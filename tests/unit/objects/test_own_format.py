@@ -13,7 +13,7 @@ from tests.support.memory_world import BASE, ORDERS, START_MS, World
 
 MODULE = """
 from kafka_s3.objects.format import Format
-from kafka_s3.objects.text_stream import TextStream
+from kafka_s3.objects.text import TextStream
 
 class Shouting(TextStream):
     def append(self, values):

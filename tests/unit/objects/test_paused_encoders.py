@@ -21,14 +21,11 @@ from kafka_s3.connect.records.values import JsonText, Objects, Plain, Values
 from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.connect.schemas.connect import ConnectSchema, Field, SchemaType
 from kafka_s3.objects.avro_container import avro_format
-from kafka_s3.objects.block_gzip.encoder import block_gzip_format
-from kafka_s3.objects.block_gzip.framing import BlockGzip, Lines
-from kafka_s3.objects.block_gzip.index import parse_index
-from kafka_s3.objects.byte_array import byte_array_format
+from kafka_s3.objects.block_gzip import block_gzip_format
+from kafka_s3.objects.block_gzip_form import BlockGzip, Lines, parse_index
 from kafka_s3.objects.format import Columnar, Format, Pausing
-from kafka_s3.objects.gzip_member import GzipMember
-from kafka_s3.objects.json_lines import json_format
 from kafka_s3.objects.parquet import parquet_format
+from kafka_s3.objects.text import GzipMember, byte_array_format, json_format
 from tests.support.examples import examples
 
 SCHEMA = ConnectSchema(

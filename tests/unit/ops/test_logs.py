@@ -13,7 +13,7 @@ from kafka_s3.connect.config.masking import masking
 from kafka_s3.model.errors import Fenced, RecordError, StorageUnavailable
 from kafka_s3.run.logs import LogFormat, LogObserver, log_to_stderr, mask_logs, told_as_json
 from kafka_s3.store.faults import Fault, raising
-from kafka_s3.store.retry import Retrier
+from kafka_s3.store.s3_errors import Retrier
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.memory_world import ORDERS, START_MS, World, settings_of
 

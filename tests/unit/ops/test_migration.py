@@ -21,17 +21,24 @@ from rich.console import Console
 from kafka_s3.cli.migrate import offsets_given, show_plan
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import resolved, validate
-from kafka_s3.connect.naming.block_gzip import BlockNames, index_key_of
-from kafka_s3.connect.naming.keys import Naming
+from kafka_s3.connect.naming.keys import BlockNames, Naming, index_key_of
 from kafka_s3.engine.log.entry import EntryKind
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip.index import Block, index_bytes
+from kafka_s3.objects.block_gzip_form import Block, index_bytes
 from kafka_s3.ops.migration.counts import record_count
 from kafka_s3.ops.migration.decision import FoundObject, PartitionSurvey, Split, TakeoverVerdict, takeover_decision
 from kafka_s3.ops.migration.keys import KeyReader, ObjectKey
-from kafka_s3.ops.migration.survey import split_of, survey
-from kafka_s3.ops.migration.takeover import MigrationRefused, Takeover, apply, check_decided, check_stopped, takeover
+from kafka_s3.ops.migration.takeover import (
+    MigrationRefused,
+    Takeover,
+    apply,
+    check_decided,
+    check_stopped,
+    split_of,
+    survey,
+    takeover,
+)
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectInfo
 from tests.support.configurations import FIELD, TIME

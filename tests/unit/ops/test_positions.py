@@ -14,8 +14,7 @@ from kafka_s3.engine.log.entry import EntryKind, Progress
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.model.errors import CommitError, ConfigError, Fenced, SourceError, TopicRecreated
 from kafka_s3.model.files import Reason
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.positions import (
     DriverAtWork,
     Move,

@@ -16,22 +16,32 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from kafka_s3.cli.seek import seek, show
-from kafka_s3.connect.naming.block_gzip import (
+from kafka_s3.connect.naming.keys import (
     BlockNames,
     DataKey,
     DateLayout,
+    ObjectNames,
     UploadNames,
     index_key_of,
     parse_data_key,
 )
-from kafka_s3.connect.naming.keys import ObjectNames
 from kafka_s3.connect.records.values import Plain
 from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip.encoder import BlockGzipFile
-from kafka_s3.objects.block_gzip.framing import BlockGzip, Delimited, Framing, Lines, Prefixed
-from kafka_s3.objects.block_gzip.index import BlockIndex, IndexDamaged, block_of, parse_index, resume_offset
+from kafka_s3.objects.block_gzip import BlockGzipFile
+from kafka_s3.objects.block_gzip_form import (
+    BlockGzip,
+    BlockIndex,
+    Delimited,
+    Framing,
+    IndexDamaged,
+    Lines,
+    Prefixed,
+    block_of,
+    parse_index,
+    resume_offset,
+)
 from kafka_s3.ops.seek import Located, SeekError, locate, records_from, split_records
 from kafka_s3.store.memory import MemoryStore
 from kafka_s3.store.store import ObjectInfo

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_s3.connect.naming.block_gzip import BlockNames, DateLayout, UploadNames
-from kafka_s3.connect.naming.data_keys import BlockKeys, PartitionedKeys
-from kafka_s3.connect.naming.keys import Naming
+from kafka_s3.connect.naming.keys import BlockKeys, BlockNames, DateLayout, Naming, PartitionedKeys, UploadNames
 from kafka_s3.engine.open_files.states import HintUnusable
 from kafka_s3.model.errors import ConfigError, LogDamaged, StorageError, StorageUnavailable
 from kafka_s3.model.offsets import TopicPartition

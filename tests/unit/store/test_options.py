@@ -9,7 +9,7 @@ import re
 import pytest
 
 from kafka_s3.model.errors import ConfigError
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.store.credentials import AssumedRole, Credentials, Provider
 from kafka_s3.store.options import Encryption, Proxy, StoreOptions
 from tests.support.s3_settings import ROLE, STATIC, options

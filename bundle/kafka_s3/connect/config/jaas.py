@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from kafka_s3.connect.config.valid_values import InvalidValue, Value
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 
 PACKAGE: Final = "org.apache.kafka.common.security."
 IAM_PACKAGE: Final = "software.amazon.msk.auth.iam."

@@ -11,7 +11,7 @@ from kafka_s3.connect.config.option import sensitive, shown
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.valid_values import InvalidValue
 from kafka_s3.model.errors import SinkError
-from kafka_s3.model.secret import MASK, Secret
+from kafka_s3.model.text import MASK, Secret
 
 PUBLIC: Final = (
     "username", "clientId", "scope", "awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsStsRegion", "awsRoleAccessKeyId",

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from kafka_s3.connect.config.valid_values import INT_MAX, LONG_MAX, Anything, InvalidValue, Valid, Value
-from kafka_s3.model.secret import MASK, Secret
+from kafka_s3.model.text import MASK, Secret
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _SENSITIVE = re.compile(

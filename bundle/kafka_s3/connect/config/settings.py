@@ -12,7 +12,7 @@ from kafka_s3.connect.config.option import default_of, shown
 from kafka_s3.connect.config.options.table import OPTIONS, option_of, presentable
 from kafka_s3.connect.config.valid_values import Value
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.secret import MASK, Secret
+from kafka_s3.model.text import MASK, Secret
 
 
 @dataclass(frozen=True, slots=True, repr=False)

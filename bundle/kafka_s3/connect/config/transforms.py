@@ -20,7 +20,7 @@ from kafka_s3.connect.config.transform_classes import (
     registered_transforms,
 )
 from kafka_s3.connect.config.valid_values import InvalidValue, KnownClass, Value, did_you_mean
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 
 STEP_KEYS: Final = ("type", "predicate", "negate")
 _KNOWN = KnownClass(TRANSFORMS, registered_transforms, OTHER_TRANSFORMS)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 
 Value = str | int | bool | tuple[str, ...] | Secret | None
 INT_MAX: Final = 2**31 - 1

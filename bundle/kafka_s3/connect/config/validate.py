@@ -41,7 +41,7 @@ from kafka_s3.connect.config.settings import Settings, defaults
 from kafka_s3.connect.config.valid_values import InvalidValue, Value, did_you_mean
 from kafka_s3.connect.config.worker import is_setting, read_worker, remedy_for, under
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.secret import MASK
+from kafka_s3.model.text import MASK
 
 PROBLEMS: Final = (
     *rules_delivery.PROBLEMS,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from kafka_s3.connect.records.runs import Decoded, Run
 from kafka_s3.connect.records.values import Longs, Values
 from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.model.failures import Failure
+from kafka_s3.model.dead_letters import Failure
 
 VALUE_SCHEMA: Final = "__value_schema_id"
 """The header in which a record may name the schema of its value."""

@@ -19,7 +19,7 @@ from kafka_s3.connect.schemas.arrow import arrow_table, arrow_type
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaError, SchemaType
 from kafka_s3.connect.schemas.expansion import Allowance, BatchAllowance, width
 from kafka_s3.connect.schemas.json_form import from_json
-from kafka_s3.model.failures import Failure
+from kafka_s3.model.dead_letters import Failure
 
 AS_THEY_ARE = frozenset(
     {SchemaType.INT32, SchemaType.INT64, SchemaType.FLOAT32, SchemaType.FLOAT64, SchemaType.BOOLEAN, SchemaType.STRING}

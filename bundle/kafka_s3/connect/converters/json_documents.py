@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kafka_s3.connect.converters.converter import KafkaBatch
 from kafka_s3.connect.records.values import Longs
-from kafka_s3.model.failures import Failure, Stage
+from kafka_s3.model.dead_letters import Failure, Stage
 
 DEEP = 200
 DEPTH_STEPS = np.zeros(256, np.int8)

@@ -21,7 +21,7 @@ from kafka_s3.connect.records.values import NO_TIMESTAMP, JsonText, Longs, Objec
 from kafka_s3.connect.schemas.arrow import arrow_field
 from kafka_s3.connect.schemas.connect import TIMESTAMP, ConnectSchema, Field, SchemaType
 from kafka_s3.connect.schemas.json_form import dumps, to_json
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.offsets import TopicPartition
 
 FIELD: Final = "_kafka"

@@ -16,7 +16,7 @@ from kafka_s3.connect.converters.converter import KafkaBatch, without_tombstones
 from kafka_s3.connect.records.runs import Decoded
 from kafka_s3.connect.records.values import Plain
 from kafka_s3.connect.schemas.connect import ConnectSchema, SchemaType
-from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage
+from kafka_s3.model.dead_letters import DATA_EXCEPTION, Failure, Stage
 
 STRING = ConnectSchema(SchemaType.STRING, optional=True)
 BYTES = ConnectSchema(SchemaType.BYTES, optional=True)

@@ -31,8 +31,8 @@ from kafka_s3.connect.registry.wire_format import (
 )
 from kafka_s3.connect.schemas.connect import SchemaError
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema, SchemaRegistry
+from kafka_s3.model.dead_letters import DATA_EXCEPTION, Failure, Stage
 from kafka_s3.model.errors import UnknownSchema
-from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage
 from kafka_s3.model.files import Role
 
 MakeDecoder: TypeAlias = Callable[[RegisteredSchema, tuple[int, ...], int | None], PayloadDecoder]

@@ -19,7 +19,7 @@ from kafka_s3.connect.converters.header_text import HEADERS, header_text
 from kafka_s3.connect.converters.kafka_struct import KafkaStruct
 from kafka_s3.connect.records.runs import Decoded, Run, Sidecar
 from kafka_s3.connect.records.values import Nulls, Objects
-from kafka_s3.model.failures import DATA_EXCEPTION, Failure, Stage, rejection
+from kafka_s3.model.dead_letters import DATA_EXCEPTION, Failure, Stage, rejection
 from kafka_s3.model.files import Role
 
 Headers: TypeAlias = list[dict[str, str | None]]

@@ -1,7 +1,4 @@
-"""How does Joda-Time read zones, patterns and instants? The time arithmetic that object names depend on (SEMANTICS A4.2, A4.3, A5).
-
-What does so for whole columns is in `buckets`, which needs numpy: a configuration is checked without.
-"""
+"""How does Joda-Time read zones, patterns and instants? The time arithmetic that object names depend on (SEMANTICS A4.2, A4.3, A5)."""
 
 from kafka_s3.connect.joda.instants import parse_instant, parse_timestamp
 from kafka_s3.connect.joda.pattern import Pattern, check_pattern

@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 from datetime import tzinfo
 
-from kafka_s3.connect.joda.calendar import DAY_MS, days_of, month_days, weeks_start
-from kafka_s3.connect.joda.zones import fixed_offset_ms, offset_ms, to_earliest_utc
+from kafka_s3.connect.joda.zones import (
+    DAY_MS,
+    days_of,
+    fixed_offset_ms,
+    month_days,
+    offset_ms,
+    to_earliest_utc,
+    weeks_start,
+)
 
 DIGITS = re.compile(r"-?[0-9]{1,19}")
 # ASCII, for Joda reads no other digits; letters of either case, as Joda reads its literals.

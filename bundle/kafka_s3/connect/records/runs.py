@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kafka_s3.connect.records.values import Longs, Nulls, Values
 from kafka_s3.connect.schemas.connect import ConnectSchema
-from kafka_s3.model.failures import Failure
+from kafka_s3.model.dead_letters import Failure
 from kafka_s3.model.files import Role
 
 

@@ -14,8 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTT
 from kafka_s3.connect.registry.cache import BoundedCache
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
-from kafka_s3.store.aws_clients import careful
-from kafka_s3.store.credentials import Credentials, session_of
+from kafka_s3.store.credentials import Credentials, careful, session_of
 
 ATTEMPTS: Final = 4
 BUSY: Final = frozenset(

@@ -14,8 +14,8 @@ from urllib.parse import urlencode
 
 from kafka_s3.connect.registry.options import RegistryOptions
 from kafka_s3.model.addresses import careful_opener
-from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
+from kafka_s3.model.timing import Backoff
 
 LARGEST_ANSWER: Final = 64 << 20
 LONGEST_PAUSE_MS: Final = 20_000

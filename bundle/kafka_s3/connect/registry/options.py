@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from kafka_s3.model.addresses import address_of, is_metadata_service
-from kafka_s3.model.secret import MASK, Secret
+from kafka_s3.model.text import MASK, Secret
 
 PEM_MARK: Final = "-----BEGIN "
 

@@ -14,7 +14,7 @@ from kafka_s3.connect.transforms.columns import ByColumns
 from kafka_s3.connect.transforms.record import ConnectRecord, Predicate, Refused, Transform
 from kafka_s3.connect.transforms.required import missing_required
 from kafka_s3.connect.transforms.runs import as_json, records_of, runs_of
-from kafka_s3.model.failures import Failure, Stage, rejection
+from kafka_s3.model.dead_letters import Failure, Stage, rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 

@@ -23,7 +23,7 @@ from kafka_s3.connect.converters.whole_records import (
 from kafka_s3.connect.records.runs import Decoded, Run, Sidecar
 from kafka_s3.connect.records.values import Nulls, Objects
 from kafka_s3.connect.transforms.chain import Chain
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 

@@ -31,7 +31,7 @@ from kafka_s3.model.errors import (
     StorageUnavailable,
 )
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.secret import MASK
+from kafka_s3.model.text import MASK
 from kafka_s3.store.store import ObjectStore
 
 FORMAT: Final = 1

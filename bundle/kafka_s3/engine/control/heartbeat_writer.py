@@ -23,9 +23,9 @@ from kafka_s3.engine.control.limits import DEFAULT, Limits, dead_letters_text
 from kafka_s3.engine.control.tallies import Tally, added, delay, since
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import Fenced, LogDamaged, SinkError
-from kafka_s3.model.observer import Observer, Round, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.threads import beside
+from kafka_s3.model.process import start_daemon
+from kafka_s3.model.protocols import Observer, RoundSummary, Start
 from kafka_s3.store.store import ObjectStore
 
 LAST_WORD_S: Final = 15.0  # a bucket that does not answer must not keep a sink from ending
@@ -36,7 +36,7 @@ HOURS: Final = 24
 _log = logging.getLogger(__name__)
 
 
-class HeartbeatWriter:
+class HeartbeatWriter(Observer):
     """The heartbeat of this process: an observer of the loop that passes everything on. Thread-safe."""
 
     def __init__(
@@ -53,7 +53,7 @@ class HeartbeatWriter:
     ) -> None:
         """`claimed` is called by the thread ahead of the first heartbeat of an epoch; what it raises is logged."""
         self._store, self._paths, self._clock_ms, self._mask = store, paths, clock_ms, mask
-        self._inner, self._claimed, self._epoch = inner or Silent(), claimed, 0
+        self.inner, self._claimed, self._epoch = inner, claimed, 0
         self._lock = Lock()
         self._news = Event()
         self._rounds = 0
@@ -78,25 +78,9 @@ class HeartbeatWriter:
         """The log is claimed."""
         about = {"lag": dict(start.lag), "looked_ms": start.looked_ms, "standing": start.standing}
         self._say(epoch=start.epoch, version=start.version, totals=start.totals, **about)
-        self._inner.started(start)
+        super().started(start)
 
-    def preparing(self, step: str) -> None:
-        """The heartbeat says that it starts, all the while."""
-        self._inner.preparing(step)
-
-    def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
-        """The heartbeat has the lag of each topic-partition from `worked` and `round_done`."""
-        self._inner.looked(waiting)
-
-    def reading(self, records: int, wanted: int) -> None:
-        """The heartbeat tells of rounds, not of their parts."""
-        self._inner.reading(records, wanted)
-
-    def recovered(self, after_ms: int) -> None:
-        """The next look that brings no warning says so in the heartbeat (`worked`)."""
-        self._inner.recovered(after_ms)
-
-    def round_done(self, done: Round) -> None:
+    def round_done(self, done: RoundSummary) -> None:
         """A round was committed; regular heartbeats carry it."""
         with self._lock:
             self._rounds += 1
@@ -105,18 +89,14 @@ class HeartbeatWriter:
             self._now = replace(self._now, lag=dict(done.lag), looked_ms=done.looked_ms)
             self._now = replace(self._now, open_states=done.open_states, open_state_bytes=done.open_state_bytes)
             self._count(done)
-        self._inner.round_done(done)
+        super().round_done(done)
 
     def warned(self, text: str) -> None:
         """Something failed and is tried again."""
         with self._lock:
             self._warnings += 1
             self._now = replace(self._now, troubled=True, warning=self._fit(text), warned_ms=self._clock_ms())
-        self._inner.warned(text)
-
-    def decided(self, choice: str, reason: str) -> None:
-        """A choice was made; the heartbeat does not carry it."""
-        self._inner.decided(choice, reason)
+        super().warned(text)
 
     def worked(
         self, lag: Mapping[TopicPartition, int], looked_ms: int | None = None, *, standing: Sequence[str] = ()
@@ -150,7 +130,7 @@ class HeartbeatWriter:
     def stopped(self) -> None:
         """The run is over as it should be."""
         self._say(phase=Phase.STOPPED)
-        self._inner.stopped()
+        super().stopped()
 
     # ------------------------------------------------------------ the thread writes
 
@@ -215,7 +195,7 @@ class HeartbeatWriter:
             self._now = replace(self._now, beat_ms=now, recent=self._recent(now))
             return self._now
 
-    def _count(self, done: Round) -> None:
+    def _count(self, done: RoundSummary) -> None:
         """Adds a round to what was done lately, and warns where dead letters become too many."""
         more = Tally(done.ended_ms, done.read, done.totals.written, done.totals.dead_letters)
         self._minutes = added(self._minutes, more, step_ms=MINUTE_MS, most=HOUR_MS // MINUTE_MS)
@@ -258,7 +238,7 @@ def beating(heartbeat_writer: HeartbeatWriter) -> Iterator[HeartbeatWriter]:
                 heartbeat_writer.wait()
 
     heartbeat_writer.remember()
-    thread = beside(beat_until_over, "heartbeat")
+    thread = start_daemon(beat_until_over, "heartbeat")
     ended: BaseException | None = None
     try:
         yield heartbeat_writer

@@ -7,7 +7,7 @@ from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.tallies import Delay, Tally
-from kafka_s3.model.clock import age
+from kafka_s3.model.timing import age
 
 
 @dataclass(frozen=True, slots=True)

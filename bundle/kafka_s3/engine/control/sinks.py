@@ -10,13 +10,13 @@ from kafka_s3.engine.control.commands import read_control
 from kafka_s3.engine.control.heartbeat import Heartbeat, read_heartbeat
 from kafka_s3.engine.control.status import SinkSnapshot
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.log.reading import READ_THREADS
-from kafka_s3.engine.log.state import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
+from kafka_s3.model.timing import now_ms
 from kafka_s3.store.store import ObjectStore
 
 READERS: Final = 32

@@ -11,9 +11,9 @@ from typing import Final
 from kafka_s3.engine.control.commands import Control
 from kafka_s3.engine.control.heartbeat import FRESH_INTERVALS, Heartbeat, Phase
 from kafka_s3.engine.control.limits import Limits, dead_letters_text, delay_text
-from kafka_s3.engine.log.state import LogState
-from kafka_s3.model.clock import age
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.timing import age
 
 GREW_OFTEN: Final = 5
 TYPE: Final = "sink"

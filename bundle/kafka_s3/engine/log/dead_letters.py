@@ -19,11 +19,10 @@ import numpy as np
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, Progress
 from kafka_s3.engine.log.reading import read_entries
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.dead_letters import DeadLetter, each_line
+from kafka_s3.model.dead_letters import DeadLetter, iterate_letters
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.store.store import ObjectStore
 
 LAST_OFFSET: Final = 2**63 - 1
@@ -244,7 +243,7 @@ def _judged(
 
 def _unpacked(content: bytes, origin: LetterFile) -> Iterator[DeadLetter]:
     try:
-        yield from each_line(content)
+        yield from iterate_letters(content)
     except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as error:
         raise LogDamaged(
             f"Dead letter file {origin.file.key} of entry {origin.entry} is damaged ({type(error).__name__}). Restore the object from a "

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import DataFile, DeadLetterCount, Reason, Role, Totals, Upload
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
+from kafka_s3.model.offsets import Gap, LogEnd, OffsetSet, TopicPartition
 
 FORMAT: Final = 2
 """The latest form that is read. An entry is written in the oldest form that can say what it says."""

@@ -6,23 +6,161 @@ Tables are never the truth: those that are missing, damaged or of another log co
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_s3.engine.log.entry import CommitEntry
-from kafka_s3.engine.log.manifest import AGAIN, Manifest, Stretch, read_manifest
-from kafka_s3.engine.log.reading import read_entries
+from kafka_s3.engine.log.dead_letters import committed_ms
+from kafka_s3.engine.log.entry import CommitEntry, file_document, file_of, read_entry
+from kafka_s3.engine.log.reading import AGAIN, Manifest, Stretch, read_entries, read_manifest
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.log.tables import SCHEMAS, Tables, entries_of
 from kafka_s3.model.errors import LogDamaged, ObjectMissing
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.files import REASONS, ROLES, DataFile, Role, Upload, counted
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
+
+Tables = Mapping[str, pa.Table]
+"""The three tables of some entries, by their names."""
+ENTRIES: Final = "entries"
+FILES: Final = "files"
+DEAD_LETTER_FILES: Final = "dead_letter_files"
+
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""The years 1 to 9999, beyond which query engines have no time."""
+_TIME: Final = pa.timestamp("ms", tz="UTC")
+_ABOUT: Final = [("version", pa.int64()), ("committed_at", _TIME)]
+_FILE: Final = [
+    *_ABOUT, ("number", pa.int32()), ("key", pa.string()), ("topic", pa.string()), ("partition", pa.int32()),
+    ("first_offset", pa.int64()), ("last_offset", pa.int64()), ("records", pa.int64()), ("bytes", pa.int64()),
+    ("min_timestamp", _TIME), ("max_timestamp", _TIME), ("encoded_partition", pa.string()), ("schema", pa.string()),
+    ("format", pa.string()), ("reason", pa.string()), ("role", pa.string()), ("parts", pa.list_(pa.string())),
+    ("as_logged", pa.string()),
+]  # fmt: skip
+SCHEMAS: Final[Mapping[str, pa.Schema]] = {
+    ENTRIES: pa.schema([
+        *_ABOUT, ("commit_id", pa.string()), ("epoch", pa.int64()), ("kind", pa.string()), ("driver", pa.string()),
+        ("read", pa.int64()), ("written", pa.int64()), ("dead_letters", pa.int64()), ("skipped", pa.int64()), ("files", pa.int64()),
+        ("bytes", pa.int64()), ("objects", pa.int64()), ("document", pa.string()),
+    ]),
+    FILES: pa.schema([*_FILE, ("counted", pa.bool_())]),
+    DEAD_LETTER_FILES: pa.schema([*_FILE, ("stages", pa.map_(pa.string(), pa.int64()))]),
+}  # fmt: skip
+RESTORE: Final = "Restore the objects from bucket versions or a backup."
+_MADE: Final[Callable[..., DataFile]] = DataFile
+_READ_BACK: Final = [name for name, _ in _FILE if name != "committed_at"]
+
+
+def tables_of(entries: Sequence[CommitEntry]) -> Tables:
+    """The rows of some entries, which can be had back from them. Raises LogDamaged where one has what no table can hold."""
+    rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in SCHEMAS}
+    for entry in entries:
+        _add(entry, rows)
+    try:
+        found = {name: _table(schema, rows[name]) for name, schema in SCHEMAS.items()}
+    except (pa.ArrowException, OverflowError) as error:
+        raise LogDamaged(f"{_span(entries)} hold what no entry can ({error}). {RESTORE}") from error
+    if list(entries_of(found)) != [without_upload_ids(entry) for entry in entries]:
+        raise LogDamaged(
+            f"{_span(entries)} do not come back from their rows. This is a defect of kafka-s3; please report it."
+        )
+    return found
+
+
+def joined(some: Sequence[Tables]) -> Tables:
+    """The tables of several stretches of entries, in their order, as one."""
+    return {name: pa.concat_tables([tables[name] for tables in some]).combine_chunks() for name in SCHEMAS}
+
+
+def entries_of(tables: Tables) -> Iterator[CommitEntry]:
+    """The entries of some tables in their order, without the ids of uploads. Raises LogDamaged where a row cannot be read."""
+    files: dict[int, list[tuple[int, DataFile]]] = {}
+    for name in (FILES, DEAD_LETTER_FILES):
+        for version, number, file in _files(tables[name]):
+            files.setdefault(version, []).append((number, file))
+    columns = tables[ENTRIES].select(["version", "document"]).to_pydict()
+    for version, document in zip(columns["version"], columns["document"], strict=True):
+        entry = read_entry(document.encode(), key=f"{version} of the tables")
+        own = files.pop(version, [])
+        yield replace(entry, files=tuple(file for _, file in sorted(own, key=lambda one: one[0])))
+
+
+def without_upload_ids(entry: CommitEntry) -> CommitEntry:
+    """The entry as it comes back from tables."""
+    return replace(entry, files=tuple(replace(file, upload=replace(file.upload, id="")) for file in entry.files))
+
+
+def _add(entry: CommitEntry, rows: Mapping[str, list[tuple[Any, ...]]]) -> None:
+    at_ms = committed_ms(entry)
+    rows[ENTRIES].append(_entry_row(entry, at_ms))
+    own = {file.key for file in counted(entry.files)}
+    for number, file in enumerate(entry.files):
+        row = (entry.version, at_ms, number, *_file_row(file))
+        if file.role is Role.DEAD_LETTER:
+            count = entry.dead_letters.get(file.topic_partition)
+            rows[DEAD_LETTER_FILES].append((*row, list(count.stages.items()) if count else []))
+        else:
+            rows[FILES].append((*row, file.key in own))
+
+
+def _span(entries: Sequence[CommitEntry]) -> str:
+    return f"Commit entries {entries[0].version} to {entries[-1].version}"
+
+
+def _entry_row(entry: CommitEntry, at_ms: int) -> tuple[Any, ...]:
+    totals = entry.totals
+    return (
+        entry.version, at_ms, entry.commit_id, entry.epoch, str(entry.kind), entry.driver,
+        totals.read, totals.written, totals.dead_letters, totals.skipped, totals.files, totals.bytes,
+        len(entry.files), replace(entry, files=()).to_json().decode(),
+    )  # fmt: skip
+
+
+def _file_row(file: DataFile) -> tuple[Any, ...]:
+    times = [_time(file.min_timestamp), _time(file.max_timestamp)]
+    plain = times == [file.min_timestamp, file.max_timestamp]
+    plain = plain and (file.upload.key, file.upload.size) == (file.key, file.bytes)
+    as_logged = None if plain else json.dumps({**file_document(file), "upload": {**_upload(file), "id": ""}})
+    return (
+        file.key, file.topic, file.partition, file.first_offset, file.last_offset, file.records, file.bytes, *times,
+        file.encoded_partition, file.schema, file.format, str(file.reason), str(file.role), file.upload.parts, as_logged,
+    )  # fmt: skip
+
+
+def _upload(file: DataFile) -> dict[str, Any]:
+    upload: dict[str, Any] = file_document(file)["upload"]
+    return upload
+
+
+def _time(ms: int | None) -> int | None:
+    return ms if ms is not None and _FIRST_MS <= ms <= _LAST_MS else None
+
+
+def _table(schema: pa.Schema, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    return pa.table(
+        [pa.array(column, field.type) for field, column in zip(schema, columns, strict=True)], schema=schema
+    )
+
+
+def _files(table: pa.Table) -> Iterable[tuple[int, int, DataFile]]:
+    """Version, number and file of each row."""
+    numbers = {name: pa.int64() for name, kind in _FILE if kind == _TIME}
+    columns = [(table[name].cast(numbers[name]) if name in numbers else table[name]).to_pylist() for name in _READ_BACK]
+    for version, number, *row, parts, as_logged in zip(*columns, strict=True):
+        if as_logged is not None:
+            yield version, number, file_of(json.loads(as_logged))
+            continue
+        *plain, reason, role = row
+        upload = Upload(plain[0], "", tuple(parts), plain[6])
+        yield version, number, _MADE(*plain, REASONS[reason], upload, ROLES[role])
+
 
 AHEAD: Final = 2
 """Stretches that are fetched before they are asked for."""

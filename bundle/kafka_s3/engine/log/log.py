@@ -23,6 +23,7 @@ before, so that a start lists little.
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import uuid
@@ -32,12 +33,10 @@ from datetime import UTC, datetime
 from itertools import groupby, islice
 from typing import Any, Final
 
-from kafka_s3.engine.log.again import Rewrite, agreed, gaps_of, has_other_bytes, with_files
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, WaitingFile, read_entry
-from kafka_s3.engine.log.manifest import last_closed
-from kafka_s3.engine.log.published import is_published
-from kafka_s3.engine.log.reading import read_entries
-from kafka_s3.engine.log.state import LogState, checkpoint_json, read_checkpoint
+from kafka_s3.engine.log.fold import LogState, checkpoint_json, read_checkpoint
+from kafka_s3.engine.log.reading import last_closed, read_entries
+from kafka_s3.engine.log.rewrites import Rewrite, agreed, gaps_of, has_other_bytes, with_files
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import (
     CommitUnknown,
@@ -52,9 +51,32 @@ from kafka_s3.model.errors import (
 )
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import Gap, TopicPartition
-from kafka_s3.model.threads import ThreadPool
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.model.process import ThreadPool
+from kafka_s3.store.store import ObjectStore, abort_uploads
+
+
+def mark_published(store: ObjectStore, paths: StatePaths, entry: CommitEntry) -> None:
+    """Notes that the objects of an entry, and those that waited, are visible; without any there is nothing to note. Raises StorageError."""
+    if entry.uncompleted:
+        marker = {"version": entry.version, "commit_id": entry.commit_id}
+        store.put(paths.published(entry.epoch), json.dumps(marker, separators=(",", ":")).encode())
+
+
+def is_published(store: ObjectStore, paths: StatePaths, entry: CommitEntry) -> bool:
+    """Whether the objects that a log's last entry names are known to be visible. Raises LogDamaged, StorageError."""
+    if not entry.uncompleted:
+        return True
+    key = paths.published(entry.epoch)
+    try:
+        return str(json.loads(store.get(key))["commit_id"]) == entry.commit_id
+    except ObjectMissing:
+        return False
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogDamaged(
+            f"The marker {key} cannot be read ({type(error).__name__}). Delete it: the uploads of entry {entry.version} are then looked at "
+            "once more."
+        ) from error
+
 
 CHECKPOINT_EVERY: Final = 100
 LISTED: Final = 1000

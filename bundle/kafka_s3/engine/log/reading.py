@@ -2,13 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from typing import Final
+import json
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
 
 from kafka_s3.engine.log.entry import CommitEntry, read_entry
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.errors import LogDamaged, ObjectMissing
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectInfo, ObjectStore
+
+FORMAT: Final = 1
+AGAIN: Final = "Delete the folder {folder}: it is made anew from the commit entries, which are the truth."
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The entries from version `first` to `last`, both included.
+
+    `commits` are the ids of these two entries, `committed_at` their times, `files` the sum of their totals; `rows` and `sha256` (of the
+    object's bytes) are by table.
+    """
+
+    first: int
+    last: int
+    commits: tuple[str, str]
+    committed_at: tuple[str, str]
+    files: int
+    rows: Mapping[str, int]
+    sha256: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The stretches of a log in order: the first begins with entry 0, each other where the one before ends."""
+
+    stretches: tuple[Stretch, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The last version that is in a stretch, -1 where none is."""
+        return self.stretches[-1].last if self.stretches else -1
+
+    def to_json(self) -> bytes:
+        """The manifest as stored."""
+        document = {"format": FORMAT, "stretches": [asdict(stretch) for stretch in self.stretches]}
+        return json.dumps(document, separators=(",", ":")).encode()
+
+
+def read_manifest(store: ObjectStore, paths: StatePaths) -> Manifest:
+    """The manifest of a log, empty where there is none. Raises LogDamaged, also where it is about another log; StorageError."""
+    key = paths.log_manifest()
+    try:
+        found = _manifest(store.get(key), key, AGAIN.format(folder=paths.log_tables()))
+    except ObjectMissing:
+        return Manifest()
+    if found.stretches and not _is_of(store, paths, found.stretches[-1]):
+        raise LogDamaged(
+            f"{key} is about another log than the entries beside it. {AGAIN.format(folder=paths.log_tables())}"
+        )
+    return found
+
+
+def last_closed(store: ObjectStore, paths: StatePaths) -> int:
+    """The last version that a manifest names, -1 where none can be read: a hint where to look, no more. Raises StorageError."""
+    try:
+        return _manifest(store.get(paths.log_manifest()), paths.log_manifest(), "").last
+    except (ObjectMissing, LogDamaged):
+        return -1
+
+
+def _manifest(content: bytes, key: str, remedy: str) -> Manifest:
+    try:
+        document = json.loads(content)
+        if document["format"] > FORMAT:
+            raise LogDamaged(
+                f"{key} has format {document['format']}; this version reads up to {FORMAT}. Upgrade kafka-s3 to use it."
+            )
+        found = Manifest(tuple(_stretch(one) for one in document["stretches"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise LogDamaged(f"{key} cannot be read ({type(error).__name__}). {remedy}") from error
+    ends = [-1, *(stretch.last for stretch in found.stretches)]
+    if any(stretch.first != end + 1 for stretch, end in zip(found.stretches, ends, strict=False)):
+        raise LogDamaged(f"{key} has stretches that do not follow one another. {remedy}")
+    return found
+
+
+def _stretch(document: dict[str, Any]) -> Stretch:
+    pairs = {name: tuple(document[name]) for name in ("commits", "committed_at")}
+    return Stretch(**{**document, **pairs})
+
+
+def _is_of(store: ObjectStore, paths: StatePaths, stretch: Stretch) -> bool:
+    """Whether the log beside it has the stretch's last entry."""
+    key = paths.commit(stretch.last)
+    try:
+        return read_entry(store.get(key), key=key).commit_id == stretch.commits[1]
+    except ObjectMissing:
+        return False
+
 
 READ_THREADS: Final = 8
 AHEAD: Final = 256

@@ -11,10 +11,9 @@ from kafka_s3.engine.log.entry import file_of
 from kafka_s3.model import errors
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import ConfigError, SinkError
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.requests import Durations, Requests
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.model.tasks import OpenState, Tail, TaskFailure, TaskOutcome, TaskReport
+from kafka_s3.model.timing import Durations, Requests
 
 FAILED: Final = "failed"
 

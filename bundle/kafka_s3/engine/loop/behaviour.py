@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kafka_s3.engine.task.rotation import RotationRules
-from kafka_s3.model.backoff import Backoff
+from kafka_s3.model.timing import Backoff
 
 FIRST_LIMIT: Final = 1_000_000
 

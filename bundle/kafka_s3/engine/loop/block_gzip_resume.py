@@ -6,10 +6,10 @@ taken over, so that an existing bucket is continued without a gap and without an
 
 from __future__ import annotations
 
-from kafka_s3.connect.naming.block_gzip import BlockNames
+from kafka_s3.connect.naming.keys import BlockNames
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip.index import IndexDamaged, parse_index, resume_offset
+from kafka_s3.objects.block_gzip_form import IndexDamaged, parse_index, resume_offset
 from kafka_s3.store.store import ObjectStore
 
 

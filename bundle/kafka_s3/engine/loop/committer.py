@@ -16,17 +16,16 @@ import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
-from kafka_s3.engine.log.again import Rewrite
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.log import CommitLog, Published
-from kafka_s3.engine.log.published import mark_published
+from kafka_s3.engine.log.log import CommitLog, Published, mark_published
+from kafka_s3.engine.log.rewrites import Rewrite
 from kafka_s3.engine.loop.follower import ByTheClock, Followed, Follower
 from kafka_s3.engine.loop.phases import PhaseTimes
 from kafka_s3.engine.loop.tagging import ObjectTags
 from kafka_s3.model.errors import Fenced, SinkError, StorageError
-from kafka_s3.model.observer import Observer, RoundPhase, Silent
 from kafka_s3.model.offsets import Gap, TopicPartition
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.model.protocols import Observer, RoundPhase
+from kafka_s3.store.store import abort_uploads
 
 Done = Callable[[], None]
 Waits = Callable[[TopicPartition, SinkError], None]
@@ -53,7 +52,7 @@ class Committer:
     log: CommitLog
     rewrite: Rewrite
     followers: Sequence[Follower] = ()
-    observer: Observer = field(default_factory=Silent)
+    observer: Observer = field(default_factory=Observer)
     phases: PhaseTimes = field(default_factory=PhaseTimes)
     waits: Waits = _raise
     _begun: tuple[CommitEntry, Done] | None = None

@@ -17,7 +17,7 @@ from kafka_s3.model.dead_letters import DeadLetter, context_headers, read_lines
 from kafka_s3.model.errors import ObjectMissing
 from kafka_s3.model.files import Role
 from kafka_s3.model.protocols import Brokers, Message
-from kafka_s3.model.seldom import Seldom
+from kafka_s3.model.timing import RateLimiter
 from kafka_s3.store.store import ObjectStore
 
 _log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class DeadLetterLog:
     sink: str
     coordinates: bool
     warn: Warn
-    seldom: Seldom | None
+    seldom: RateLimiter | None
     name: str = "log of failed records"
     _done: int | None = field(default=None, init=False)
 

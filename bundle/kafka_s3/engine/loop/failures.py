@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import (
     EngineDied,
     KafkaUnavailable,
@@ -25,6 +24,7 @@ from kafka_s3.model.errors import (
     UploadMissing,
 )
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.timing import Backoff
 
 PASSING: Final = (
     EngineDied, KafkaUnavailable, RegistryUnavailable, StorageUnavailable, TaskTimedOut, UploadMissing,

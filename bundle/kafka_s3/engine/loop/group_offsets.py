@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.follower import Followed, Follower
 from kafka_s3.model.errors import Fenced, SinkError
-from kafka_s3.model.observer import Observer
-from kafka_s3.model.protocols import Brokers
+from kafka_s3.model.protocols import Brokers, Observer
 
 _log = logging.getLogger(__name__)
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Final
 
-from kafka_s3.connect.naming.data_keys import DataKeys
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.partition_state import PartitionState
 from kafka_s3.engine.open_files.state_object import state_uploads
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
-from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
+from kafka_s3.model.protocols import Observer
 from kafka_s3.store.store import ListedUpload, ObjectStore
 
 LISTING_RIGHT: Final = "s3:ListBucketMultipartUploads"

@@ -16,9 +16,8 @@ from kafka_s3.engine.loop.behaviour import Behaviour
 from kafka_s3.engine.loop.committer import nothing_more
 from kafka_s3.engine.loop.partition_state import PartitionState, cut_off
 from kafka_s3.model.errors import OffsetsLost, SinkError, TopicRecreated
-from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import Gap, LogEnd, TopicPartition
-from kafka_s3.model.protocols import Brokers, Topic
+from kafka_s3.model.protocols import Brokers, Observer, Topic
 
 Stop = Callable[[Mapping[TopicPartition, SinkError]], None]
 """Learns which topic-partitions stop, and why; those that have stopped already stay as they are."""

@@ -13,17 +13,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.state import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.partition_state import PartitionState
 from kafka_s3.engine.open_files.state_object import NEW_TABLE_SCHEMA, drop_state, drop_unused_state, state_uploads
 from kafka_s3.engine.open_files.states import HintUnusable, NotedFiles, note_open_files, noted_open_files
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
-from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.process import ThreadPool
+from kafka_s3.model.protocols import Observer
 from kafka_s3.model.tasks import TaskReport
-from kafka_s3.model.threads import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
 _log = logging.getLogger(__name__)

@@ -14,8 +14,7 @@ from typing import Final
 
 from kafka_s3.engine.loop.behaviour import FIRST_LIMIT, Readiness
 from kafka_s3.engine.task.rotation import RotationRules
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import LogEnd, TopicPartition
+from kafka_s3.model.offsets import LogEnd, OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Delivery, OpenState, Tail, TaskReport
 
 LEAST_LIMIT: Final = 1000

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafka_s3.engine.loop.behaviour import Behaviour
 from kafka_s3.engine.loop.failures import PASSING
 from kafka_s3.model.errors import CommitUnknown, OffsetsLost, SinkError
-from kafka_s3.model.observer import Observer
+from kafka_s3.model.protocols import Observer
 
 
 @dataclass

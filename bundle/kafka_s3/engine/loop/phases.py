@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from kafka_s3.model.observer import RoundPhase
+from kafka_s3.model.protocols import RoundPhase
 
 
 @dataclass

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from kafka_s3.engine.log.again import Rewrite, Rewritten
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
+from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
 from kafka_s3.model.errors import CommitError, KafkaUnavailable, OffsetsLost
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers, Source
 from kafka_s3.model.tasks import Assignment, Delivery, reports_of
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from typing import Final, Protocol
 
 from kafka_s3.engine.control.commands import Control
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.timing import Backoff
 
 Wait = Callable[[int], bool]
 """Waits milliseconds or until the sink shall stop; returns whether it shall."""

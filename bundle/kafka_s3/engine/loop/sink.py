@@ -14,10 +14,10 @@ from dataclasses import InitVar, dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
 
-from kafka_s3.connect.naming.data_keys import DataKeys
-from kafka_s3.engine.log.again import Rewrite
+from kafka_s3.connect.naming.keys import DataKeys
 from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.log.log import CommitLog
+from kafka_s3.engine.log.rewrites import Rewrite
 from kafka_s3.engine.loop.behaviour import Behaviour
 from kafka_s3.engine.loop.cluster import check_cluster
 from kafka_s3.engine.loop.committer import Committer, nothing_more
@@ -47,13 +47,11 @@ from kafka_s3.model.errors import (
     UploadMissing,
 )
 from kafka_s3.model.files import Reason, Totals
-from kafka_s3.model.observer import Observer, Round, RoundPhase, Silent, Start, Waiting
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.protocols import Brokers, Source
-from kafka_s3.model.requests import Requests
+from kafka_s3.model.protocols import Brokers, Observer, RoundPhase, RoundSummary, Source, Start, Waiting
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.model.timing import Requests
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 RETRY_LOOK_MS: Final = 250
 """How often the loop looks whether a read beside it has ended."""
@@ -78,7 +76,7 @@ class Sink:
     followers: InitVar[Sequence[Follower]]
     data_keys: InitVar[DataKeys]
     group: InitVar[Follower | None] = None
-    observer: Observer = field(default_factory=Silent)
+    observer: Observer = field(default_factory=Observer)
     resume: Resume | None = None
     replays_again: InitVar[Rewrite | None] = None
     open_states: OpenStates | None = None
@@ -482,7 +480,7 @@ class Sink:
             self.open_states.left.clear()
 
     def _notify(self, started: int, reports: Sequence[TaskReport], entry: CommitEntry | None) -> None:
-        done = Round(
+        done = RoundSummary(
             version=self.log.state.version,
             started_ms=started,
             ended_ms=self.clock_ms(),

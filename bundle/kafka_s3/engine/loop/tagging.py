@@ -11,7 +11,7 @@ from kafka_s3.engine.log.log import CommitLog
 from kafka_s3.engine.loop.follower import FollowerPosition
 from kafka_s3.model.errors import ObjectMissing, StorageError, StorageUnavailable
 from kafka_s3.model.files import DataFile, Role
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
 THREADS: Final = 8

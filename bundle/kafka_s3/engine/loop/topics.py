@@ -21,9 +21,8 @@ from kafka_s3.engine.loop.lost_offsets import LostOffsets, Stop
 from kafka_s3.engine.loop.partition_state import PartitionState, cut_off, delivered
 from kafka_s3.engine.loop.planner import assignment, closing_held
 from kafka_s3.model.errors import OffsetsLost, TopicMissing
-from kafka_s3.model.observer import Observer
 from kafka_s3.model.offsets import LogEnd, TopicPartition
-from kafka_s3.model.protocols import Brokers, Topic
+from kafka_s3.model.protocols import Brokers, Observer, Topic
 from kafka_s3.model.tasks import Assignment, TaskReport
 
 _log = logging.getLogger(__name__)

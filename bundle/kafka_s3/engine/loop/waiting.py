@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kafka_s3.engine.loop.partition_state import PartitionState
-from kafka_s3.model.observer import Waiting
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Waiting
 
 
 @dataclass

@@ -24,10 +24,9 @@ from kafka_s3.engine.open_files.file_encoders import FileEncoder, OneSchema, Sch
 from kafka_s3.engine.open_files.small_files import ENTRY_BYTES, NO_SCHEMA, DirectoryLines, LinesByDirectory, SmallFiles
 from kafka_s3.engine.open_files.spill import SpillFile
 from kafka_s3.engine.open_files.uploads import FileUpload, upload_whole
-from kafka_s3.model.allocation import give_memory_back
 from kafka_s3.model.files import DataFile, Reason, Role, Upload
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool, give_memory_back
 from kafka_s3.objects.format import Columnar, Format, Lined, Placed, SidecarObject, can
 from kafka_s3.store.store import ObjectStore
 

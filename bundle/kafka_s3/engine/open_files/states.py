@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from kafka_s3.engine.log.state import LogState
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.open_files.state_object import drop_state, state_uploads
 from kafka_s3.model.errors import ObjectMissing, SinkError

@@ -20,12 +20,10 @@ from kafka_s3.connect.records.values import Longs
 from kafka_s3.engine.open_files.spill import SpillFile
 from kafka_s3.engine.open_files.uploads import FileUpload
 from kafka_s3.engine.task.read_counter import Examined
-from kafka_s3.model.dead_letters import DeadLetter, LetterLines, dead_letter
+from kafka_s3.model.dead_letters import DeadLetter, Failure, LetterLines, Stage, dead_letter, rejection
 from kafka_s3.model.deflate import ENGINE_BYTES
-from kafka_s3.model.failures import Failure, Stage, rejection
 from kafka_s3.model.files import DataFile, Reason, Role
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.objects.format import Paused
 from kafka_s3.store.store import ObjectStore
 

@@ -17,7 +17,7 @@ from kafka_s3.engine.open_files.batch import Partitioned
 from kafka_s3.engine.task.partitioning.partitioners import Partitioner
 from kafka_s3.engine.task.partitioning.timestamps import RecordTimestamp, TimestampExtractor
 from kafka_s3.engine.task.table_guard.record_filter import RecordFilter
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.objects.format import Format

@@ -17,8 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from kafka_s3.connect.joda.calendar import DAY_MS
-from kafka_s3.connect.joda.zones import to_earliest_utc, to_local
+from kafka_s3.connect.joda.zones import DAY_MS, to_earliest_utc, to_local
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.engine.open_files.batch import Codes, Interleaved
 from kafka_s3.engine.open_files.file_encoders import SchemaRules

@@ -46,12 +46,12 @@ from kafka_s3.engine.open_files.small_files import (
     lines_by_directory,
 )
 from kafka_s3.engine.task.rotation import OFF, Close, NextPoint, RotationPoint, RotationRules, openings
-from kafka_s3.model.failures import Failure, rejection
+from kafka_s3.model.dead_letters import Failure, rejection
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.tasks import Tail
 from kafka_s3.objects.format import CannotPause
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import abort_uploads
 
 MANY: Final = 64
 """Lines of so many directories are sorted and kept together; of fewer each goes to its file."""

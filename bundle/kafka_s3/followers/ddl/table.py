@@ -14,7 +14,7 @@ from kafka_s3.engine.log.entry import CommitEntry
 from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.files import Role
-from kafka_s3.objects.sidecars import INFIX
+from kafka_s3.objects.format import INFIX
 
 LOOKED_INTO: Final = 8
 """How many of a topic's newest objects are asked for their columns: each may lack some."""

@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.places import read_places
 from kafka_s3.followers.delta.entries import EntryFiles, by_topic
 from kafka_s3.followers.delta.planner import TablePlanner
 from kafka_s3.followers.delta.states import TableState
+from kafka_s3.followers.progress import read_places
 from kafka_s3.model.errors import TableError
 from kafka_s3.model.files import DataFile
 from kafka_s3.store.store import ObjectStore

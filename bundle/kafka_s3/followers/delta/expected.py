@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from kafka_s3.engine.task.table_guard.columns import Mode, TableColumns, fit
 from kafka_s3.followers.delta.states import TableState
 from kafka_s3.model.errors import StorageUnavailable, TableError, TableUnavailable
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 
 THREADS: Final = 8
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.places import Places, note_places, read_places
 from kafka_s3.followers.delta.entries import EntryFiles, batches, by_topic
+from kafka_s3.followers.progress import Places, note_places, read_places
 from kafka_s3.model.errors import SinkError, TableError, TableRefused, TableUnavailable
 from kafka_s3.store.store import ObjectStore
 

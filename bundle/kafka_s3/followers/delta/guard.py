@@ -19,8 +19,7 @@ from kafka_s3.followers.delta.expected import ExpectedColumns
 from kafka_s3.model.errors import RecordError, StorageError
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, TaskReport
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 _log = logging.getLogger(__name__)
 

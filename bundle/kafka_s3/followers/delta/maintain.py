@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
-from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.published import is_published
+from kafka_s3.engine.log.log import CommitLog, is_published
 from kafka_s3.followers.delta.entries import by_topic
 from kafka_s3.followers.delta.layout import TableLayout
 from kafka_s3.followers.delta.table import Table

@@ -13,7 +13,7 @@ from kafka_s3.followers.delta.layout import TableLayout
 from kafka_s3.followers.delta.states import TableFile, TableState
 from kafka_s3.model.errors import ObjectMissing, TableRefused
 from kafka_s3.model.files import DataFile
-from kafka_s3.model.threads import ThreadPool
+from kafka_s3.model.process import ThreadPool
 from kafka_s3.store.store import ObjectStore
 
 THREADS: Final = 8

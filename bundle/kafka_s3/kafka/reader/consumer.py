@@ -23,9 +23,9 @@ from kafka_s3.kafka.iam import IamLogin
 from kafka_s3.kafka.reader import gather, library
 from kafka_s3.kafka.reader.layout import check_library
 from kafka_s3.kafka.reader.tokens import token_callback
-from kafka_s3.model.allocation import keep_memory
 from kafka_s3.model.errors import SourceError
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.process import keep_memory
 
 KEPT: Final = 6
 """Configurations whose consumers a process keeps: of a sink three, for a first look, for one topic-partition at a time and for many."""

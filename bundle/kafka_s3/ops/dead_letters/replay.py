@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.log.again import Rewritten
 from kafka_s3.engine.log.dead_letters import (
     LetterFile,
     LetterSelection,
@@ -24,8 +23,8 @@ from kafka_s3.engine.log.dead_letters import (
     read_ledger,
 )
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind
-from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.published import is_published
+from kafka_s3.engine.log.log import CommitLog, is_published
+from kafka_s3.engine.log.rewrites import Rewritten
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.engine.loop.committer import Committer
 from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
@@ -34,8 +33,7 @@ from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, u
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import CommitError, ConfigError, Problem, StorageUnavailable
 from kafka_s3.model.files import DataFile, DeadLetterCount, Totals, Upload, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.dead_letters.dry_run import (
     DryRunResult,
     dry_run,
@@ -44,8 +42,7 @@ from kafka_s3.ops.dead_letters.dry_run import (
 from kafka_s3.ops.positions import BY_HAND
 from kafka_s3.run.wiring.pipeline import is_block_gzip, make_pipeline, state_paths
 from kafka_s3.run.wiring.replay import guard_of
-from kafka_s3.store.store import ObjectStore
-from kafka_s3.store.uploads import abort_uploads
+from kafka_s3.store.store import ObjectStore, abort_uploads
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from kafka_s3.engine.log.dead_letters import FiledLetter
 from kafka_s3.model.dead_letters import DeadLetter
-from kafka_s3.model.printable import printable
+from kafka_s3.model.text import printable
 
 FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
 COLUMNS: Final = (

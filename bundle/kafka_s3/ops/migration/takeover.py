@@ -1,18 +1,233 @@
-"""How does the decision become the sink's first position? Only when no other sink can write, and everything is decided."""
+"""What did the connector leave, and how does the decision become the sink's first position?
+
+Its consumer group, its objects and Kafka's offsets lie side by side per topic-partition. The position is written only when no other sink
+can write, and everything is decided.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
+from kafka_s3.connect.config.classes import TIME_PARTITIONERS
+from kafka_s3.connect.config.settings import Settings
+from kafka_s3.connect.naming.keys import index_key_of, normal_prefix, parse_data_key
 from kafka_s3.engine.log.entry import CommitEntry, Progress
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.model.errors import SinkError
+from kafka_s3.engine.loop.block_gzip_resume import position_in_bucket
+from kafka_s3.model.errors import KafkaUnavailable, ObjectMissing, SinkError
+from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Brokers
-from kafka_s3.ops.migration.decision import TakeoverDecision, TakeoverVerdict, given, takeover_decision
-from kafka_s3.ops.migration.survey import Survey
-from kafka_s3.ops.positions import write_positions
+from kafka_s3.objects.block_gzip_form import IndexDamaged, parse_index, resume_offset
+from kafka_s3.objects.format import Format
+from kafka_s3.ops.migration.counts import record_count
+from kafka_s3.ops.migration.decision import (
+    FoundObject,
+    PartitionSurvey,
+    Split,
+    TakeoverDecision,
+    TakeoverVerdict,
+    given,
+    takeover_decision,
+)
+from kafka_s3.ops.migration.keys import KeyReader
+from kafka_s3.ops.positions import topic_partitions, topics_of, write_positions
+from kafka_s3.run.wiring.file_formats import formats_of
+from kafka_s3.run.wiring.pipeline import block_names, connect_names, is_block_gzip, readiness
+from kafka_s3.store.store import ObjectInfo, ObjectStore
+
+KEPT_BEFORE: Final = 3
+MOST_COUNTED: Final = 200
+LINE_FRAMES: Final = ("", "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything the decision needs. `members` are the group's live members, `elsewhere` the objects of partitions Kafka does not have."""
+
+    group: str
+    members: tuple[str, ...]
+    evidence: tuple[PartitionSurvey, ...]
+    split: Split
+    elsewhere: int = 0
+
+    @property
+    def objects(self) -> int:
+        """How many objects of the topics there are."""
+        return sum(found.total for found in self.evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """An object, not counted yet."""
+
+    topic_partition: TopicPartition
+    found: FoundObject
+    info: ObjectInfo
+    form: str
+    role: Role = Role.VALUE
+
+
+def survey(settings: Settings, brokers: Brokers, *, store: ObjectStore, group: str) -> Survey:
+    """Looks at group, bucket and Kafka; changes nothing. Raises SourceError, StorageError, IndexDamaged."""
+    topics = topics_of(settings, brokers)
+    alive = topic_partitions(topics.values())
+    committed = _committed(settings, brokers, store=store, group=group, alive=alive)
+    listed: dict[TopicPartition, _Kept] = defaultdict(_Kept)
+    for item in _listing(settings, store, topics=tuple(topics)):
+        listed[item.topic_partition].add(item, committed.get(item.topic_partition))
+    starts, heads = brokers.starts(alive), brokers.heads(alive)
+    silent = [str(tp) for tp in alive if tp not in starts or tp not in heads]
+    if silent:
+        raise KafkaUnavailable(f"No broker answers for {', '.join(silent)}: no leader? Survey again when one does.")
+    evidence = tuple(
+        PartitionSurvey(
+            tp, committed.get(tp), _counted(settings, store, listed[tp]), listed[tp].total, starts[tp], heads[tp]
+        )
+        for tp in alive
+    )
+    elsewhere = sum(kept.total for tp, kept in listed.items() if tp not in starts)
+    return Survey(group, tuple(brokers.group_members(group)), evidence, split_of(settings), elsewhere)
+
+
+def split_of(settings: Settings) -> Split:
+    """How the connector of these settings cuts its files (SEMANTICS A3.6, B5)."""
+    if is_block_gzip(settings):
+        label = "pointer" if _by_pointer(settings) else "group offset"
+        return Split("files close at the worker's flush", side_by_side=False, stable=False, committed=label)
+    name = settings.text("partitioner.class")
+    by_time = name in TIME_PARTITIONERS
+    by_arrival = by_time and settings.text("timestamp.extractor") == "Wallclock"
+    nulls_apart = settings.text("behavior.on.null.values").lower() == "write"
+    apart = nulls_apart or settings.text("s3.schema.partition.affix.type") != "NONE"
+    return Split(
+        _clock(settings, name),
+        side_by_side=apart or not (name == "default" or by_arrival),
+        stable=not by_arrival,
+        flush_size=rules.flush_size if (rules := readiness(settings).rules).flush_size > 0 else None,
+    )
+
+
+def _clock(settings: Settings, partitioner: str) -> str:
+    ready = readiness(settings)
+    if ready.rules.schedule_ms > 0:
+        return "rotate.schedule.interval.ms"
+    if partitioner in TIME_PARTITIONERS and settings.text("timestamp.extractor") == "Wallclock":
+        return "timestamp.extractor=Wallclock"
+    for key, on in (("flush.idle.ms", ready.rules.idle_ms > 0), ("flush.bytes", ready.rules.flush_bytes > 0)):
+        if on:
+            return f"{key}, which the connector did not have"
+    if settings.flag("schema.compatibility.unify"):
+        return "schema.compatibility.unify, which the connector did not have"
+    return "" if partitioner in {"default", "field", *TIME_PARTITIONERS} else f"partitioner.class={partitioner}"
+
+
+class _Kept:
+    """The objects that matter of one topic-partition: all from the committed offset on, and the last few before."""
+
+    def __init__(self) -> None:
+        self.ahead: dict[tuple[str, int], _Listed] = {}
+        self.before: dict[tuple[str, int], _Listed] = {}
+        self.total = 0
+
+    def add(self, item: _Listed, committed: int | None) -> None:
+        """Keeps the object or not. An object of keys counts where there is none of values in its place, so those come first."""
+        place = (item.found.directory, item.found.start)
+        if place in self.ahead or place in self.before:
+            return
+        if committed is None or item.found.start >= committed:
+            self.ahead[place] = item
+        elif len(self.before) < KEPT_BEFORE or item.found.start > min(start for _, start in self.before):
+            self.before[place] = item
+        elif item.role is Role.KEY:
+            return
+        self.total += 1
+        if len(self.before) > KEPT_BEFORE:
+            del self.before[min(self.before, key=lambda other: other[1])]
+
+    def items(self) -> list[_Listed]:
+        """By first offset."""
+        return sorted([*self.before.values(), *self.ahead.values()], key=lambda item: item.found.start)
+
+
+def _committed(
+    settings: Settings, brokers: Brokers, *, store: ObjectStore, group: str, alive: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Where the connector would go on by itself."""
+    if not _by_pointer(settings):
+        return brokers.group_offsets(group, alive)
+    found = {tp: position_in_bucket(store, block_names(settings), tp) for tp in alive}
+    return {tp: offset for tp, offset in found.items() if offset is not None}
+
+
+def _by_pointer(settings: Settings) -> bool:
+    return is_block_gzip(settings) and settings.text("block.gzip.dialect") == "original"
+
+
+def _listing(settings: Settings, store: ObjectStore, *, topics: tuple[str, ...]) -> Iterator[_Listed]:
+    """The objects of the topics; those of values first, as a file of tombstones has only keys."""
+    if is_block_gzip(settings):
+        yield from _block_listing(settings, store, topics=topics)
+        return
+    formats = formats_of(settings)
+    for role in (Role.VALUE, Role.KEY):
+        if role in formats:
+            yield from _connect_listing(settings, store, topics=topics, form=formats[role], role=role)
+
+
+def _connect_listing(
+    settings: Settings, store: ObjectStore, *, topics: tuple[str, ...], form: Format, role: Role
+) -> Iterator[_Listed]:
+    reader = KeyReader(connect_names(settings), topics, form.extension)
+    for topic, folder in zip(topics, reader.folders(), strict=True):
+        for info in store.list(folder):
+            read = reader.read(info.key)
+            if read is not None and read.topic_partition.topic == topic:
+                found = FoundObject(info.key, read.encoded_partition, read.offset)
+                yield _Listed(read.topic_partition, found, info, form.name, role)
+
+
+def _block_listing(settings: Settings, store: ObjectStore, *, topics: tuple[str, ...]) -> Iterator[_Listed]:
+    prefix = settings.text("block.gzip.prefix")
+    for info in store.list(normal_prefix(prefix)):
+        read = parse_data_key(info.key, prefix)
+        if read is not None and read.topic in topics:
+            found = FoundObject(info.key, read.date.isoformat(), read.offset)
+            yield _Listed(TopicPartition(read.topic, read.partition), found, info, "block_gzip")
+
+
+def _counted(settings: Settings, store: ObjectStore, kept: _Kept) -> tuple[FoundObject, ...]:
+    """The objects with their records; of very many only the last are counted."""
+    items = kept.items()
+    count = _counter(settings, store)
+    first = len(items) - MOST_COUNTED
+    return tuple(
+        replace(item.found, records=count(item)) if at >= first else item.found for at, item in enumerate(items)
+    )
+
+
+def _counter(settings: Settings, store: ObjectStore) -> Callable[[_Listed], int | None]:
+    def connect(item: _Listed) -> int | None:
+        return record_count(store, item.info, form=item.form)
+
+    def block(item: _Listed) -> int | None:
+        key = index_key_of(item.info.key)
+        try:
+            return resume_offset(parse_index(store.get(key), key)) - item.found.start
+        except (ObjectMissing, IndexDamaged):  # killed between data and index
+            return record_count(store, item.info, form="lines") if _one_line_each(settings) else None
+
+    return block if is_block_gzip(settings) else connect
+
+
+def _one_line_each(settings: Settings) -> bool:
+    by_lines = (
+        settings.text("block.gzip.format") != "binary" and settings.text("block.gzip.value.delimiter") in LINE_FRAMES
+    )
+    return _by_pointer(settings) or by_lines
 
 
 class MigrationRefused(SinkError):

@@ -8,24 +8,278 @@ By example: docs/worked-examples.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.control.settings_notes import read_notes
 from kafka_s3.engine.log.state_paths import StatePaths
+from kafka_s3.kafka.scan import KafkaScan
 from kafka_s3.model.errors import LogDamaged, RegistryError
-from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.ops.verify.bounds import Bounds, bounds_of
+from kafka_s3.model.files import DataFile
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
 from kafka_s3.ops.verify.bucket import Bucket, Tell, silent
-from kafka_s3.ops.verify.claims import read_claims
-from kafka_s3.ops.verify.cluster import Cluster
+from kafka_s3.ops.verify.check import AGAIN, SegmentRecords, check_content, check_count, check_room
+from kafka_s3.ops.verify.claims import Segment, SegmentSelection, gaps_within, read_claims
+from kafka_s3.ops.verify.digests import Digest
+from kafka_s3.ops.verify.evidence import Bounds, Cluster, bounds_of, rows_of_letters, with_evidence
 from kafka_s3.ops.verify.findings import Finding, FindingKind, PartitionTally, Report
-from kafka_s3.ops.verify.form import Form
-from kafka_s3.ops.verify.layout import ObjectLayout
-from kafka_s3.ops.verify.partition import PartitionAudit, TextsDiffer
-from kafka_s3.ops.verify.segments import SegmentSelection
-from kafka_s3.ops.verify.shaping import first_version, same_since
+from kafka_s3.ops.verify.form import Form, first_version, form_of, same_since
+from kafka_s3.ops.verify.layout import ObjectLayout, object_layout
+from kafka_s3.run.wiring.clients import consumer_properties
+from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.options import store_options
+from kafka_s3.store.s3 import S3Store
 from kafka_s3.store.store import ObjectStore
+
+
+def kafka_of(settings: Settings) -> Cluster:
+    """The brokers, as the audit reads them."""
+    return KafkaScan(settings.text("kafka.bootstrap.servers"), properties=consumer_properties(settings))
+
+
+def audit_of(
+    settings: Settings, selection: SegmentSelection, *, sample: int | None = None, kafka: Cluster | None = None
+) -> Audit:
+    """The audit of a sink; without `kafka` no broker is asked, with `sample` only so many objects are read."""
+    store, paths = S3Store(store_options(settings)), state_paths(settings)
+    return Audit(store, paths, object_layout(settings), form_of(settings), kafka, selection, sample)
+
+
+class TextsDiffer(Exception):
+    """The texts of values do not do to compare them: the topic-partition is to be looked at again, by value."""
+
+    def __init__(self, by_value: Form) -> None:
+        super().__init__()
+        self.by_value = by_value
+
+
+class PartitionAudit:
+    """The audit of one topic-partition, whose dead letters `bucket` reads; what it finds goes to the bucket's findings and notes."""
+
+    def __init__(self, topic_partition: TopicPartition, bucket: Bucket, kafka: Cluster | None) -> None:
+        self.topic_partition = self._tp = topic_partition
+        self._bucket, self._claims, self._form = bucket, bucket.claims, bucket.form
+        self._kafka = kafka
+        self.span = bucket.spans[topic_partition]
+        self._bounds: Bounds | None = None
+        self._dead: Sequence[int] = ()
+        self._resolved: set[int] = set()
+
+    def tally(self, bounds: Bounds | None) -> PartitionTally:
+        """Checks the selected segments. Raises StorageError and SourceError where bucket or brokers cannot be asked, TextsDiffer where the
+        form is one of texts, and there is more to say than that all of them are the same.
+        """
+        begin, span = self._claims.begins.get(self._tp, 0), self.span
+        if not span.count:
+            return PartitionTally(self._tp, begin, begin)
+        self._check_texts(bounds is None or span.superseded or span.replayed)
+        self._bounds = bounds
+        self._bucket.read_dead_letters(span)
+        self._dead = sorted(self._bucket.dead.get(self._tp, {}))
+        twice = self._check_superseded() if span.superseded else 0
+        twice += self._written_before() if span.older else 0
+        tally = replace(self._opened(begin), twice=twice)
+        self._check_head(tally.until)
+        for segment, evidence in with_evidence(
+            (one for one in self._selected() if one.is_current),
+            span,
+            kafka=self._kafka,
+            bounds=bounds,
+            form=self._form,
+            tell=self._bucket.tell,
+        ):
+            tally = self._segment(tally, segment, evidence)
+        for segment in self._selected() if span.replayed else ():
+            if segment.resolved is not None and not segment.superseded:
+                tally = self._replay(tally, segment, segment.resolved)
+        self._bucket.forget_dead_letters(self._tp)
+        return tally
+
+    def _selected(self) -> Iterator[Segment]:
+        return self._claims.selected(self._tp, self._bucket.selection)
+
+    # ------------------------------------------------------------ the topic-partition
+
+    def _check_superseded(self) -> int:
+        """What Kafka has at their offsets now comes with other segments: their objects alone are checked.
+
+        Gives how many of their records are in the bucket once more. Who removed such objects since has removed nothing but copies.
+        """
+        text = "the log went back, or its topic was recreated. What was written before is checked by its objects alone"
+        self._bucket.notes.append(f"{self._tp}: {text}.")
+        again, twice = _offsets(one for one in self._claims.segments.of(self._tp) if one.is_current), 0
+        for segment in (segment for segment in self._selected() if segment.superseded):
+            copied = {file.key: _copied(file, again) if segment.read_again else 0 for file in segment.data}
+            whole = [file for file in segment.files if copied.get(file.key) == file.records]
+            gone = {file.key for file in whole if not self._bucket.holds(file)}
+            kept = tuple(file for file in segment.files if file.key not in gone)
+            self._bucket.objects(replace(segment, files=kept))
+            twice += sum(copied.get(f.key, 0) for f in kept if self._claims.keys.standing(f.key, segment.version))
+        return twice
+
+    def _written_before(self) -> int:
+        """How many records of the current segments are in the bucket once more by older entries, which were not selected."""
+        again, twice = _offsets(one for one in self._selected() if one.is_current), 0
+        for segment in self._claims.segments.of(self._tp):
+            if segment.read_again and not self._bucket.selection.takes(segment):
+                copies = [file for file in segment.data if _copied(file, again)]
+                there = [
+                    f for f in copies if self._claims.keys.standing(f.key, segment.version) and self._bucket.holds(f)
+                ]
+                twice += sum(_copied(file, again) for file in there)
+        return twice
+
+    def _opened(self, begin: int) -> PartitionTally:
+        """The tally of the span's offsets before anything in it was looked at; the log's first segment counts from its `begin`."""
+        start, until = self.span.start, self.span.until
+        start = min(begin, start) if self.span.first == next(self._claims.segments.of(self._tp)).identity else start
+        return PartitionTally(self._tp, start, until, gaps=gaps_within(self._claims.gaps, self._tp, start, until=until))
+
+    def _check_head(self, until: int) -> None:
+        """Whether Kafka's log reaches as far as the commit log, where the selection does."""
+        if self._bounds is None or self._bounds.head >= until or until != self._claims.frontier.get(self._tp):
+            return
+        text = f"The log stands at {until}, but Kafka ends at {self._bounds.head}: truncated, or a sink that read uncommitted records."
+        self._found(FindingKind.LOG, str(self._tp), f"{text} Compare isolation.level and the topic's history.")
+
+    # ------------------------------------------------------------ a segment
+
+    def _segment(self, tally: PartitionTally, segment: Segment, evidence: SegmentRecords | None) -> PartitionTally:
+        self._check_texts(evidence is None or not evidence.whole or self._letters_unread(segment))
+        contents, read = self._bucket.objects(segment)
+        dead = frozenset(self._dead[bisect_left(self._dead, segment.start) : bisect_left(self._dead, segment.until)])
+        compared = 0
+        if not self._letters_unread(segment):
+            compared = self._compare(segment, evidence, dead=dead, contents=contents)
+        tally = _in_bucket(tally, segment, read, dead_letters=len(dead), compared=compared)
+        return _in_kafka(tally, segment, evidence, bounds=self._bounds)
+
+    def _compare(
+        self,
+        segment: Segment,
+        evidence: SegmentRecords | None,
+        *,
+        dead: frozenset[int],
+        contents: Mapping[str, Counter[Digest]],
+    ) -> int:
+        """Compares a segment with Kafka as far as Kafka has it; how many records were compared by value."""
+        findings = self._bucket.findings
+        if evidence is None:
+            findings += check_room(segment, len(dead))
+            return 0
+        findings += check_count(segment, evidence, dead=len(dead))
+        if not self._is_compared(segment):
+            return 0
+        found = list(check_content(segment, evidence, dead=dead, contents=contents))
+        self._check_texts(found)
+        findings += found
+        read = sum(file.records for file in segment.data if file.key in contents)
+        return max(read - sum(row.digests is None for row in evidence.rows if row.offset not in dead), 0)
+
+    def _check_texts(self, differ: object) -> None:
+        if differ and self._form.by_value is not None:
+            raise TextsDiffer(self._form.by_value)
+
+    # ------------------------------------------------------------ a replay
+
+    def _replay(self, tally: PartitionTally, segment: Segment, resolved: OffsetSet) -> PartitionTally:
+        """A replay's files against the dead letters that it resolves; Kafka is not needed for it."""
+        contents, read = self._bucket.objects(segment)
+        offsets = [offset for first, last in resolved.ranges for offset in range(first, last + 1)]
+        if not self._letters_unread(segment):
+            self._compare_letters(segment, offsets, contents)
+        self._check_once(segment, offsets)
+        return _in_bucket(tally, segment, read, dead_letters=-len(offsets))
+
+    def _compare_letters(
+        self, segment: Segment, offsets: Sequence[int], contents: Mapping[str, Counter[Digest]]
+    ) -> None:
+        letters = self._bucket.dead.get(self._tp, {})
+        rows = rows_of_letters([letters[offset] for offset in offsets if offset in letters], self._tp, form=self._form)
+        if len(rows) < len(offsets) and segment.sure:
+            text = f"It resolves {len(offsets)} dead letters, of which {len(offsets) - len(rows)} are in no dead letter file. {AGAIN}"
+            self._found(FindingKind.LOG, segment.place, text)
+        elif self._is_compared(segment):
+            resolved = SegmentRecords(rows, whole=True)
+            self._bucket.findings += check_content(segment, resolved, dead=frozenset(), contents=contents)
+
+    def _check_once(self, segment: Segment, offsets: Sequence[int]) -> None:
+        """Whether no replay before has resolved a dead letter of these offsets."""
+        twice = self._resolved.intersection(offsets)
+        if twice:
+            text = f"{len(twice)} of its dead letters were resolved before. {AGAIN}"
+            self._found(FindingKind.TWICE, segment.place, text)
+        self._resolved.update(offsets)
+
+    # ------------------------------------------------------------ both
+
+    def _is_compared(self, segment: Segment) -> bool:
+        """Whether values can be compared: their form allows it, and the settings were those of now."""
+        return self._form.expected is not None and segment.version >= self._bucket.compared_from
+
+    def _letters_unread(self, segment: Segment) -> bool:
+        """Whether a dead letter file could not be read: which records are dead letters is not known, and the file is the finding."""
+        return any(_meets(file, segment) for file in self._bucket.unread.get(self._tp, ()))
+
+    def _found(self, kind: FindingKind, place: str, text: str) -> None:
+        self._bucket.findings.append(Finding(kind, place, text))
+
+
+def _offsets(segments: Iterable[Segment]) -> OffsetSet:
+    """The offsets of segments, most of which follow one another."""
+    ranges: list[tuple[int, int]] = []
+    for segment in segments:
+        if segment.until <= segment.start:
+            continue
+        if ranges and ranges[-1][1] + 1 == segment.start:
+            ranges[-1] = ranges[-1][0], segment.until - 1
+        else:
+            ranges.append((segment.start, segment.until - 1))
+    return OffsetSet().plus(OffsetSet(tuple(ranges)))
+
+
+def _copied(file: DataFile, again: OffsetSet) -> int:
+    """How many of an object's records were written once more, where these offsets were: the most that it can be, if it has gaps."""
+    return min(len(again.since(file.first_offset).before(file.last_offset + 1)), file.records)
+
+
+def _in_bucket(
+    tally: PartitionTally, segment: Segment, read: int, *, dead_letters: int, compared: int = 0
+) -> PartitionTally:
+    """With what a segment's entry claims, and its objects, of which `read` were read and as many records `compared`."""
+    return replace(
+        tally,
+        written=tally.written + segment.written,
+        skipped=tally.skipped + segment.skipped,
+        dead_letters=tally.dead_letters + dead_letters,
+        objects=tally.objects + len(segment.files),
+        read=tally.read + read,
+        compared=tally.compared + compared,
+    )
+
+
+def _in_kafka(
+    tally: PartitionTally, segment: Segment, evidence: SegmentRecords | None, *, bounds: Bounds | None
+) -> PartitionTally:
+    """With what Kafka has at a segment's offsets: records, none, or not any more."""
+    if bounds is None:
+        return tally
+    room = segment.until - segment.start
+    lost = min(max(bounds.start - segment.start, 0), room)
+    found = len(evidence.rows) if evidence is not None else 0
+    return replace(
+        tally,
+        kafka=(tally.kafka or 0) + found,
+        without_record=tally.without_record + (room - lost - found if evidence is not None else 0),
+        retention=tally.retention + lost,
+    )
+
+
+def _meets(file: DataFile, segment: Segment) -> bool:
+    return file.first_offset < segment.until and file.last_offset >= segment.start
 
 
 @dataclass

@@ -14,13 +14,12 @@ from kafka_s3.model.errors import ObjectArchived, ObjectMissing
 from kafka_s3.model.files import DataFile, Role
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.ops.verify.check import AGAIN, check_info, check_letters, check_reading, expected_etag
-from kafka_s3.ops.verify.claims import Claims, claimed_twice, read_claims
+from kafka_s3.ops.verify.claims import Claims, Overlaps, Segment, SegmentSelection, Span, claimed_twice, read_claims
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.findings import Finding, FindingKind
 from kafka_s3.ops.verify.form import Form
 from kafka_s3.ops.verify.layout import DeadLetters, ObjectLayout
 from kafka_s3.ops.verify.objects import Letter, ObjectCount, Unreadable, read_letter_file, read_object
-from kafka_s3.ops.verify.segments import Overlaps, Segment, SegmentSelection, Span
 from kafka_s3.store.store import ObjectStore
 
 THREADS: Final = 8

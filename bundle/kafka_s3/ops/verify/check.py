@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_s3.model.files import DataFile, Role
+from kafka_s3.ops.verify.claims import REPORT_IT, Segment
 from kafka_s3.ops.verify.digests import Digest
 from kafka_s3.ops.verify.expected import Row
 from kafka_s3.ops.verify.findings import Finding, FindingKind
 from kafka_s3.ops.verify.objects import Letter, ObjectCount
-from kafka_s3.ops.verify.segments import REPORT_IT, Segment
-from kafka_s3.store.etag import etag_of
-from kafka_s3.store.store import ObjectInfo
+from kafka_s3.store.store import ObjectInfo, etag_of
 
 AGAIN = "Restore it from a bucket version, or write its offsets again with a new sink name while Kafka has them."
 SHOWN = 5

@@ -6,23 +6,412 @@ hole, but for gaps that entries of kind `position` declare. Damaged and missing 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+import marshal
+import secrets
+import weakref
+import zlib
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from hashlib import blake2b
 from itertools import pairwise
+from operator import attrgetter
+from tempfile import TemporaryFile
+from typing import IO, Any, Final
+
+import numpy as np
 
 from kafka_s3.engine.log.entry import CommitEntry, EntryKind, read_entry
-from kafka_s3.engine.log.history import closed_stretches
+from kafka_s3.engine.log.history import closed_stretches, entries_of
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.log.tables import entries_of
 from kafka_s3.model.errors import LogDamaged
-from kafka_s3.model.files import DataFile, Role, Upload, counted
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
-from kafka_s3.ops.verify.claimed import ClaimedKeys
+from kafka_s3.model.files import REASONS, ROLES, DataFile, Role, Upload, counted
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.ops.verify.findings import Finding, FindingKind
-from kafka_s3.ops.verify.segments import REPORT_IT, Reset, Segment, SegmentSelection, misplaced
-from kafka_s3.ops.verify.spool import SegmentSpool
-from kafka_s3.store.store import ObjectStore
+from kafka_s3.store.store import ObjectInfo, ObjectStore
+
+HELD: Final = 20_000
+"""Files, or segments where they have none, that are in memory before they are packed: about 1 KiB each."""
+_FILE: Final = attrgetter(
+    "key", "topic", "partition", "first_offset", "last_offset", "records", "bytes", "min_timestamp", "max_timestamp",
+    "encoded_partition", "schema", "format",
+)  # fmt: skip
+_MADE: Final[Callable[..., DataFile]] = DataFile
+_UPLOAD: Final = attrgetter("key", "id", "parts", "size")
+
+
+class SegmentSpool:
+    """Segments by topic-partition. Temporary space is given back with the spool."""
+
+    def __init__(self, held: int = HELD) -> None:
+        self._most, self._held = held, 0
+        self._recent: dict[TopicPartition, list[Segment]] = {}
+        self._places: dict[TopicPartition, array[int]] = {}
+        self._counts: dict[TopicPartition, int] = {}
+        self._superseded: dict[TopicPartition, list[tuple[int, int, int, bool]]] = {}
+        self._file: IO[bytes] | None = None
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        """The topic-partitions, in order."""
+        return iter(sorted(self._counts))
+
+    def know(self, topic_partition: TopicPartition) -> None:
+        """The topic-partition is one of these, also without a segment."""
+        self._counts.setdefault(topic_partition, 0)
+
+    def add(self, segment: Segment) -> None:
+        """Takes the next segment of a topic-partition in."""
+        tp = segment.topic_partition
+        self._counts[tp] = self._counts.get(tp, 0) + 1
+        self._recent.setdefault(tp, []).append(segment)
+        self._held += max(len(segment.files), 1)
+        if self._held >= self._most:
+            self._pack()
+
+    def supersede(self, topic_partition: TopicPartition, since: int, *, by: int, read_again: bool) -> None:
+        """The log goes back to offset `since` with entry `by`: segments so far that reach beyond it are superseded."""
+        count = self._counts[topic_partition]
+        self._superseded.setdefault(topic_partition, []).append((count, since, by, read_again))
+
+    def of(self, topic_partition: TopicPartition) -> Iterator[Segment]:
+        """The segments of a topic-partition in the order of the log."""
+        resets = self._superseded.get(topic_partition, ())
+        for number, segment in enumerate(self._all(topic_partition)):
+            for count, since, _, read_again in resets:
+                if number < count and segment.until > since:
+                    again = read_again and (segment.read_again or not segment.superseded)
+                    segment = replace(segment, superseded=True, read_again=again)
+            yield segment
+
+    def was_superseded(self, topic_partition: TopicPartition, number: int, until: int, *, by: int) -> bool:
+        """Whether a topic-partition's segment of this number, up to offset `until`, was superseded when entry `by` was written."""
+        resets = self._superseded.get(topic_partition, ())
+        return any(number < count and until > since and version <= by for count, since, version, _ in resets)
+
+    def _all(self, tp: TopicPartition) -> Iterator[Segment]:
+        places = self._places.get(tp, array("q"))
+        for number in range(0, len(places), 2):
+            assert self._file is not None
+            self._file.seek(places[number])
+            packed: list[Any] = marshal.loads(zlib.decompress(self._file.read(places[number + 1])))
+            yield from (_unpacked(tp, one) for one in packed)
+        yield from self._recent.get(tp, ())
+
+    def _pack(self) -> None:
+        """Moves what is in memory to the end of the file."""
+        if self._file is None:
+            self._file = TemporaryFile(prefix="kafka-s3-verify-")  # noqa: SIM115 - it lives as long as the spool
+            weakref.finalize(self, self._file.close)
+        end = self._file.seek(0, 2)
+        for tp, segments in self._recent.items():
+            content = zlib.compress(marshal.dumps([_packed(segment) for segment in segments]), 1)
+            self._file.write(content)
+            self._places.setdefault(tp, array("q")).extend((end, len(content)))
+            end += len(content)
+        self._recent, self._held = {}, 0
+
+
+def _packed(segment: Segment) -> tuple[Any, ...]:
+    files = [(_FILE(file), file.reason.value, file.role.value, _UPLOAD(file.upload)) for file in segment.files]
+    resolved = None if segment.resolved is None else segment.resolved.ranges
+    return (
+        segment.version, segment.committed_at, segment.start, segment.until, files, segment.dead_letters, segment.skipped,
+        segment.sure, resolved,
+    )  # fmt: skip
+
+
+def _unpacked(tp: TopicPartition, packed: Sequence[Any]) -> Segment:
+    version, committed_at, start, until, files, dead_letters, skipped, sure, resolved = packed
+    return Segment(
+        tp, version, committed_at, start, until,
+        tuple(_MADE(*plain, REASONS[reason], Upload(*upload), ROLES[role]) for plain, reason, role, upload in files),
+        dead_letters, skipped, sure, resolved=None if resolved is None else OffsetSet(resolved),
+    )  # fmt: skip
+
+
+NOT_LISTED: Final = 0
+"""In place of an ETag."""
+LOW: Final = 2**32 - 1
+MOST: Final = 2**31 - 1
+"""A log has no entry beyond it, but by the name of a stray object."""
+PARTS: Final = 16
+"""Keys are looked through for repeated ones a part at a time, so that little is copied."""
+
+
+class ClaimedKeys:
+    """The claims on keys. First `add` in the order of the log, then `close`, then all else."""
+
+    def __init__(self) -> None:
+        self._salt = secrets.token_bytes(16)
+        self._digests, self._versions = array("Q"), array("i")
+        self._sorted = np.array([], np.uint64)
+        self._sizes, self._etags = np.array([], np.uint32), np.array([], np.uint32)
+        self.repeated: dict[int, tuple[int, ...]] = {}
+
+    def add(self, key: str, version: int) -> None:
+        """Entry `version` claims the key."""
+        self._digests.append(self.digest(key))
+        self._versions.append(min(version, MOST))
+
+    def close(self) -> None:
+        """There are no more claims: finds the keys that are claimed more than once, `repeated` by digest with their entries in order."""
+        digests = np.frombuffer(self._digests, np.uint64)
+        self.repeated = _repeated(digests, np.frombuffer(self._versions, np.int32))
+        self._digests, self._versions = array("Q"), array("i")
+        digests.sort()  # where they lie: a sorted copy would be as large again
+        self._sorted = np.unique(digests) if self.repeated else digests
+
+    def __contains__(self, key: str) -> bool:
+        """Whether any entry claims the key."""
+        return self._row(key) is not None
+
+    def standing(self, key: str, version: int) -> bool:
+        """Whether this entry's claim on the key is the last one."""
+        return not self.repeated or self.repeated.get(self.digest(key), (version,))[-1] == version
+
+    def listed(self, infos: Sequence[ObjectInfo]) -> list[ObjectInfo]:
+        """Notes what a listing shows; gives the objects that no entry claims."""
+        if not len(self._sorted):
+            return list(infos)
+        if not len(self._sizes):
+            self._sizes = np.zeros(len(self._sorted), np.uint32)
+            self._etags = np.full(len(self._sorted), NOT_LISTED, np.uint32)
+        digests = np.array([self.digest(info.key) for info in infos], np.uint64)
+        rows = np.minimum(self._sorted.searchsorted(digests), len(self._sorted) - 1)
+        claimed = self._sorted[rows] == digests
+        self._sizes[rows[claimed]] = np.array([info.size & LOW for info in infos], np.uint32)[claimed]
+        self._etags[rows[claimed]] = np.array([self._short(info.etag) for info in infos], np.uint32)[claimed]
+        return [info for info, known in zip(infos, claimed.tolist(), strict=True) if not known]
+
+    def shown(self, key: str, size: int, *, etag: str | None) -> bool:
+        """Whether the listing shows the key with this size and, unless that is None, this ETag."""
+        row = self._row(key)
+        if row is None or not len(self._etags) or self._etags[row] == NOT_LISTED or self._sizes[row] != size & LOW:
+            return False
+        return etag is None or int(self._etags[row]) == self._short(etag)
+
+    def digest(self, text: str) -> int:
+        """What stands for a text."""
+        return int.from_bytes(
+            blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=self._salt).digest(), "little"
+        )
+
+    def _short(self, etag: str) -> int:
+        """What stands for an ETag; never NOT_LISTED."""
+        return 1 + self.digest(etag) % LOW
+
+    def _row(self, key: str) -> int | None:
+        digest = self.digest(key)
+        row = int(self._sorted.searchsorted(np.uint64(digest)))
+        return row if row < len(self._sorted) and int(self._sorted[row]) == digest else None
+
+
+def _repeated(digests: np.ndarray, versions: np.ndarray) -> dict[int, tuple[int, ...]]:
+    """The digests that are there more than once, with their versions in order."""
+    part_of = np.empty(len(digests), np.uint8)
+    np.remainder(digests, np.uint64(PARTS), out=part_of, casting="unsafe")
+    found: dict[int, tuple[int, ...]] = {}
+    for part in range(PARTS):
+        rows = np.flatnonzero(part_of == part)
+        rows = rows[digests[rows].argsort(kind="stable")]
+        some = digests[rows]
+        same = some[1:] == some[:-1]
+        twice = rows[np.append(same, False) | np.append(False, same)] if len(rows) else rows
+        for digest, version in zip(digests[twice].tolist(), versions[twice].tolist(), strict=True):
+            found[digest] = (*found.get(digest, ()), version)
+    return found
+
+
+REPORT_IT = "The log was changed by hand, or this is a defect of kafka-s3: keep the log, and please report it."
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Offsets `[start, until)` of a topic-partition as commit entry `version` accounts for them.
+
+    `sure` is False where an entry before it cannot be read, so that `start` is a guess. `superseded` says that the log went back behind
+    it, or that its topic was recreated, and Kafka's records of these offsets are others now; `read_again` that the position was set back,
+    and they are the same, which come once more. With `resolved` the entry is a replay: dead letters of earlier segments, now in its
+    files or skipped.
+    """
+
+    topic_partition: TopicPartition
+    version: int
+    committed_at: str
+    start: int
+    until: int
+    files: tuple[DataFile, ...] = ()
+    dead_letters: int = 0
+    skipped: int = 0
+    sure: bool = True
+    superseded: bool = False
+    read_again: bool = False
+    resolved: OffsetSet | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it is, for findings."""
+        return f"{self.topic_partition} [{self.start}, {self.until}), commit entry {self.version}"
+
+    @property
+    def is_current(self) -> bool:
+        """Whether its offsets stand for what Kafka has there now."""
+        return not self.superseded and self.resolved is None
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """What tells it from the other segments of its topic-partition: entry and first offset."""
+        return self.version, self.start
+
+    @property
+    def data(self) -> list[DataFile]:
+        """The objects that stand for records."""
+        return counted(self.files)
+
+    @property
+    def written(self) -> int:
+        """Records in objects."""
+        return sum(file.records for file in self.data)
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """A position set by entry `version`: dead letters from `frontier` on are read again, but those still `recorded`."""
+
+    topic_partition: TopicPartition
+    version: int
+    frontier: int
+    recorded: OffsetSet
+
+    def covers(self, offset: int) -> bool:
+        """Whether a dead letter of this offset no longer counts."""
+        return offset >= self.frontier and not any(first <= offset <= last for first, last in self.recorded.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSelection:
+    """Which segments to look at: every one unless narrowed; offsets select every segment that they touch."""
+
+    topic: str | None = None
+    partition: int | None = None
+    first: int | None = None
+    last: int | None = None
+    since: datetime | None = None
+
+    def has(self, topic_partition: TopicPartition) -> bool:
+        """Whether a topic-partition is selected."""
+        return self.topic in (None, topic_partition.topic) and self.partition in (None, topic_partition.partition)
+
+    def takes(self, segment: Segment) -> bool:
+        """Whether a segment is selected."""
+        late = self.since is None or datetime.fromisoformat(segment.committed_at) >= self.since
+        return late and self.has(segment.topic_partition) and self.touches(segment.start, segment.until - 1)
+
+    def touches(self, first: int, last: int) -> bool:
+        """Whether offsets `first..last` are selected at least in part; without any offset (dead letters only), whether `first` is."""
+        return (self.first is None or max(first, last) >= self.first) and (self.last is None or first <= self.last)
+
+
+def misplaced(segment: Segment) -> list[str]:
+    """What is wrong with the offsets of a segment's files."""
+    texts = []
+    for file in segment.files:
+        inside = file.role is Role.DEAD_LETTER or segment.start <= file.first_offset <= file.last_offset < segment.until
+        room = file.last_offset - file.first_offset + 1
+        if file.first_offset > file.last_offset or not inside:
+            texts.append(
+                f"{file.key} has offsets {file.first_offset} to {file.last_offset}, outside of [{segment.start}, {segment.until})."
+            )
+        elif not 0 < file.records <= room:
+            texts.append(f"{file.key} claims {file.records} records in {room} offsets.")
+        if file.bytes != file.upload.size or file.key != file.upload.key:
+            texts.append(f"{file.key} and its upload differ in key or size.")
+    return texts
+
+
+@dataclass(slots=True)
+class Span:
+    """What the selected segments of a topic-partition cover; `add` takes one after the other.
+
+    Of all `count` of them offsets `[low, high)`; of the `current` ones, neither superseded nor replayed, `[start, until)`, and
+    `[begin, end)` from the first to the last; where none is current, as of all. `first` is the first of those that `start` is about.
+    `superseded` and `replayed` are how many are, `readable` objects whose content can be compared. `letter_files` are the dead letter
+    files of all segments, selected or not; `older` the segments that are read again and not selected.
+    """
+
+    topic_partition: TopicPartition
+    count: int = 0
+    low: int = 0
+    high: int = 0
+    current: int = 0
+    start: int = 0
+    until: int = 0
+    begin: int = 0
+    end: int = 0
+    first: tuple[int, int] | None = None
+    superseded: int = 0
+    replayed: int = 0
+    readable: int = 0
+    letter_files: int = 0
+    older: int = 0
+
+    def add(self, segment: Segment, readable: int) -> None:
+        """Takes the next segment in."""
+        here = segment.start, segment.until
+        self.low, self.high = (min(self.low, here[0]), max(self.high, here[1])) if self.count else here
+        self.count += 1
+        self.readable += readable
+        self.superseded += segment.superseded
+        self.replayed += segment.resolved is not None and not segment.superseded
+        if segment.is_current:
+            self.start, self.until = (min(self.start, here[0]), max(self.until, here[1])) if self.current else here
+            self.begin, self.end = (self.begin if self.current else here[0]), here[1]
+            self.first = self.first if self.current else segment.identity
+            self.current += 1
+        elif not self.current:
+            self.start, self.until, self.begin, self.end = self.low, self.high, self.low, self.high
+            self.first = self.first or segment.identity
+
+
+class Overlaps:
+    """Finds files of one directory whose offsets overlap: directories of one commit interleave, but no directory does with itself.
+
+    Segments come in the order of their offsets, so of each directory the file that reaches furthest is enough. `target` gives the topic
+    in whose folder a file lies, None where files of several may lie in one; `targets` are those that were met.
+    """
+
+    def __init__(self, target: Callable[[DataFile], str | None]) -> None:
+        self._target = target
+        self.targets: set[str] = set()
+        self._furthest: dict[tuple[bool, str, str], tuple[int, int, str]] = {}
+
+    def within(self, segment: Segment) -> Iterator[Finding]:
+        """What the next segment of a topic-partition adds."""
+        named = ((file, self._target(file)) for file in segment.data)
+        data = [(file, target) for file, target in named if target is not None]
+        self.targets.update(target for _, target in data)
+        if not segment.is_current:  # replayed records lie between those of other files
+            return
+        for file, target in sorted(data, key=lambda one: (one[0].first_offset, one[0].last_offset)):
+            place = file.role is Role.KEY, file.encoded_partition, target
+            first, last, key = self._furthest.get(place, (0, -1, ""))
+            if first <= file.last_offset and file.first_offset <= last and file.key != key:
+                text = f"Its offsets from {file.first_offset} on are also in {key} (up to {last}). {REPORT_IT}"
+                yield Finding(FindingKind.TWICE, file.key, text)
+            if file.last_offset >= last:
+                self._furthest[place] = file.first_offset, file.last_offset, file.key
+
+
+def gaps_within(gaps: Iterable[Gap], topic_partition: TopicPartition, start: int, *, until: int) -> Mapping[str, int]:
+    """How many offsets of `[start, until)` are declared gaps, by cause."""
+    counts: dict[str, int] = {}
+    for gap in gaps:
+        size = min(gap.last + 1, until) - max(gap.first, start)
+        if (gap.topic, gap.partition) == topic_partition and size > 0:
+            counts[gap.cause] = counts.get(gap.cause, 0) + size
+    return counts
+
 
 RESTORE = "Restore it from a bucket version or a backup; until then its offsets cannot be verified."
 

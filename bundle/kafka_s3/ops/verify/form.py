@@ -1,8 +1,10 @@
-"""In which form do values lie in objects, and how are they compared with Kafka's? What the settings say about both."""
+"""In which form do values lie in objects, and how are they compared with Kafka's? What the settings say about both, and since when."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -11,7 +13,8 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import configured_steps
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import chain_of
-from kafka_s3.objects.block_gzip.framing import delimiter_bytes
+from kafka_s3.engine.control.settings_notes import NotedSettings, noted
+from kafka_s3.objects.block_gzip_form import delimiter_bytes
 from kafka_s3.ops.verify.digests import JsonDigests, JsonTexts
 from kafka_s3.ops.verify.expected import (
     ByBytes,
@@ -24,7 +27,44 @@ from kafka_s3.ops.verify.expected import (
     texts,
     value_digests,
 )
-from kafka_s3.ops.verify.shaping import shaping_settings
+
+SHAPING: Final = (
+    "value.converter", "key.converter", "header.converter", "transforms", "predicates", "format.", "json.decimal.format", "block.gzip.",
+    "record.metadata.enable", "schema.compatibility", "behavior.on.null.values", "compatibility.strict",
+)  # fmt: skip
+"""What the names of settings begin with that say what a record leaves in an object."""
+ACCESS: Final = (".registry.", ".auth.", ".ssl.", ".cache.")
+"""What is in the names of those of them that only say where schemas are."""
+
+
+def shaping_settings(settings: Settings) -> dict[str, str]:
+    """The settings given that shape values, secrets masked."""
+    return _shaping(noted(settings, epoch=0, at_ms=0))
+
+
+def same_since(notes: Sequence[NotedSettings], now: Mapping[str, str]) -> tuple[int, list[str]]:
+    """The first epoch from which on all notes say the same as now, and the settings that were others before it; 0: there were none."""
+    later: int | None = None
+    for note in reversed(notes):
+        then = _shaping(note)
+        if then != now:
+            names = sorted(key for key in {*then, *now} if then.get(key) != now.get(key))
+            return sys.maxsize if later is None else later, names
+        later = note.epoch
+    return 0, []
+
+
+def first_version(epochs: Sequence[tuple[int, int]], epoch: int, *, last: int) -> int:
+    """The first entry of that epoch or a later one, by the entries with which epochs begin: one behind `last` where there is none."""
+    at = bisect_left(epochs, epoch, key=lambda one: one[1])
+    return epochs[at][0] if at < len(epochs) else last + 1
+
+
+def _shaping(note: NotedSettings) -> dict[str, str]:
+    return {
+        key: text for key, text in note.set.items() if key.startswith(SHAPING) and not any(one in key for one in ACCESS)
+    }
+
 
 COMPARED: Final = ("json", "bytearray", "block_gzip")
 """The formats whose values are compared."""

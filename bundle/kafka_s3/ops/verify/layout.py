@@ -8,8 +8,7 @@ from typing import NamedTuple, Protocol
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
-from kafka_s3.connect.naming.block_gzip import INDEX_EXTENSION, normal_prefix, parse_data_key
-from kafka_s3.connect.naming.templates import TemplateNames
+from kafka_s3.connect.naming.keys import INDEX_EXTENSION, TemplateNames, normal_prefix, parse_data_key
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.offsets import TopicPartition

@@ -9,25 +9,20 @@ import base64
 import gzip
 import io
 import json
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_s3.model.deflate import GZIP_MAGIC
 from kafka_s3.model.files import DataFile, Role
+from kafka_s3.objects.readers import DAMAGE
 from kafka_s3.ops.verify.digests import Digest, JsonDigests, JsonTexts, digest, parsed, pieces
 from kafka_s3.ops.verify.form import Form
 
 AVRO_MAGIC: Final = b"Obj\x01"
-DAMAGE: Final = (
-    ValueError, EOFError, OSError, zlib.error, IndexError, KeyError, TypeError, RecursionError, pa.ArrowException,
-)  # fmt: skip
-"""What readers raise of bytes that are not what their format says."""
 
 
 class Unreadable(Exception):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from kafka_s3.model.requests import Durations
+from kafka_s3.model.timing import Durations
 
 
 class Kind(StrEnum):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kafka_s3 import __version__
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.requests import BOUNDS_S, Durations
+from kafka_s3.model.timing import BOUNDS_S, Durations
 from kafka_s3.run.metrics.instruments import INSTRUMENTS, Instrument, Kind, Sample, Samples
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from kafka_s3.model.errors import SinkError
-from kafka_s3.model.requests import BOUNDS_S, Durations
+from kafka_s3.model.timing import BOUNDS_S, Durations
 from kafka_s3.run.metrics.instruments import INSTRUMENTS, Kind, Samples
 
 if TYPE_CHECKING:

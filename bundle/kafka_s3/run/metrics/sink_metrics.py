@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
 
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
-from kafka_s3.model.failures import Stage
+from kafka_s3.model.dead_letters import Stage
 from kafka_s3.model.files import counted
-from kafka_s3.model.observer import Observer, Round, Start, Waiting
-from kafka_s3.model.requests import Durations, Requests, took
+from kafka_s3.model.protocols import Observer, RoundSummary, Waiting
+from kafka_s3.model.timing import Durations, Requests, took
 from kafka_s3.run.metrics.instruments import (
     BYTES,
     DEAD_LETTERS,
@@ -38,11 +38,11 @@ Labels = tuple[str, ...]
 WRITTEN, DEAD, SKIPPED = RESULTS = ("written", "dead_letter", "skipped")
 
 
-class SinkMetrics:
+class SinkMetrics(Observer):
     """The numbers of one sink. Thread-safe: the loop tells, and exporters read."""
 
     def __init__(self, sink: str, *, inner: Observer, clock_ms: Callable[[], int]) -> None:
-        self._sink, self._inner, self._clock_ms = sink, inner, clock_ms
+        self._sink, self.inner, self._clock_ms = sink, inner, clock_ms
         self._lock = Lock()
         self._counts: dict[tuple[Instrument, Labels], float] = {}
         self._durations: dict[tuple[Instrument, Labels], Durations] = {}
@@ -70,14 +70,6 @@ class SinkMetrics:
 
     # ------------------------------------------------------------ the loop tells
 
-    def preparing(self, step: str) -> None:
-        """Not counted."""
-        self._inner.preparing(step)
-
-    def started(self, start: Start) -> None:
-        """Not counted: what a sink did before is in its log."""
-        self._inner.started(start)
-
     def looked(self, waiting: Callable[[], Mapping[str, Waiting]]) -> None:
         """What waits now."""
         now = waiting()
@@ -85,36 +77,20 @@ class SinkMetrics:
             for topic in now.keys() - self._waiting.keys():
                 self._begin(topic)
             self._waiting = now
-        self._inner.looked(waiting)
+        super().looked(waiting)
 
-    def reading(self, records: int, wanted: int) -> None:
-        """Not counted before the commit."""
-        self._inner.reading(records, wanted)
-
-    def round_done(self, done: Round) -> None:
+    def round_done(self, done: RoundSummary) -> None:
         """Counts what was committed."""
         with self._lock:
             self._count_round(done)
             self._count_requests(done.requests)
-        self._inner.round_done(done)
+        super().round_done(done)
 
     def warned(self, text: str) -> None:
         """Counted."""
         with self._lock:
             self._add(WARNINGS, 1)
-        self._inner.warned(text)
-
-    def recovered(self, after_ms: int) -> None:
-        """The heartbeat knows."""
-        self._inner.recovered(after_ms)
-
-    def stopped(self) -> None:
-        """The heartbeat knows."""
-        self._inner.stopped()
-
-    def decided(self, choice: str, reason: str) -> None:
-        """Not counted."""
-        self._inner.decided(choice, reason)
+        super().warned(text)
 
     # ------------------------------------------------------------ counting, under the lock
 
@@ -125,7 +101,7 @@ class SinkMetrics:
         for stage in Stage:
             self._add(DEAD_LETTERS, 0, topic, str(stage))
 
-    def _count_round(self, done: Round) -> None:
+    def _count_round(self, done: RoundSummary) -> None:
         self._add(RECORDS_READ, done.read)
         for file in counted(done.files):
             self._add(FILES, 1, file.topic, str(file.reason))

@@ -15,8 +15,8 @@ from typing import Final, TypeVar
 
 from kafka_s3.model.errors import EngineDied, TaskTimedOut
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.process import start_daemon
 from kafka_s3.model.tasks import TaskFailure
-from kafka_s3.model.threads import beside
 from kafka_s3.run.spark.failures import AFTER_DEATH
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ def within(limit: TaskTime, items: Iterator[T], *, give_up: Callable[[], None]) 
         except BaseException as error:  # whoever waits raises it
             found.put(("error", None, error))
 
-    beside(make, "kafka-s3 task")
+    start_daemon(make, "kafka-s3 task")
     while True:
         try:
             what, item, error = found.get(timeout=limit.left_s() or 0.001)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.kafka.brokers import KafkaBrokers
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.observer import Observer, Silent
-from kafka_s3.model.protocols import Brokers, Source
-from kafka_s3.model.threads import begun_beside
+from kafka_s3.model.process import run_in_daemon
+from kafka_s3.model.protocols import Brokers, Observer, Source
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.spark.catalog import HOW_TO_KNOW, SparkCatalog
 from kafka_s3.run.spark.choice import ChosenSource, Decided, KafkaReader, Trial
 from kafka_s3.run.spark.consumer import kafka_classes, reading_properties
@@ -40,7 +39,7 @@ def sink_on_spark(
     servers = settings.text("kafka.bootstrap.servers")
     properties = consumer_properties(settings)
     brokers = KafkaBrokers(servers, properties=properties)
-    source = _source(settings, spark, properties, brokers, (observer or Silent()).decided)
+    source = _source(settings, spark, properties, brokers, (observer or Observer()).decided)
     return build_sink(
         settings,
         brokers,
@@ -49,7 +48,7 @@ def sink_on_spark(
         clock_ms=now_ms,
         observer=observer,
         spark=_catalog(settings, spark),
-        background=lambda work: begun_beside(work, "retry"),
+        background=lambda work: run_in_daemon(work, "retry"),
     )
 
 

@@ -10,9 +10,9 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Observer
+from kafka_s3.model.protocols import Observer
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.preflight import ask_bucket, ask_kafka
 from kafka_s3.run.spark.session import spark_session
 from kafka_s3.run.spark.several import SharedSession, check_distinct

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
+from kafka_s3.model.process import start_daemon
 from kafka_s3.model.protocols import Source
 from kafka_s3.model.tasks import Assignment, TaskOutcome
-from kafka_s3.model.threads import beside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +102,7 @@ def _beside(look: Callable[[], None]) -> Iterator[None]:
             except Exception:
                 return
 
-    thread = beside(look_until_over, "progress")
+    thread = start_daemon(look_until_over, "progress")
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from kafka_s3.engine.log.report_form import outcome_text
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.offsets import OffsetRange
-from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, not_begun
+from kafka_s3.model.tasks import Assignment, TaskFailure, TaskOutcome, postponed_report
 from kafka_s3.run.spark.attempts import TaskTime, died, is_repeated, within
 from kafka_s3.run.spark.task import Task, forget_archives, give_up, report_row, tools, with_requests
 
@@ -51,7 +51,7 @@ class ReadingTask:
                 yield outcome
         except SinkError as error:
             yield TaskFailure(share[done].topic_partition, _about(share[done], error))
-            yield from map(not_begun, share[done + 1 :])
+            yield from map(postponed_report, share[done + 1 :])
 
     def _read(self, share: tuple[Assignment, ...], limit: TaskTime) -> Iterator[TaskOutcome]:
         from kafka_s3.kafka.reader.reader import RangeReader  # here: the driver need not load and compile it
@@ -62,7 +62,7 @@ class ReadingTask:
         with closing(reader.read(ranges)) as readings:
             for wanted, (_, batches) in zip(share, readings, strict=True):
                 if limit.is_late():
-                    yield not_begun(wanted)
+                    yield postponed_report(wanted)
                 else:
                     yield with_requests(pipeline.outcome(wanted, batches, store, is_late=limit.is_late), store)
 

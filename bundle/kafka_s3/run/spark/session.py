@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kafka_s3.model.threads import begun, beside
+from kafka_s3.model.process import run_in_thread, start_daemon
 from kafka_s3.run.spark.jvm_output import into_log
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def begun_jvm(*, name: str, cores: str = "*") -> Iterator[Future[JavaGateway | N
         return
     import pyspark  # noqa: F401  before the thread does: two that load it at once find halves of it
 
-    jvm = begun(lambda: _launched(_kafka_settings(name, cores)) if _made_before() else None)
+    jvm = run_in_thread(lambda: _launched(_kafka_settings(name, cores)) if _made_before() else None)
     try:
         yield jvm
     finally:
@@ -179,7 +179,9 @@ def _started(settings: Mapping[str, str], jvm: Future[JavaGateway | None] | None
     if SparkContext._gateway is None:  # a process has one JVM, in which one session can follow another
         begun_before = jvm.result() if jvm is not None else None
         SparkContext._ensure_initialized(gateway=begun_before or _launched(settings))
-    beside(partial(_first_worker, SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))), FIRST_WORKER)
+    start_daemon(
+        partial(_first_worker, SparkContext.getOrCreate(SparkConf().setAll([*settings.items()]))), FIRST_WORKER
+    )
     session: SparkSession = SparkSession.builder.config(map=dict(settings)).getOrCreate()
     _leave_the_stop_to_python(session)
     return session

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kafka_s3.connect.config.masking import reason_of
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError
-from kafka_s3.model.threads import begun
+from kafka_s3.model.process import run_in_thread
 from kafka_s3.run.logs import name_in_logs
 from kafka_s3.run.spark.session import end_session
 
@@ -39,7 +39,7 @@ class SharedSession:
             if self._session is None:
                 import pyspark.sql  # noqa: F401  before the thread does: two that load it at once find halves of it
 
-                self._session = begun(self._start)
+                self._session = run_in_thread(self._start)
             return self._session
 
     def of(self, sink: str) -> SparkSession:

@@ -18,7 +18,7 @@ from kafka_s3.engine.log.report_form import outcome_text
 from kafka_s3.engine.task.worker import Pipeline
 from kafka_s3.model.errors import SinkError
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.tasks import Assignment, TaskOutcome, TaskReport, not_begun
+from kafka_s3.model.tasks import Assignment, TaskOutcome, TaskReport, postponed_report
 from kafka_s3.run.spark.attempts import TaskTime, died, is_repeated, within
 from kafka_s3.run.spark.rows import OversizedRecord, by_place, unpacked
 from kafka_s3.run.wiring.conversion import names_schemas, reads_envelopes
@@ -114,7 +114,7 @@ class Task:
         if limit.is_late():
             for _ in batches:  # Spark sends what it has read
                 pass
-            return outcome_text(not_begun(wanted))
+            return outcome_text(postponed_report(wanted))
         watched = _Oversized(batches)
         outcome = pipeline.outcome(wanted, watched, store, is_late=limit.is_late)
         if watched.met:

@@ -7,7 +7,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.kafka.brokers import KafkaBrokers
 from kafka_s3.kafka.reader.reach import why_out_of_reach
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 
 
 def consumer_properties(settings: Settings) -> dict[str, str]:

@@ -33,7 +33,7 @@ from kafka_s3.connect.transforms.classes import chain_of, read_by_transforms
 from kafka_s3.connect.transforms.whole_records import TransformedRecords
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
-from kafka_s3.objects.block_gzip.framing import block_gzip_of
+from kafka_s3.objects.block_gzip_form import block_gzip_of
 from kafka_s3.run.wiring.partitioning import placed_by
 from kafka_s3.run.wiring.payloads import payload_decoders
 from kafka_s3.run.wiring.registries import COMPONENTS, framing_of, registry_of

@@ -12,8 +12,8 @@ from kafka_s3.engine.task.table_guard.columns import TableColumns
 from kafka_s3.followers.ddl.columns import json_columns
 from kafka_s3.followers.ddl.table import ExternalTable, NoTable, TopicObjects, topics_of
 from kafka_s3.followers.ddl.topic_table import table_of
-from kafka_s3.model.clock import now_ms
 from kafka_s3.model.errors import ConfigError, Problem
+from kafka_s3.model.timing import now_ms
 from kafka_s3.run.wiring.latest_schemas import latest_schemas
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.store.store import ObjectStore

@@ -24,8 +24,8 @@ from kafka_s3.followers.delta.states import APP
 from kafka_s3.model.errors import ConfigError, Problem
 from kafka_s3.model.protocols import Source
 from kafka_s3.run.wiring.pipeline import state_paths
+from kafka_s3.store.client import RustOptions
 from kafka_s3.store.options import store_options
-from kafka_s3.store.rust_options import RustOptions
 from kafka_s3.store.store import ObjectStore
 
 if TYPE_CHECKING:

@@ -11,13 +11,11 @@ from kafka_s3.connect.schemas.avro_types import AvroOptions
 from kafka_s3.engine.task.table_guard.columns import written_columns
 from kafka_s3.model.files import Role
 from kafka_s3.objects.avro_container import avro_format
-from kafka_s3.objects.block_gzip.encoder import block_gzip_format
-from kafka_s3.objects.block_gzip.framing import block_gzip_of
-from kafka_s3.objects.byte_array import byte_array_format
-from kafka_s3.objects.format import Format
-from kafka_s3.objects.json_lines import json_format
+from kafka_s3.objects.block_gzip import block_gzip_format
+from kafka_s3.objects.block_gzip_form import block_gzip_of
+from kafka_s3.objects.format import Format, sidecar
 from kafka_s3.objects.parquet import parquet_format
-from kafka_s3.objects.sidecars import sidecar
+from kafka_s3.objects.text import byte_array_format, json_format
 
 COMPANIONS = {
     Role.KEY: ("store.kafka.keys", "keys.format.class"),

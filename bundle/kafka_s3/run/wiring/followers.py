@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.joda import zone
 from kafka_s3.connect.joda.buckets import bucket_start
+from kafka_s3.connect.joda.zones import zone
 from kafka_s3.engine.loop.follower import Follower
 from kafka_s3.followers.ddl.table import ExternalTable, TopicObjects
 from kafka_s3.followers.done_markers import DoneMarkers

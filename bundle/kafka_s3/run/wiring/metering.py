@@ -10,7 +10,7 @@ from typing import Final
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem
-from kafka_s3.model.observer import Observer
+from kafka_s3.model.protocols import Observer
 from kafka_s3.run.metrics import otlp, prometheus
 from kafka_s3.run.metrics.instruments import Sample
 from kafka_s3.run.metrics.memory import memory_samples

@@ -54,7 +54,7 @@ def _notifier(settings: Settings) -> Notifier:
         return Webhook(target)
     if name in ("sns", "sqs"):
         from kafka_s3.followers.messages import SnsTopic, SqsQueue
-        from kafka_s3.store.aws_clients import aws_client  # loads botocore
+        from kafka_s3.store.credentials import aws_client  # loads botocore
 
         options, endpoint = store_options(settings), settings.text("aws.endpoint.url") or None
         client = aws_client(name, region=options.region, endpoint_url=endpoint, credentials=options.credentials)

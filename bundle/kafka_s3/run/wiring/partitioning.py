@@ -16,8 +16,9 @@ from kafka_s3.connect.config.plugins import make
 from kafka_s3.connect.config.rules.rule import rotates_by_time
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.java.simple_dates import SimpleDates
-from kafka_s3.connect.joda import Pattern, zone
 from kafka_s3.connect.joda.buckets import BucketNames
+from kafka_s3.connect.joda.pattern import Pattern
+from kafka_s3.connect.joda.zones import zone
 from kafka_s3.engine.task.partitioning.directories import Affix, SchemaDirectory, TombstoneDirectory
 from kafka_s3.engine.task.partitioning.partitioners import (
     DefaultPartitioner,

@@ -16,11 +16,21 @@ from kafka_s3.connect.config.rules.names import connect_name
 from kafka_s3.connect.config.rules.rule import rotates_by_time
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
-from kafka_s3.connect.joda import zone
-from kafka_s3.connect.naming.block_gzip import BlockNames, DateLayout, UploadNames
-from kafka_s3.connect.naming.data_keys import BlockKeys, DataKeys, PartitionedKeys, TemplateKeys
-from kafka_s3.connect.naming.keys import Naming, ObjectNames, OfTopic
-from kafka_s3.connect.naming.templates import CONNECT_DIRECTORY, TemplateNames
+from kafka_s3.connect.joda.zones import zone
+from kafka_s3.connect.naming.keys import (
+    CONNECT_DIRECTORY,
+    BlockKeys,
+    BlockNames,
+    DataKeys,
+    DateLayout,
+    Naming,
+    ObjectNames,
+    OfTopic,
+    PartitionedKeys,
+    TemplateKeys,
+    TemplateNames,
+    UploadNames,
+)
 from kafka_s3.connect.schemas.compatibility import Compatibility
 from kafka_s3.connect.transforms.classes import has_targets_apart
 from kafka_s3.engine.log.state_paths import StatePaths

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.engine.log.again import Rewrite, Rewritten
 from kafka_s3.engine.log.entry import CommitEntry
+from kafka_s3.engine.log.rewrites import Rewrite, Rewritten
 from kafka_s3.followers.dead_letter_source import Guard, rewrite_from_letters, unguarded
 from kafka_s3.model.files import DataFile
 from kafka_s3.model.protocols import Source

@@ -20,7 +20,7 @@ from kafka_s3.engine.loop.runner import UNATTENDED, CommandChannel, run_availabl
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.model.errors import EngineDied, SinkError
 from kafka_s3.model.files import Reason
-from kafka_s3.model.observer import Observer
+from kafka_s3.model.protocols import Observer
 from kafka_s3.run.wiring.metering import Metering
 from kafka_s3.run.wiring.pipeline import state_paths
 from kafka_s3.run.wiring.sink import pauses

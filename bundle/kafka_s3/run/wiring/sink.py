@@ -19,10 +19,8 @@ from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.loop.tagging import ObjectTags, Tagging
 from kafka_s3.engine.loop.topics import Resume
 from kafka_s3.followers.log_tables import LogTables
-from kafka_s3.model.backoff import Backoff
-from kafka_s3.model.observer import Observer, Silent
-from kafka_s3.model.protocols import Brokers, Source
-from kafka_s3.model.seldom import Seldom
+from kafka_s3.model.protocols import Brokers, Observer, Source
+from kafka_s3.model.timing import Backoff, RateLimiter
 from kafka_s3.run.wiring.followers import told
 from kafka_s3.run.wiring.pipeline import block_names, data_keys_of, fingerprint, is_block_gzip, readiness, state_paths
 from kafka_s3.run.wiring.replay import guard_of, replays_again
@@ -47,7 +45,7 @@ def build_sink(
 
     `background` reads what fails beside the loop.
     """
-    warn, tables = (observer or Silent()).warned, _tables(settings, store)
+    warn, tables = (observer or Observer()).warned, _tables(settings, store)
     return Sink(
         behaviour=behaviour(settings),
         brokers=brokers,
@@ -57,10 +55,10 @@ def build_sink(
         clock_ms=clock_ms,
         followers=_followers(settings, brokers, store=store, clock_ms=clock_ms, warn=warn, spark=spark, tables=tables),
         group=_group(settings, brokers),
-        observer=observer or Silent(),
+        observer=observer or Observer(),
         resume=_resume(settings, store),
         replays_again=replays_again(settings, store),
-        open_states=_open_states(settings, store, observer or Silent()),
+        open_states=_open_states(settings, store, observer or Observer()),
         data_keys=data_keys_of(settings),
         background=background,
     )
@@ -151,7 +149,7 @@ def _followers(
             )
         )
     if settings.flag("errors.log.enable"):
-        seldom = None if settings.strict else Seldom(LETTER_LINES_S)
+        seldom = None if settings.strict else RateLimiter(LETTER_LINES_S)
         coordinates = settings.flag("errors.log.include.messages")
         followers.append(DeadLetterLog(store, settings.name, coordinates, warn, seldom))
     followers += told(settings, store, brokers, clock_ms=clock_ms, warn=warn)

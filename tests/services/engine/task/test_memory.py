@@ -21,7 +21,7 @@ import pyarrow as pa
 from tests.support.memory_world import ORDERS, settings_of
 from kafka_s3.model.files import Reason
 from kafka_s3.run.wiring.pipeline import make_pipeline
-from kafka_s3.store.etag import etag_of_bytes
+from kafka_s3.store.store import etag_of_bytes
 from kafka_s3.model.tasks import Assignment, Delivery
 
 class Bucket:

@@ -20,7 +20,7 @@ from pathlib import Path
 from kafka_s3.testing.services.process import ServerProcess
 server = ServerProcess("server", [sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"], log=Path(sys.argv[1]))
 time.sleep(600)
-"""  # noqa: E501
+"""
 
 
 def eventually(condition: Callable[[], bool]) -> bool:

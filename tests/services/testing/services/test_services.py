@@ -35,7 +35,7 @@ os.environ |= java_environment() | {"SPARK_LOCAL_IP": "127.0.0.1"}
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 print("answer", spark.range(3).selectExpr("sum(id)").first()[0], spark.sql("select java_method('java.lang.System', 'getProperty', 'java.version')").first()[0])
-"""  # noqa: E501
+"""
 
 
 def _send(broker: EmbeddedKafka, topic: str, timestamps: list[int]) -> None:

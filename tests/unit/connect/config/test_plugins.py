@@ -13,7 +13,7 @@ from kafka_s3.connect.config.catalog import entry
 from kafka_s3.connect.config.masking import masking
 from kafka_s3.connect.config.validate import CheckedConfig, resolved, validate
 from kafka_s3.model.errors import ConfigError
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.entry_points import install

@@ -14,7 +14,7 @@ from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.valid_values import INT_MAX
 from kafka_s3.connect.config.validate import load, resolved, validate
 from kafka_s3.model.errors import ConfigError
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 
 MINIMAL = {
     "name": "s3-sink",

@@ -34,8 +34,8 @@ from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions
 from kafka_s3.connect.schemas.protobuf import ProtobufOptions
 from kafka_s3.connect.schemas.protobuf_descriptors import message_type
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
+from kafka_s3.model.dead_letters import Stage
 from kafka_s3.model.errors import UnknownSchema
-from kafka_s3.model.failures import Stage
 from kafka_s3.model.files import Role
 from kafka_s3.testing.services.memory import HEADER
 from tests.support.examples import examples

@@ -26,7 +26,8 @@ from kafka_s3.connect.schemas.connect import (
     SchemaType,
 )
 from kafka_s3.connect.schemas.expansion import MOST_PARTS
-from kafka_s3.connect.schemas.json_schema import ENUM, ONE_OF, JsonSchemaOptions, connect_schema_of_json, to_connect
+from kafka_s3.connect.schemas.json_schema import ENUM, JsonSchemaOptions, connect_schema_of_json
+from kafka_s3.connect.schemas.json_schema_values import ONE_OF, to_connect
 from kafka_s3.connect.schemas.registered import Language, Reference, RegisteredSchema
 
 OPTIONS = JsonSchemaOptions()

@@ -19,8 +19,8 @@ from kafka_s3.connect.records.runs import Decoded
 from kafka_s3.connect.records.values import MISSING, JsonText
 from kafka_s3.connect.schemas.connect import read_schema
 from kafka_s3.connect.schemas.inference import unify
-from kafka_s3.model.failures import Stage
-from kafka_s3.objects.json_lines import json_format
+from kafka_s3.model.dead_letters import Stage
+from kafka_s3.objects.text import json_format
 from tests.support.examples import examples
 from tests.support.memory_world import pieces
 

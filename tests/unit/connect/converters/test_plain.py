@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from kafka_s3.connect.converters.converter import KafkaBatch
 from kafka_s3.connect.converters.plain import BYTES, NUMBERS, STRING, ByteArrayConverter, Numbers, Strings
-from kafka_s3.model.failures import Stage
-from kafka_s3.objects.json_lines import json_format
+from kafka_s3.model.dead_letters import Stage
+from kafka_s3.objects.text import json_format
 from tests.support.examples import examples
 
 CODES = {"short": ">h", "integer": ">i", "long": ">q", "float": ">f", "double": ">d"}

@@ -24,8 +24,8 @@ from kafka_s3.connect.schemas.protobuf_descriptors import message_type
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
 from kafka_s3.objects.avro_container import avro_format
 from kafka_s3.objects.format import Format
-from kafka_s3.objects.json_lines import json_format
 from kafka_s3.objects.parquet import parquet_format
+from kafka_s3.objects.text import json_format
 from tests.support.examples import examples
 
 FORMATS: dict[str, Format] = {

@@ -24,8 +24,8 @@ from kafka_s3.connect.registry.subjects import SubjectNameStrategy
 from kafka_s3.connect.schemas.avro_types import CONVERTER_OPTIONS
 from kafka_s3.connect.schemas.json_schema import JsonSchemaOptions
 from kafka_s3.connect.schemas.registered import Language, RegisteredSchema
+from kafka_s3.model.dead_letters import Stage
 from kafka_s3.model.errors import RegistryError, RegistryUnavailable, UnknownSchema
-from kafka_s3.model.failures import Stage
 from kafka_s3.model.files import Role
 from kafka_s3.testing.services.memory import HEADER
 from tests.support.examples import examples

@@ -17,7 +17,7 @@ from kafka_s3.connect.converters.json_values import JsonValues
 from kafka_s3.connect.converters.plain import Numbers, Strings
 from kafka_s3.connect.converters.whole_records import RecordConverter
 from kafka_s3.connect.records.runs import Decoded
-from kafka_s3.model.failures import SINK_TASK, Stage
+from kafka_s3.model.dead_letters import SINK_TASK, Stage
 from kafka_s3.model.files import Role
 from kafka_s3.testing.services.memory import HEADER, MemoryRecord
 from tests.support.configurations import TOLERANT

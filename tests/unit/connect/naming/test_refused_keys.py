@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_s3.connect.config.validate import validate
-from kafka_s3.connect.naming.refused_keys import LONGEST_KEY, refusal, refusals
+from kafka_s3.connect.naming.keys import LONGEST_KEY, refusal, refusals
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TOLERANT

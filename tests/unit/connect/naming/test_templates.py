@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafka_s3.connect.naming.templates import TemplateNames, directory_fault, name_fault
+from kafka_s3.connect.naming.keys import TemplateNames, directory_fault, name_fault
 from kafka_s3.model.offsets import TopicPartition
 from tests.support.examples import examples
 

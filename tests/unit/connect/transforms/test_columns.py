@@ -30,7 +30,7 @@ from kafka_s3.connect.transforms.record import RecordPart, Transform
 from kafka_s3.connect.transforms.routers import RegexRouter, TimestampRouter
 from kafka_s3.connect.transforms.schema_metadata import SetSchemaMetadata
 from kafka_s3.connect.transforms.timestamps import SCHEMAS, TimestampConverter
-from kafka_s3.model.failures import rejection
+from kafka_s3.model.dead_letters import rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 from tests.support.examples import NIGHTLY, examples

@@ -17,8 +17,8 @@ from kafka_s3.engine.control.tallies import Delay, Tally
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import Fenced, LogDamaged, RecordError, StorageUnavailable
 from kafka_s3.model.files import Reason, Totals
-from kafka_s3.model.observer import Round, Silent, Start
 from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.protocols import Observer, RoundSummary, Start
 from kafka_s3.store.faults import Fault, FaultyStore
 from kafka_s3.store.memory import MemoryStore
 from tests.support.clock import Clock
@@ -54,8 +54,8 @@ def said(store: MemoryStore) -> Heartbeat:
     return found
 
 
-def done(lag: int, version: int = 3) -> Round:
-    return Round(version, 0, 900, 1, Totals(), (), {}, {ORDERS: lag})
+def done(lag: int, version: int = 3) -> RoundSummary:
+    return RoundSummary(version, 0, 900, 1, Totals(), (), {}, {ORDERS: lag})
 
 
 def test_a_heartbeat_is_read_back_as_it_was_written(store: MemoryStore) -> None:
@@ -187,8 +187,8 @@ def test_the_share_of_dead_letters_is_that_of_the_last_hour_of_this_run_and_is_w
     assert said(store).recent.read == 0
 
 
-def round_of(read: int, dead: int, *, ended_ms: int) -> Round:
-    return Round(3, 0, ended_ms, read, Totals(read, read - dead, dead), (), {}, {})
+def round_of(read: int, dead: int, *, ended_ms: int) -> RoundSummary:
+    return RoundSummary(3, 0, ended_ms, read, Totals(read, read - dead, dead), (), {}, {})
 
 
 def test_what_stands_is_told_until_it_is_over(store: MemoryStore, clock: Clock) -> None:
@@ -202,8 +202,8 @@ def test_what_stands_is_told_until_it_is_over(store: MemoryStore, clock: Clock) 
 def test_the_loop_says_when_it_last_looked() -> None:
     looked: list[int | None] = []
 
-    class Rounds(Silent):
-        def round_done(self, done: Round) -> None:
+    class Rounds(Observer):
+        def round_done(self, done: RoundSummary) -> None:
             looked.append(done.looked_ms)
 
     world = World({"flush.size": "2"})

@@ -12,7 +12,7 @@ from kafka_s3.engine.control.settings_notes import SettingChange, changes, note_
 from kafka_s3.engine.log.state_paths import StatePaths
 from kafka_s3.model.errors import LogDamaged
 from kafka_s3.model.files import Totals
-from kafka_s3.model.observer import Start
+from kafka_s3.model.protocols import Start
 from kafka_s3.store.memory import MemoryStore
 from tests.support.memory_world import BASE
 

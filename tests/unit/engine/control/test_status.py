@@ -25,13 +25,12 @@ from kafka_s3.engine.control.status import (
 )
 from kafka_s3.engine.control.tallies import Delay, Tally
 from kafka_s3.engine.log.entry import Progress
+from kafka_s3.engine.log.fold import LogState
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.state import LogState
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.model.clock import age
 from kafka_s3.model.files import Totals
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import TopicPartition
+from kafka_s3.model.offsets import OffsetSet, TopicPartition
+from kafka_s3.model.timing import age
 from kafka_s3.store.faults import FaultyStore
 from kafka_s3.store.memory import MemoryStore
 from tests.support.memory_world import ORDERS, World

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from kafka_s3.engine.log.entry import CommitEntry, Progress, read_entry
 from kafka_s3.engine.log.report_form import outcome_of, outcome_text
 from kafka_s3.model.files import DataFile, DeadLetterCount, Upload
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Tail, TaskReport
 from tests.support.examples import examples
 from tests.support.letters import LETTERS

@@ -17,7 +17,7 @@ from functools import cache
 import pytest
 
 from kafka_s3.connect.config.settings import Settings
-from kafka_s3.connect.naming.data_keys import PartitionedKeys
+from kafka_s3.connect.naming.keys import PartitionedKeys
 from kafka_s3.engine.loop.retries import Outcomes
 from kafka_s3.engine.loop.sink import Sink
 from kafka_s3.engine.open_files.state_object import state_uploads

@@ -25,9 +25,8 @@ from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.ops.sweep import sweeper_of
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.run.wiring.sink import build_sink
-from kafka_s3.store.etag import etag_of
 from kafka_s3.store.memory import MemoryStore
-from kafka_s3.store.store import ListedUpload
+from kafka_s3.store.store import ListedUpload, etag_of
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE, TIME, TOLERANT
 from tests.support.interleaving import Interleaving, Process, closing
@@ -311,7 +310,7 @@ class Case:
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within a process one call follows the other."""
     monkeypatch.setattr("kafka_s3.engine.log.log.PUBLISH_THREADS", 1)
-    monkeypatch.setattr("kafka_s3.store.uploads.THREADS", 1)
+    monkeypatch.setattr("kafka_s3.store.store.THREADS", 1)
 
 
 @pytest.mark.parametrize("seed", range(SOME))

@@ -11,12 +11,10 @@ import pytest
 
 from kafka_s3.engine.log import log as commit_log
 from kafka_s3.engine.log.entry import CommitEntry
-from kafka_s3.engine.log.history import known_stretches, read_history
+from kafka_s3.engine.log.history import entries_of, known_stretches, read_history, tables_of, without_upload_ids
 from kafka_s3.engine.log.log import CommitLog
-from kafka_s3.engine.log.manifest import Manifest, Stretch
-from kafka_s3.engine.log.reading import read_entries
+from kafka_s3.engine.log.reading import Manifest, Stretch, read_entries
 from kafka_s3.engine.log.state_paths import StatePaths
-from kafka_s3.engine.log.tables import entries_of, tables_of, without_upload_ids
 from kafka_s3.followers import log_tables
 from kafka_s3.followers.log_tables import STRETCH_ENTRIES, LogTables
 from kafka_s3.model.errors import StorageUnavailable

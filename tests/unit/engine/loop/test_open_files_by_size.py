@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kafka_s3.engine.task.rotation import SIZE_CHECK_EVERY
 from kafka_s3.model.files import Reason
-from kafka_s3.objects.block_gzip.index import parse_index
+from kafka_s3.objects.block_gzip_form import parse_index
 from kafka_s3.run.wiring.pipeline import make_pipeline
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import STATE

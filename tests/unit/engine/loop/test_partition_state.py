@@ -10,7 +10,7 @@ import pytest
 from kafka_s3.engine.loop.behaviour import Readiness
 from kafka_s3.engine.loop.partition_state import MANY_DELIVERIES, PartitionState, committed, cut_off, delivered
 from kafka_s3.engine.task.rotation import RotationRules
-from kafka_s3.model.offset_sets import OffsetSet
+from kafka_s3.model.offsets import OffsetSet
 from kafka_s3.model.tasks import Delivery, Tail
 from tests.support.partition_states import COUNT, HOUR, NO_TAIL, SCHEDULE, TP, partition_state, ready, report
 

@@ -8,11 +8,10 @@ import pytest
 
 from kafka_s3.engine.loop.runner import run_available_now, run_continuously
 from kafka_s3.engine.loop.sink import Sink
-from kafka_s3.model.backoff import Backoff
 from kafka_s3.model.errors import KafkaUnavailable, RegistryUnavailable
 from kafka_s3.model.tasks import Assignment, TaskReport
-from kafka_s3.run.wiring.running import pauses
-from kafka_s3.run.wiring.sink import build_sink
+from kafka_s3.model.timing import Backoff
+from kafka_s3.run.wiring.sink import build_sink, pauses
 from kafka_s3.testing.services.memory import MemoryKafka
 from tests.support.memory_world import World, settings_of
 

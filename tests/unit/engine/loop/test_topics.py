@@ -11,8 +11,7 @@ from kafka_s3.engine.log.entry import Progress
 from kafka_s3.engine.loop.topics import names_like
 from kafka_s3.model.errors import OffsetsLost, SourceError, TopicMissing, TopicRecreated
 from kafka_s3.model.files import Reason, Role
-from kafka_s3.model.offset_sets import OffsetSet
-from kafka_s3.model.offsets import Gap, TopicPartition
+from kafka_s3.model.offsets import Gap, OffsetSet, TopicPartition
 from kafka_s3.model.tasks import Assignment, TaskReport
 from kafka_s3.run.wiring.running import run_until_drained
 from kafka_s3.testing.services.memory import MemoryRecord

@@ -23,9 +23,9 @@ from kafka_s3.engine.task.rotation import RotationRules
 from kafka_s3.engine.task.writer import TopicPartitionWriter
 from kafka_s3.model.files import Reason, Role
 from kafka_s3.model.tasks import Assignment, Delivery
-from kafka_s3.objects.json_lines import json_format
+from kafka_s3.objects.text import json_format
 from kafka_s3.run.wiring.pipeline import make_pipeline
-from kafka_s3.store import MemoryStore
+from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, TOLERANT
 from tests.support.memory_world import ORDERS, START_MS, World, rows, settings_of

@@ -25,8 +25,8 @@ from kafka_s3.engine.open_files.uploads import FileUpload
 from kafka_s3.model.errors import LocalDiskError
 from kafka_s3.model.files import Role
 from kafka_s3.model.tasks import OpenState
-from kafka_s3.objects.json_lines import json_format
-from kafka_s3.store import MemoryStore
+from kafka_s3.objects.text import json_format
+from kafka_s3.store.memory import MemoryStore
 
 NAMES = ["d=a", "d=b", "d=c", "d=d", "d=e"]
 RECORDS = st.lists(

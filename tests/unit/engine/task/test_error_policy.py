@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_s3.engine.task.dead_letters import NULL_FAILS, NULL_SKIPPED, NULLS_PASS, ErrorAction, ErrorPolicy
-from kafka_s3.model.failures import Failure, Stage
+from kafka_s3.model.dead_letters import Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import TOLERANT

@@ -25,8 +25,9 @@ from kafka_s3.store.memory import MemoryStore
 from kafka_s3.testing.services.memory import MemoryKafka, MemoryRecord
 from kafka_s3.testing.services.memory_tables import MemoryTables
 from tests.support.deaths import Died, strikes
-from tests.support.delta_world import PARQUET, Warnings
+from tests.support.delta_world import PARQUET
 from tests.support.memory_world import ORDERS, START_MS, settings_of
+from tests.support.observers import Warnings
 
 SPARK = {"delta.writer": "spark", "delta.table.name": "main.raw.${topic}"}
 OTHER = TopicPartition("refunds", 0)

@@ -13,11 +13,10 @@ from kafka_s3.model.errors import ConfigError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.offsets import TopicPartition
 from kafka_s3.model.protocols import Message
-from kafka_s3.ops.restore.position import ORIGIN
-from kafka_s3.ops.restore.reading import ObjectUnreadable
-from kafka_s3.ops.restore.run import Share, restore
-from kafka_s3.ops.restore.selection import RestoreSelection
-from kafka_s3.ops.restore.sink import RestorePlan, plan_of
+from kafka_s3.objects.readers import ObjectUnreadable
+from kafka_s3.ops.restore.files import RestoreSelection
+from kafka_s3.ops.restore.plan import RestorePlan, plan_of
+from kafka_s3.ops.restore.run import ORIGIN, Share, restore
 from kafka_s3.ops.restore.values import reading_of
 from kafka_s3.testing.services.memory import MemoryRecord
 from tests.support.configurations import FIELD, STATE, TOLERANT

@@ -6,7 +6,7 @@ import pytest
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 
 from kafka_s3.model.errors import ConfigError
-from kafka_s3.model.requests import BOUNDS_S, took
+from kafka_s3.model.timing import BOUNDS_S, took
 from kafka_s3.run.metrics.instruments import LAG_RECORDS, RECORDS_READ, REQUESTS, Sample
 from kafka_s3.run.metrics.otlp import interval_s, message
 

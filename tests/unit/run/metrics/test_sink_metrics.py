@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_s3.engine.control.heartbeat import Heartbeat, Phase
 from kafka_s3.engine.control.tallies import Delay
-from kafka_s3.model.observer import Silent
-from kafka_s3.model.requests import Requests, took
+from kafka_s3.model.protocols import Observer
+from kafka_s3.model.timing import Requests, took
 from kafka_s3.run.metrics.instruments import Sample
 from kafka_s3.run.metrics.memory import memory_samples
 from kafka_s3.run.metrics.prometheus import registry_of
@@ -26,7 +26,7 @@ HOURLY = {
 
 def metered(world: World) -> SinkMetrics:
     """The numbers of the world's sink, which is opened."""
-    metrics = SinkMetrics("orders", inner=Silent(), clock_ms=lambda: world.now)
+    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: world.now)
     world.start(observer=metrics)
     return metrics
 
@@ -89,7 +89,7 @@ def test_lag_is_what_no_task_has_read_and_what_is_open_has_an_age_of_its_own() -
 
 
 def test_requests_of_driver_and_tasks_are_one_histogram() -> None:
-    metrics = SinkMetrics("orders", inner=Silent(), clock_ms=lambda: 0)
+    metrics = SinkMetrics("orders", inner=Observer(), clock_ms=lambda: 0)
     sent = [Requests({"put_object": took(0.02).plus(took(0.5))}, {"put_object": 1}, again=1)]
     metrics.attach(
         lambda: Heartbeat("orders", "run", "host", 1, "0", 0, 1000, phase=Phase.PAUSED, delay=Delay(1500, 4000)),

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.model.errors import ConfigError, Problem, RecordError, SinkError, StorageUnavailable, TopicMissing
-from kafka_s3.model.threads import ThreadPool, beside
+from kafka_s3.model.process import ThreadPool, start_daemon
 from kafka_s3.run.spark.several import FailedSink, SharedSession, exit_code, run_side_by_side
 from tests.support.log_lines import said
 from tests.support.memory_world import settings_of
@@ -27,7 +27,7 @@ def test_all_work_at_once_and_one_that_fails_is_told_and_holds_up_nobody() -> No
             raise RecordError("a record is broken", {"topic": "orders", "offset": 7})
         with ThreadPool(2) as pool:
             list(pool.map(logging.getLogger("kafka_s3.store").info, ["request is tried again"]))
-        beside(lambda: logging.getLogger("kafka_s3.engine.control").info("beats"), "heartbeat").join()
+        start_daemon(lambda: logging.getLogger("kafka_s3.engine.control").info("beats"), "heartbeat").join()
         done.append(settings.name)
 
     with said(verbosity=1) as log:

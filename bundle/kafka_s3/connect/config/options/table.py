@@ -19,7 +19,7 @@ from kafka_s3.connect.config.options import partitioner as options_partitioner
 from kafka_s3.connect.config.options import storage as options_storage
 from kafka_s3.connect.config.options import transforms as options_transforms
 from kafka_s3.connect.config.valid_values import did_you_mean
-from kafka_s3.model.secret import MASK
+from kafka_s3.model.text import MASK
 
 OPTIONS: Final[tuple[Option, ...]] = (
     *options_framework.ROWS,

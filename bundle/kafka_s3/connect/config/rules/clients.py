@@ -16,7 +16,7 @@ from kafka_s3.connect.config.rules.rule import Rule, problem
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.valid_values import InvalidValue
 from kafka_s3.model.errors import Problem
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 
 PREFIXES: Final = (CONSUMER, PRODUCER, ADMIN)
 _WHAT: Final = {

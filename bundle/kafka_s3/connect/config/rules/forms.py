@@ -41,8 +41,8 @@ def _address_has_a_scheme(settings: Settings) -> Iterator[Problem]:
 
 
 def _language_is_known(settings: Settings) -> Iterator[Problem]:
-    from kafka_s3.connect.joda.languages import LANGUAGES as CODES
-    from kafka_s3.connect.joda.languages import RENAMED
+    from kafka_s3.connect.joda.pattern import LANGUAGES as CODES
+    from kafka_s3.connect.joda.pattern import RENAMED
 
     given = re.split("[-_]", settings.text("locale").lower())[0]
     if given and is_time_partitioner(settings) and given not in CODES and given not in RENAMED:

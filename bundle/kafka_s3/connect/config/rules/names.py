@@ -9,8 +9,15 @@ from kafka_s3.connect.config.classes import BLOCK_GZIP_FORMAT
 from kafka_s3.connect.config.rules.rule import Rule, problem
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.transforms import routes
-from kafka_s3.connect.naming.refused_keys import part_refusal, refusal
-from kafka_s3.connect.naming.templates import CONNECT_DIRECTORY, TOPIC, TemplateNames, directory_fault, name_fault
+from kafka_s3.connect.naming.keys import (
+    CONNECT_DIRECTORY,
+    TOPIC,
+    TemplateNames,
+    directory_fault,
+    name_fault,
+    part_refusal,
+    refusal,
+)
 from kafka_s3.model.errors import Problem
 from kafka_s3.model.offsets import TopicPartition
 

@@ -21,7 +21,7 @@ _TEXT_LETTERS = re.compile(r"MMM|E|a|G|z")
 
 
 def _zone_is_known(settings: Settings) -> Iterator[Problem]:
-    from kafka_s3.connect.joda import zone
+    from kafka_s3.connect.joda.zones import zone
 
     given = settings.text("timezone")
     if not given:
@@ -57,7 +57,7 @@ def _schedule_needs_zone(settings: Settings) -> Iterator[Problem]:
 
 
 def _path_is_a_pattern(settings: Settings) -> Iterator[Problem]:
-    from kafka_s3.connect.joda import check_pattern
+    from kafka_s3.connect.joda.pattern import check_pattern
 
     if settings.text("partitioner.class") not in PATTERN_PARTITIONERS:
         return

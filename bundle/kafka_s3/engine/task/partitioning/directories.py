@@ -9,12 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from kafka_s3.connect.naming.keys import ObjectNames
-from kafka_s3.connect.naming.refused_keys import refusals
+from kafka_s3.connect.naming.keys import ObjectNames, refusals
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import Longs
 from kafka_s3.engine.task.partitioning.partitioners import Encoded, Partitioner
-from kafka_s3.model.failures import SINK_TASK, Failure, Stage
+from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage
 from kafka_s3.model.offsets import TopicPartition
 
 LARGEST_OFFSET: Final = 2**63 - 1

@@ -21,7 +21,7 @@ from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import MISSING, Longs, Nulls
 from kafka_s3.connect.schemas.connect import DATE, TIME, TIMESTAMP, ConnectSchema, SchemaType
 from kafka_s3.connect.schemas.json_form import encodable
-from kafka_s3.model.failures import SINK_TASK, Failure, Stage, rejection
+from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage, rejection
 from kafka_s3.model.files import Role
 from kafka_s3.model.offsets import TopicPartition
 

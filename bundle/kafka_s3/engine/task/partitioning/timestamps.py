@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_s3.connect.java.simple_dates import SimpleDates
-from kafka_s3.connect.joda import parse_timestamp
+from kafka_s3.connect.joda.instants import parse_timestamp
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import MISSING, NO_TIMESTAMP, Longs
 from kafka_s3.connect.schemas.connect import TIMESTAMP, ConnectSchema, SchemaType
-from kafka_s3.model.failures import SINK_TASK, Failure, Stage, rejection
+from kafka_s3.model.dead_letters import SINK_TASK, Failure, Stage, rejection
 
 EARLIEST: Final = int(datetime(1990, 1, 1, tzinfo=UTC).timestamp()) * 1000
 LATEST: Final = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp()) * 1000

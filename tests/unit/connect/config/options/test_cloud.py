@@ -6,7 +6,7 @@ import pytest
 
 from kafka_s3.connect.config.settings import Settings
 from kafka_s3.connect.config.validate import CheckedConfig, resolved, validate
-from kafka_s3.model.secret import Secret
+from kafka_s3.model.text import Secret
 
 CLOUD = {
     "name": "my sink",

@@ -14,7 +14,6 @@ import pytest
 from kafka_s3.engine.task.dead_letters import BadRecords, DeadLetterFile, DeadLetterLimit
 from kafka_s3.model.dead_letters import DeadLetter
 from kafka_s3.model.errors import RecordError
-from kafka_s3.model.failures import rejection
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
 from kafka_s3.run.wiring.pipeline import make_pipeline

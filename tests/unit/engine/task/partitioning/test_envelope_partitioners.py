@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from kafka_s3.connect.joda import Pattern, zone
 from kafka_s3.connect.joda.buckets import BucketNames
+from kafka_s3.connect.joda.pattern import Pattern
+from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.records.runs import Run, Sidecar
 from kafka_s3.connect.records.values import Nulls, Objects
 from kafka_s3.connect.schemas.connect import read_schema

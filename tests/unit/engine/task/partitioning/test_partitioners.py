@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kafka_s3.connect.joda import Pattern, zone
 from kafka_s3.connect.joda.buckets import BucketNames
+from kafka_s3.connect.joda.pattern import Pattern
+from kafka_s3.connect.joda.zones import zone
 from kafka_s3.connect.naming.keys import Naming
 from kafka_s3.connect.records.runs import Run
 from kafka_s3.connect.records.values import JsonText, Objects, Plain
