@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_s3.engine.task.dead_letters import BadRecords, DeadLetterFile, DeadLetterLimit
-from kafka_s3.model.dead_letters import DeadLetter
+from kafka_s3.model.dead_letters import DeadLetter, rejection
 from kafka_s3.model.errors import RecordError
 from kafka_s3.model.files import Reason
 from kafka_s3.model.tasks import Assignment, Delivery, TaskReport
